@@ -1,0 +1,43 @@
+# Each target sets up what it needs, in .venv; nothing is installed outside this folder.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint bench docs lock clean
+.DELETE_ON_ERROR:
+
+# The lock first, with its hashes; then the project itself, editable, which hashes cannot cover.
+$(READY): requirements/dev.txt pyproject.toml
+	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"assay needs Python 3.11 or newer; $$(command -v $(PYTHON)) is {v[0]}.{v[1]}. Try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $(READY)
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+bench: $(READY)
+	$(BIN)/python -m bench $(ARGS)
+
+# The documents are checked against the code; their examples are run.
+docs: $(READY)
+	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+
+# Pinned with hashes, without index addresses.
+lock: $(READY)
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --upgrade pyproject.toml --group dev -o requirements/dev.txt
+
+clean:
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,96 @@
+"""assay: is it good enough to ship? The front door; every name loads when it is first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from assay import paths
+    from assay.api import Progress, evaluate, evaluate_stream, evaluate_sync
+    from assay.checks import STANDARD
+    from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Text
+    from assay.checks.registry import Registry
+    from assay.errors import (
+        Fault,
+        ForeignFault,
+        InvalidRequest,
+        MalformedPath,
+        PathFault,
+        Refusal,
+        TimeFault,
+        ValueFault,
+    )
+    from assay.ports import Limits, Services
+    from assay.protocol.evaluation import Check, EvaluationRequest, ExperimentMetadata, Output, TestCase
+    from assay.protocol.results import (
+        CheckError,
+        CheckResult,
+        EvaluationRunResult,
+        EvaluationSummary,
+        TestCaseResult,
+        TestCaseSummary,
+    )
+
+_HOMES = {
+    "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.checks": ("STANDARD",),
+    "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Text"),
+    "assay.checks.registry": ("Registry",),
+    "assay.errors": (
+        "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "PathFault", "Refusal", "TimeFault", "ValueFault",
+    ),
+    "assay.ports": ("Limits", "Services"),
+    "assay.protocol.evaluation": ("Check", "EvaluationRequest", "ExperimentMetadata", "Output", "TestCase"),
+    "assay.protocol.results": (
+        "CheckError", "CheckResult", "EvaluationRunResult", "EvaluationSummary", "TestCaseResult", "TestCaseSummary",
+    ),
+}  # fmt: skip
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "STANDARD",
+    "Answer",
+    "Check",
+    "CheckError",
+    "CheckResult",
+    "Checker",
+    "EvaluationRequest",
+    "EvaluationRunResult",
+    "EvaluationSummary",
+    "ExperimentMetadata",
+    "Fault",
+    "ForeignFault",
+    "InvalidRequest",
+    "Limits",
+    "MalformedPath",
+    "Nodes",
+    "Number",
+    "Opaque",
+    "Output",
+    "PathFault",
+    "Progress",
+    "Refusal",
+    "Registry",
+    "Services",
+    "TestCase",
+    "TestCaseResult",
+    "TestCaseSummary",
+    "Text",
+    "TimeFault",
+    "ValueFault",
+    "evaluate",
+    "evaluate_stream",
+    "evaluate_sync",
+    "paths",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "paths":
+        return import_module("assay.paths")
+    if name not in _HOME:
+        raise AttributeError(f"module 'assay' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,24 @@
+"""Questions put to an output: the table of those that every host has (FEP 2.3.5, and ours)."""
+
+from assay.checks.contains import Contains
+from assay.checks.exact_match import ExactMatch
+from assay.checks.exists import Exists
+from assay.checks.has_items import HasItems
+from assay.checks.json_match import JsonMatch
+from assay.checks.json_schema import JsonSchema
+from assay.checks.regex import Regex
+from assay.checks.registry import Registry
+from assay.checks.threshold import Threshold
+
+STANDARD = Registry(
+    [
+        ExactMatch,
+        Contains,
+        Regex,
+        Threshold,
+        JsonMatch,
+        JsonSchema,
+        Exists,
+        HasItems,
+    ]
+)

@@ -1,0 +1,100 @@
+"""A check is its arguments and one answer (FEP 2.3): the base class, and the argument types that need a word."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, ClassVar, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from assay.ports import Services
+
+Answer = Mapping[str, Any]
+Run = Callable[..., Any]
+
+PASSED: Final[Answer] = {"passed": True}
+FAILED: Final[Answer] = {"passed": False}
+PLAIN: Final[Answer] = {"": "a compiled form that meets something unusual answers this: ask the plain form"}
+
+
+class Text(str):
+    """Any JSON value as text: a string is itself, null is refused, the rest is canonical JSON (decision 19)."""
+
+    __slots__ = ()
+
+
+class Nodes(list[Any]):
+    """The values of all the nodes a path finds, none included: for a check that asks whether something is there."""
+
+    __slots__ = ()
+
+
+Opaque = Annotated[dict[str, Any], Meta(extra={"literal": True})]  # configuration: never a path (decision 12)
+Template = Annotated[str, Meta(extra={"literal": True})]  # a prompt: paths only inside {{…}}
+Number = int | float  # JSON numbers only: msgspec takes no strings and no bools here (decision 23)
+Phrase = Annotated[str, Meta(min_length=1)]
+
+
+def verdict(passed: bool) -> Answer:
+    return PASSED if passed else FAILED
+
+
+class Checker(Struct, forbid_unknown_fields=True):
+    """
+    Typed fields are the argument schema; `run`, or `async def run`, gives the answer: a dict for `results`.
+
+    class Polite(Checker):
+        type = "polite"
+
+        text: Text
+
+        def run(self, services: Services) -> Answer:
+            return {"passed": "please" in self.text}
+
+    `waits = False` promises that `run` is quick and never blocks: it is then called where it stands, without a
+    thread and without a deadline. `isolate = True` runs it in a process of its own, which a deadline can kill.
+    """
+
+    type: ClassVar[str] = ""
+    version: ClassVar[str] = "1.0.0"
+    waits: ClassVar[bool] = True
+    isolate: ClassVar[bool] = False
+    results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
+
+    def run(self, services: Services) -> Answer | Awaitable[Answer]:
+        """The answer about one output. Raise a Fault, or anything, where there is none."""
+        raise TypeError(f"{type(self).__name__} has no run()")
+
+    @classmethod
+    def vet(cls, literals: Mapping[str, Any]) -> None:
+        """Refuse, with a ValueError, literals that are wrong whatever the case; each has its type already."""
+
+    @classmethod
+    def compile(cls, literals: Mapping[str, Any]) -> Run | None:
+        """
+        A faster form for these literals, or None: build and run.
+
+        It takes the values of the other arguments, in the order of the fields, and answers PASSED, FAILED,
+        another answer, or PLAIN where it would rather not.
+        """
+        return None
+
+
+PASSED_SCHEMA: Final = {
+    "type": "object",
+    "required": ["passed"],
+    "properties": {"passed": {"type": "boolean"}},
+    "additionalProperties": False,
+}
+
+
+def argument_schema(checker: type[Checker]) -> dict[str, Any]:
+    """The JSON Schema of a check's arguments; a `$.` path may stand for any that is not opaque."""
+    return msgspec.json.schema(checker, schema_hook=_schema_of)
+
+
+def _schema_of(kind: Any) -> dict[str, Any]:
+    if kind is Text:
+        return {"description": "any JSON value but null, as text"}
+    if kind is Nodes:
+        return {"type": "string", "pattern": r"^\$\.", "description": "a path"}
+    return {}

@@ -1,0 +1,67 @@
+"""contains (FEP 2.3.5): a text holds all of the phrases, or with `negate` none of them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+from assay.checks.checker import (
+    FAILED,
+    PASSED,
+    PASSED_SCHEMA,
+    PLAIN,
+    Answer,
+    Checker,
+    Phrase,
+    Run,
+    Text,
+    verdict,
+)
+from assay.ports import Services
+
+
+class Contains(Checker):
+    type = "contains"
+    waits = False
+    results_schema = PASSED_SCHEMA
+
+    text: Text
+    phrases: Annotated[list[Phrase], Meta(min_length=1)]
+    negate: bool = False
+    case_sensitive: bool = True
+
+    def run(self, services: Services) -> Answer:
+        fold = str if self.case_sensitive else str.casefold
+        text = fold(self.text)
+        found = [fold(phrase) in text for phrase in self.phrases]
+        return verdict(not any(found) if self.negate else all(found))
+
+    @classmethod
+    def compile(cls, literals: Mapping[str, Any]) -> Run | None:
+        if set(literals) != {"phrases", "negate", "case_sensitive"}:
+            return None
+        exactly: bool = literals["case_sensitive"]
+        phrases: list[str] = [one if exactly else one.casefold() for one in literals["phrases"]]
+        negate: bool = literals["negate"]
+        found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
+
+        def look(text: Any) -> Answer:
+            if type(text) is not str:
+                return PLAIN
+            if not exactly:
+                text = text.casefold()
+            for phrase in phrases:
+                if (phrase in text) is negate:
+                    return FAILED
+            return PASSED
+
+        if len(phrases) == 1 and exactly:
+            (only,) = phrases
+
+            def look_for_it(text: Any) -> Answer:
+                if type(text) is not str:
+                    return PLAIN
+                return found if only in text else missing
+
+            return look_for_it
+        return look

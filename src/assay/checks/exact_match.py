@@ -1,0 +1,45 @@
+"""exact_match (FEP 2.3.5): two texts are the same, or with `negate` are not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from assay.checks.checker import FAILED, PASSED, PASSED_SCHEMA, PLAIN, Answer, Checker, Run, Text, verdict
+from assay.ports import Services
+
+
+class ExactMatch(Checker):
+    type = "exact_match"
+    waits = False
+    results_schema = PASSED_SCHEMA
+
+    actual: Text
+    expected: Text
+    negate: bool = False
+    case_sensitive: bool = True
+
+    def run(self, services: Services) -> Answer:
+        fold = str if self.case_sensitive else str.casefold
+        return verdict((fold(self.actual) == fold(self.expected)) != self.negate)
+
+    @classmethod
+    def compile(cls, literals: Mapping[str, Any]) -> Run | None:
+        if not {"negate", "case_sensitive"} <= literals.keys():
+            return None
+        same, other = (FAILED, PASSED) if literals["negate"] else (PASSED, FAILED)
+        exactly: bool = literals["case_sensitive"]
+
+        def compare(one: Any, two: Any) -> Answer:
+            if type(one) is not str or type(two) is not str:
+                return PLAIN
+            return same if (one == two if exactly else one.casefold() == two.casefold()) else other
+
+        if "expected" in literals and "actual" in literals:
+            return None
+        known = literals.get("expected", literals.get("actual"))
+        if known is None:
+            return compare
+
+        def compare_with(value: Any) -> Answer:
+            return compare(value, str(known))
+
+        return compare_with

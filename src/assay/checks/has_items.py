@@ -1,0 +1,75 @@
+"""has_items (ours): the trace pattern of FEP 2.3.2: a list holds what it must, in order if asked, and nothing it must not."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import field
+
+from assay.checks.checker import Answer, Checker
+from assay.checks.json_match import equal
+from assay.ports import Services
+
+
+class HasItems(Checker):
+    type = "has_items"
+    waits = False
+    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
+        "type": "object",
+        "required": ["passed"],
+        "properties": {
+            "passed": {"type": "boolean"},
+            "missing": {"type": "array", "description": "required items that are not there, or not in order"},
+            "forbidden": {"type": "array", "description": "forbidden items that are there"},
+        },
+        "additionalProperties": False,
+    }
+
+    items: list[Any]
+    required_items: list[Any] = field(default_factory=list[Any])
+    forbidden_items: list[Any] = field(default_factory=list[Any])
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        _something(self.required_items, self.forbidden_items)
+
+    def run(self, services: Services) -> Answer:
+        missing = (_missing_in_order if self.ordered else _missing)(self.required_items, self.items)
+        forbidden = [one for one in self.forbidden_items if any(equal(one, item) for item in self.items)]
+        answer: dict[str, Any] = {"passed": not missing and not forbidden}
+        if missing:
+            answer["missing"] = missing
+        if forbidden:
+            answer["forbidden"] = forbidden
+        return answer
+
+    @classmethod
+    def vet(cls, literals: Mapping[str, Any]) -> None:
+        if "required_items" in literals and "forbidden_items" in literals:
+            _something(literals["required_items"], literals["forbidden_items"])
+
+
+def _something(required: list[Any], forbidden: list[Any]) -> None:
+    if not required and not forbidden:
+        raise ValueError("wanted required_items, forbidden_items or both, got neither")
+
+
+def _missing(required: list[Any], items: list[Any]) -> list[Any]:
+    """An item that is required twice must be there twice."""
+    left = list(items)
+    missing: list[Any] = []
+    for one in required:
+        at = next((at for at, item in enumerate(left) if equal(one, item)), None)
+        if at is None:
+            missing.append(one)
+        else:
+            del left[at]
+    return missing
+
+
+def _missing_in_order(required: list[Any], items: list[Any]) -> list[Any]:
+    """Others may stand between; what does not come after its predecessor is missing."""
+    rest = iter(items)
+    for at, one in enumerate(required):
+        if not any(equal(one, item) for item in rest):
+            return required[at:]
+    return []

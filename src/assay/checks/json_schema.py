@@ -1,0 +1,72 @@
+"""json_schema (ours): a value is valid against a JSON Schema. Nothing is fetched: only references inside it resolve."""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from assay.checks.checker import Answer, Checker
+from assay.errors import ValueFault
+from assay.ports import Services
+
+SHOWN = 20
+
+
+class JsonSchema(Checker):
+    type = "json_schema"
+    waits = False
+    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
+        "type": "object",
+        "required": ["passed"],
+        "properties": {
+            "passed": {"type": "boolean"},
+            "errors": {
+                "type": "array",
+                "description": f"what does not fit and where, the first {SHOWN}",
+                "items": {
+                    "type": "object",
+                    "properties": {"path": {"type": "string"}, "message": {"type": "string"}},
+                },
+            },
+        },
+        "additionalProperties": False,
+    }
+
+    value: Any
+    schema: dict[str, Any] | bool
+    negate: bool = False
+
+    def run(self, services: Services) -> Answer:
+        try:
+            validator = _validator(msgspec.json.encode(self.schema))
+        except ValueError as wrong:
+            raise ValueFault(f"schema: {wrong}") from None
+        errors = [
+            {"path": "".join(f"[{part!r}]" for part in error.instance_path), "message": error.message}
+            for error, _ in zip(validator.iter_errors(self.value), range(SHOWN), strict=False)
+        ]
+        answer: dict[str, Any] = {"passed": (not errors) != self.negate}
+        return answer | {"errors": errors} if errors else answer
+
+    @classmethod
+    def vet(cls, literals: Mapping[str, Any]) -> None:
+        if "schema" in literals:
+            _validator(msgspec.json.encode(literals["schema"]))
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: bytes) -> Any:
+    import jsonschema_rs  # a lazy door: 48 ms for a check that most runs do not use
+
+    def refuse(address: str) -> Any:
+        raise ValueError(f"{address!r} is outside the schema, and nothing is fetched")
+
+    document: Any = msgspec.json.decode(schema)
+    bounded = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
+    try:
+        return jsonschema_rs.validator_cls_for(document)(document, retriever=refuse, pattern_options=bounded)
+    except jsonschema_rs.ValidationError as wrong:
+        raise ValueError(f"not a JSON Schema: {wrong.message}") from None
+    except (jsonschema_rs.ReferencingError, ValueError, OSError) as wrong:
+        raise ValueError(f"not a JSON Schema that can be used: {str(wrong).splitlines()[0]}") from None

@@ -1,0 +1,108 @@
+"""Which checks there are: a value made of a table, to pass down and to extend (decisions 5, 37, 38)."""
+
+import importlib
+import sys
+from collections.abc import Iterable, Iterator
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Self
+
+from assay.checks import versions
+from assay.checks.checker import Checker
+from assay.errors import InvalidRequest, Problem, UnknownCheck, WrongUsage
+
+GROUP = "assay.checks"
+
+
+class Registry:
+    """Checks by type and version. `registry.extended([Mine])` is another registry; this one stays as it was."""
+
+    def __init__(self, checkers: Iterable[type[Checker]] = ()) -> None:
+        self._by_type: dict[str, dict[versions.Version, type[Checker]]] = {}
+        for checker in checkers:
+            self._add(checker)
+
+    def __iter__(self) -> Iterator[type[Checker]]:
+        for known in self._by_type.values():
+            yield from known.values()
+
+    @property
+    def types(self) -> list[str]:
+        return sorted(self._by_type)
+
+    def extended(self, checkers: Iterable[type[Checker]]) -> Self:
+        return type(self)([*self, *checkers])
+
+    def find(self, type: str, version: str | None, place: str = "") -> type[Checker]:
+        """The highest version, or of the major that was asked for the highest that is not below it."""
+        known = self._by_type.get(type)
+        if not known:
+            raise UnknownCheck(place, type, version, self.types)
+        if version is None:
+            return known[max(known)]
+        least = versions.parse(version)
+        if least is None:
+            raise InvalidRequest(
+                Problem(f"{place}.version", f"wanted a semantic version such as '1.0.0', got {version!r}")
+            )
+        fitting = [one for one in known if one[0] == least[0] and one >= least]
+        if not fitting:
+            raise UnknownCheck(place, type, version, [f"{one.type}@{one.version}" for one in known.values()])
+        return known[max(fitting)]
+
+    def _add(self, checker: type[Checker]) -> None:
+        name = f"{checker.__module__}:{checker.__qualname__}"
+        if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise WrongUsage(f"{name} has no `type`: give it one, such as type = 'polite'")
+        version = versions.parse(checker.version)
+        if version is None:
+            raise WrongUsage(
+                f"{name} has version {checker.version!r}: wanted a semantic version such as '1.0.0'"
+            )
+        if checker.run is Checker.run:
+            raise WrongUsage(f"{name} has no `run`: define run(self, services), or async def run")
+        known = self._by_type.setdefault(checker.type, {})
+        other = known.setdefault(version, checker)
+        if other is not checker:
+            raise WrongUsage(
+                f"{name} is {checker.type}@{checker.version}, and so is {other.__module__}:{other.__qualname__};"
+                " give one of them another type or version"
+            )
+
+
+def installed() -> list[type[Checker]]:
+    """The checks that installed packages offer under the entry point `assay.checks`."""
+    return [
+        _checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())
+        for point in entry_points(group=GROUP)
+    ]
+
+
+def from_module(spec: str) -> type[Checker]:
+    """`module:Class`, as the operator gives it on the command line; the working directory is importable."""
+    module, _, name = spec.partition(":")
+    if not module or not name:
+        raise WrongUsage(f"--check-module {spec!r}: wanted module:Class, such as my_checks:Polite")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+
+    def load() -> Any:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    return _checker(f"--check-module {spec!r}", load)
+
+
+def _checker(what: str, load: Any) -> type[Checker]:
+    try:
+        found = load()
+    except (
+        Exception
+    ) as surprise:  # a module is foreign code: whatever it does is said, not shown as a traceback
+        raise WrongUsage(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
+    if not (isinstance(found, type) and issubclass(found, Checker)):
+        raise WrongUsage(f"{what} is {found!r}: wanted a subclass of assay.Checker")
+    return found

@@ -1,0 +1,156 @@
+"""
+The plain form: one check put to one case, in the order it happens (FEP 2.3.4).
+
+Faults stop here and become data; so does anything that somebody else's check may raise (decisions 26, 35).
+"""
+
+import time
+from collections.abc import Awaitable
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.arguments import Bound, build, resolve
+from assay.checks.checker import Answer, Checker
+from assay.errors import Fault, ForeignFault, TimeFault, ValueFault
+from assay.ports import Services
+from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
+from assay.protocol.values import is_list, is_mapping
+
+LONGEST_MESSAGE = 2_000
+
+
+class Options(NamedTuple):
+    """What a result says beside the answer."""
+
+    resolved_arguments: bool = True
+    timings: bool = False
+
+
+class Prepared(NamedTuple):
+    """A check that is ready to run on one case, or the fault that keeps it from running."""
+
+    bound: Bound
+    values: dict[str, Any]
+    ready: Checker | Fault
+    began: float
+
+
+def prepare(bound: Bound, document: Any, services: Services) -> Prepared:
+    began = time.perf_counter()
+    values, trouble = resolve(bound, document, services.limits)
+    if trouble is None:
+        try:
+            return Prepared(bound, values, build(bound, values), began)
+        except Fault as fault:
+            trouble = fault
+    return Prepared(bound, values, trouble, began)
+
+
+def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | Fault:
+    """The answer, something to wait for, or the fault; never an exception."""
+    if isinstance(prepared.ready, Fault):
+        return prepared.ready
+    try:
+        return prepared.ready.run(services)
+    except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
+        return fault_of(surprise, prepared.bound.checker)
+
+
+def fault_of(surprise: BaseException, checker: type[Checker]) -> Fault:
+    if isinstance(surprise, Fault):
+        return surprise
+    if isinstance(surprise, TimeoutError):
+        return TimeFault(str(surprise) or "the check ran out of time")
+    if isinstance(surprise, RecursionError) and not checker.waits:
+        return ValueFault("the values are nested too deeply to be compared")
+    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {surprise}")
+
+
+def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
+    """An answer is a JSON object; its `passed`, if it has one, is true or false."""
+    if isinstance(answer, Fault):
+        return answer
+    if not is_mapping(answer):
+        kind = "nothing" if answer is None else type(answer).__name__
+        return ForeignFault(f"{checker.type} answered {kind}; wanted an object, such as {{'passed': true}}")
+    try:
+        encoded = msgspec.json.encode(answer)
+        # NaN would be written as null: find it where a null was written
+        plain: dict[str, Any] = msgspec.json.decode(encoded) if b"null" in encoded else dict(answer)
+    except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
+        return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
+    if b"null" in encoded and not finite(answer):
+        return ForeignFault(f"{checker.type} answered NaN or infinity, which is no JSON number")
+    for place in (answer, answer.get("response")):
+        passed = place.get("passed", True) if is_mapping(place) else True
+        if not isinstance(passed, bool):
+            return ForeignFault(f"{checker.type} answered passed: {passed!r}; wanted true or false")
+    return plain
+
+
+def finite(value: Any) -> bool:
+    """Whether every float in it is a number that JSON can write."""
+    if isinstance(value, float):
+        return value - value == 0
+    if is_mapping(value):
+        return all(map(finite, value.values()))
+    return all(map(finite, value)) if is_list(value) or isinstance(value, tuple) else True  # pyright: ignore[reportUnknownArgumentType]
+
+
+def concluded(
+    prepared: Prepared, answer: Any, services: Services, options: Options, *, seconds: float | None = None
+) -> CheckResult:
+    """The result of a check that ran, or could not."""
+    bound = prepared.bound
+    outcome = examined(answer, bound.checker)
+    metadata: dict[str, Any] = {"check_version": bound.checker.version}
+    if bound.checker.waits or options.timings:
+        spent = time.perf_counter() - prepared.began if seconds is None else seconds
+        metadata["execution_time_ms"] = round(spent * 1000, 3)
+    failed = isinstance(outcome, Fault)
+    return CheckResult(
+        check_type=bound.checker.type,
+        status="error" if failed else "completed",
+        results={} if failed else dict(outcome),
+        resolved_arguments=_resolved(bound, prepared.values) if options.resolved_arguments else UNSET,
+        evaluated_at=services.clock.now(),
+        metadata=metadata,
+        error=_error(outcome) if failed else UNSET,
+    )
+
+
+def skipped(bound: Bound, services: Services) -> CheckResult:
+    """A check that was not executed: the run was cancelled, or stopped at another's error (decision 28)."""
+    return CheckResult(
+        check_type=bound.checker.type,
+        status="skip",
+        results={},
+        evaluated_at=services.clock.now(),
+        metadata={"check_version": bound.checker.version},
+    )
+
+
+def run_here(bound: Bound, document: Any, services: Services, options: Options) -> CheckResult:
+    """One check that does not wait, from beginning to end."""
+    prepared = prepare(bound, document, services)
+    return concluded(prepared, ask(prepared, services), services, options)
+
+
+def _error(fault: Fault) -> CheckError:
+    message = str(fault).encode("utf-8", "replace").decode()
+    if len(message) > LONGEST_MESSAGE:
+        message = message[:LONGEST_MESSAGE] + "…"
+    return CheckError(type=fault.type, message=message, recoverable=fault.recoverable)
+
+
+def _resolved(bound: Bound, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
+    texts = {path.field.name: path.text for path in bound.paths}
+    shown: dict[str, ResolvedArgument] = {}
+    for name in bound.order:
+        if name in values:
+            shown[name] = ResolvedArgument(jsonpath=texts[name], value=values[name])
+        elif name in bound.shown:
+            shown[name] = ResolvedArgument(value=bound.shown[name])
+    return shown

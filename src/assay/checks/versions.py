@@ -1,0 +1,26 @@
+"""Semantic versions (FEP 6.3), as far as choosing a check needs them (decision 37)."""
+
+import re
+
+_SEMVER = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+
+Version = tuple[int, int, int, tuple[tuple[int, int, str], ...]]
+_RELEASE = ((2, 0, ""),)  # sorts after every pre-release
+
+
+def parse(text: str) -> Version | None:
+    """A key that sorts as SemVer 2.0 says, or None for what is no version. Build metadata does not count."""
+    found = _SEMVER.fullmatch(text)
+    if found is None:
+        return None
+    major, minor, patch, pre = found.groups()
+    return int(major), int(minor), int(patch), tuple(map(_identifier, pre.split("."))) if pre else _RELEASE
+
+
+def _identifier(part: str) -> tuple[int, int, str]:
+    return (0, int(part), "") if part.isdigit() else (1, 0, part)

@@ -1,0 +1,42 @@
+"""How far a run is: one line that changes on a terminal, a plain line now and then elsewhere."""
+
+import sys
+import time
+from typing import TextIO
+
+QUICK, SLOW = 0.1, 10.0
+
+
+class Progress:
+    """Call it as often as you like: it looks at the clock and mostly returns."""
+
+    def __init__(self, *, to: TextIO | None = None, quiet: bool = False) -> None:
+        self._to = to or sys.stderr
+        self._live = self._to.isatty()
+        self._quiet = quiet
+        self._began = self._last = time.monotonic()
+        self._shown = False
+
+    def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
+        """`part` is how much of the input was read, where nobody knows how many cases it holds."""
+        now = time.monotonic()
+        if self._quiet or now - self._last < (QUICK if self._live else SLOW):
+            return
+        self._last = now
+        if total is None and part:
+            known = f"{done:,}/~{max(done, round(done / part)):,}"
+        else:
+            known = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        rate = done / max(now - self._began, 1e-9)
+        wrong = f"  {errors:,} with errors" if errors else ""
+        self._say(f"{known} cases  {rate:,.0f}/s{wrong}")
+
+    def clear(self) -> None:
+        if self._shown and self._live:
+            self._to.write("\r\x1b[K")
+            self._to.flush()
+
+    def _say(self, text: str) -> None:
+        self._to.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
+        self._to.flush()
+        self._shown = True

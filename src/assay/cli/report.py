@@ -1,0 +1,151 @@
+"""What a person sees at the end: per check what passed, failed, erred or was skipped, and how sure we are."""
+
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from assay.compare.intervals import wilson
+from assay.fep.tally import Row, Tally
+
+SHOWN = 4  # values of a check without pass or fail
+
+
+def rate(passed: int, failed: int) -> str:
+    """`83.3% (57.1–94.9%)`: a number with its 95% interval, or a dash where nothing was measured."""
+    total = passed + failed
+    if total == 0:
+        return "–"
+    low, high = wilson(passed, total)
+    return f"{percent(passed / total)} ({percent(low)[:-1]}–{percent(high)})"
+
+
+def percent(share: float) -> str:
+    """One decimal; what is not quite all never reads as all, and what is not quite nothing never as nothing."""
+    text = f"{share * 100:.1f}"
+    if text == "100.0" and share < 1:
+        text = ">99.9"
+    elif text == "0.0" and share > 0:
+        text = "<0.1"
+    return f"{text}%"
+
+
+def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | None = None) -> None:
+    """On standard output, as wide as the terminal; plain and unwrapped where it is none."""
+    console = (
+        Console(highlight=False, soft_wrap=True)
+        if sys.stdout.isatty()
+        else Console(highlight=False, width=200, color_system=None)
+    )
+    summary = tally.summary()
+    title = f"{experiment}: " if experiment else ""
+    counted = f"{title}{summary.total_test_cases:,} cases, {summary.total_checks:,} checks in {seconds:.1f} s"
+    console.print(counted, markup=False)
+    if tally.rows:
+        console.print(_table(tally))
+    totals = _totals(tally)
+    if totals.passed + totals.failed:
+        overall = f"pass rate {rate(totals.passed, totals.failed)}"
+        if bar is not None:
+            share = totals.passed / (totals.passed + totals.failed)
+            overall += f", {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
+        console.print(overall, markup=False)
+    missing = [
+        f"{totals.error:,} errored" if totals.error else "",
+        f"{totals.skip:,} skipped" if totals.skip else "",
+    ]
+    if totals.error or totals.skip:
+        console.print(
+            Text(
+                f"not measured: {' and '.join(filter(None, missing))} of {totals.total:,} checks",
+                style="yellow",
+            )
+        )
+
+
+def summary_of(tally: Tally) -> dict[str, Any]:
+    """The same for a machine."""
+    totals = _totals(tally)
+    return {
+        "status": tally.status,
+        "summary": tally.summary(),
+        "pass_rate": _rate_of(totals),
+        "checks": {label: _row_of(row) for label, row in tally.rows.items()},
+    }
+
+
+def overall(tally: Tally) -> float | None:
+    """Passed, of all that passed or failed; None where there was no such answer."""
+    totals = _totals(tally)
+    decided = totals.passed + totals.failed
+    return totals.passed / decided if decided else None
+
+
+def _totals(tally: Tally) -> Row:
+    totals = Row()
+    for row in tally.rows.values():
+        totals.add(row)
+    return totals
+
+
+def _rate_of(row: Row) -> dict[str, Any] | None:
+    decided = row.passed + row.failed
+    if not decided:
+        return None
+    low, high = wilson(row.passed, decided)
+    return {"rate": row.passed / decided, "low": low, "high": high, "of": decided}
+
+
+def _row_of(row: Row) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "passed": row.passed,
+        "failed": row.failed,
+        "error": row.error,
+        "skip": row.skip,
+        "pass_rate": _rate_of(row),
+    }
+    if row.numbers:
+        told["means"] = {name: total / many for name, (many, total) in row.numbers.items()}
+    if row.categories:
+        told["counts"] = row.categories
+    return told
+
+
+def _table(tally: Tally) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("check", overflow="fold")
+    for name in ("passed", "failed", "error", "skip"):
+        table.add_column(name, justify="right")
+    table.add_column("pass rate (95% interval)", justify="right")
+    values = any(row.other for row in tally.rows.values())
+    if values:
+        table.add_column("values", overflow="fold")
+    for label, row in tally.rows.items():
+        decided = row.passed + row.failed
+        cells = [
+            Text(label),
+            Text(f"{row.passed:,}", style="green" if row.passed else "dim")
+            if decided or not row.other
+            else Text("–"),
+            Text(f"{row.failed:,}", style="red" if row.failed else "dim")
+            if decided or not row.other
+            else Text("–"),
+            Text(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
+            Text(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
+            Text(rate(row.passed, row.failed)),
+        ]
+        if values:
+            cells.append(Text(_values(row)))
+        table.add_row(*cells)
+    return table
+
+
+def _values(row: Row) -> str:
+    told = [f"{name}: mean {total / many:.4g} of {many:,}" for name, (many, total) in row.numbers.items()]
+    for name, counts in row.categories.items():
+        most = sorted(counts.items(), key=lambda pair: -pair[1])
+        listed = ", ".join(f"{value} {many:,}" for value, many in most[:SHOWN])
+        told.append(f"{name}: {listed}" + (f", {len(most) - SHOWN} others" if len(most) > SHOWN else ""))
+    return "; ".join(told)

@@ -1,0 +1,22 @@
+"""`assay schema NAME`: the JSON Schema of a noun of the protocol."""
+
+from typing import Annotated
+
+import typer
+
+from assay.errors import WrongUsage
+
+HELP = "Print the JSON Schema of a noun of the protocol; without a name, list them."
+
+
+def schema(
+    name: Annotated[str, typer.Argument(help="A noun, such as TestCaseResult.", metavar="[NAME]")] = "",
+) -> None:
+    from assay.protocol.schemas import NOUNS, schema_of  # a lazy door: the help needs none of it
+
+    if not name:
+        typer.echo("\n".join(NOUNS))
+    elif name not in NOUNS:
+        raise WrongUsage(f"no noun {name!r}; there are {', '.join(NOUNS)}")
+    else:
+        typer.echo(schema_of(name))

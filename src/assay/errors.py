@@ -1,0 +1,124 @@
+"""
+Everything that can go wrong, on one page.
+
+    Exception
+    ├── Refusal                  nothing has happened; it travels up, and a transport gives it a status
+    │   ├── InvalidRequest       the request does not fit the protocol: every problem at once, each with its place
+    │   │   ├── UnknownCheck
+    │   │   └── BadLine          a part of a stream that is no context
+    │   ├── MalformedPath        a text that is no RFC 9535 query
+    │   ├── WrongUsage           the command or a setting was given something impossible
+    │   └── Broken               the world refused: a file, a disk, a pipe
+    └── Fault                    stops at `checks.run` and becomes a CheckError in the result (FEP 2.3.4)
+        ├── PathFault            jsonpath_error
+        ├── ValueFault           validation_error
+        ├── TimeFault            timeout_error, recoverable
+        └── ForeignFault         unknown_error
+
+`Exception` is caught only at a foreign boundary, where somebody else's code may do anything:
+
+    checks/run.py, fep/crew.py   a check
+    checks/registry.py           a module given by --check-module, an entry point
+    api.py                       the caller's own progress callback
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+ErrorType = Literal["jsonpath_error", "validation_error", "timeout_error", "unknown_error"]
+
+
+class Problem(NamedTuple):
+    """One thing wrong with a request, and where: `checks[2].arguments.pattern`."""
+
+    place: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {self.message}" if self.place else self.message
+
+
+class Refusal(Exception):
+    """Said before anything ran, or instead of running on."""
+
+    code: ClassVar[str] = "validation_error"
+
+
+class InvalidRequest(Refusal):
+    """Everything that is wrong with a request, at once."""
+
+    def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
+        if isinstance(problems, str):
+            problems = Problem("", problems)
+        self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class UnknownCheck(InvalidRequest):
+    """No check is registered under this type and version."""
+
+    def __init__(self, place: str, type: str, version: str | None, known: Iterable[str]) -> None:
+        self.type, self.version = type, version
+        wanted = f"{type}@{version}" if version else type
+        super().__init__(Problem(place, f"no check {wanted!r}; this host knows {', '.join(sorted(known))}"))
+
+
+class BadLine(InvalidRequest):
+    """A part of a stream that is no context (decision 34), by its place: `cases.jsonl:7`. All before it is kept."""
+
+    def __init__(self, place: str, problems: Sequence[Problem]) -> None:
+        self.place, self.found = place, tuple(problems)
+        super().__init__([Problem(place, str(problem)) for problem in problems])
+
+
+class MalformedPath(Refusal):
+    """A text that RFC 9535 refuses, with the position at which it does."""
+
+    def __init__(self, path: str, position: int | None, why: str) -> None:
+        self.path, self.position, self.why = path, position, why
+        at = "" if position is None else f" at position {position}"
+        super().__init__(f"malformed path {path!r}{at}: {why}")
+
+
+class WrongUsage(Refusal):
+    """The command line or the settings ask for something impossible."""
+
+
+class Broken(Refusal):
+    """The world refused: a file that is not there, a full disk, a closed pipe."""
+
+    code = "internal_error"
+
+
+class Fault(Exception):
+    """Ends one check, and only that one."""
+
+    type: ClassVar[ErrorType] = "unknown_error"
+    recoverable: bool = False
+
+
+class PathFault(Fault):
+    """A path that is malformed, finds nothing, finds too much, or goes too far."""
+
+    type = "jsonpath_error"
+
+
+class ValueFault(Fault):
+    """A resolved value that the check cannot take."""
+
+    type = "validation_error"
+
+
+class TimeFault(Fault):
+    """A deadline passed. Trying again may help."""
+
+    type = "timeout_error"
+    recoverable = True
+
+
+class ForeignFault(Fault):
+    """Somebody else's code or service failed."""
+
+    def __init__(self, message: str, *, recoverable: bool = False) -> None:
+        self.recoverable = recoverable
+        super().__init__(message)

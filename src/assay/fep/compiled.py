@@ -1,0 +1,138 @@
+"""
+A sheet written out as one Python function: values, answers, and the bytes of the result around them.
+
+What is constant is encoded once. The function counts and writes the usual case; one in which a check errs or asks
+for the plain form is handed back, with the answers that were given.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.checks.arguments import Bound
+from assay.checks.checker import FAILED, PASSED, PLAIN
+from assay.errors import Fault
+from assay.protocol.results import TestCaseSummary
+
+_encode = msgspec.json.Encoder().encode
+
+Score = Callable[..., bytes | None]  # (values, line, rows, answers, now)
+Run = Callable[..., Any]
+
+
+def write_score(
+    bounds: Sequence[Bound], runs: Sequence[Run], takes: Sequence[Sequence[int]], *, arguments: bool
+) -> Score:
+    """
+    The function for these checks: the result's bytes, or None with every answer in `answers`.
+
+    `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
+    """
+    body = _Body()
+    checks = range(len(bounds))
+    values = sorted({which for places in takes for which in places})
+    shown = values if arguments else []
+    body.line(f"[{', '.join(f'v{which}' for which in values)}] = values" if values else "pass")
+    for at in checks:
+        given = ", ".join(f"v{which}" for which in takes[at])
+        body.line(f"try: a{at} = run{at}({given})")
+        body.line(f"except Fault as fault: a{at} = fault")
+        body.scope[f"run{at}"] = runs[at]
+    for at in checks:
+        body.line(
+            f"if a{at} is not PASSED and a{at} is not FAILED and (a{at} is PLAIN or isinstance(a{at}, Fault)):"
+        )
+        body.line(f"    answers += [{', '.join(f'a{one}' for one in checks)}]")
+        body.line("    return None")
+    if bounds:
+        body.line(f"[{', '.join(f'r{at}' for at in checks)}] = rows")
+    for at in checks:
+        body.line(f"if a{at} is PASSED: r{at}.passed += 1; p{at} = YES")
+        body.line(f"elif a{at} is FAILED: r{at}.failed += 1; p{at} = NO")
+        body.line(f"else: r{at}.note('completed', a{at}); p{at} = encode(a{at})")
+    for which in shown:
+        body.line(f"e{which} = encode(v{which})")
+    body.line("moment = encode(now())")
+    body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
+    return body.function("values, line, rows, answers, now")
+
+
+class _Body:
+    """Lines of a function, and the constants they use."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {
+            "Fault": Fault,
+            "PASSED": PASSED,
+            "FAILED": FAILED,
+            "PLAIN": PLAIN,
+            "YES": _encode(PASSED),
+            "NO": _encode(FAILED),
+            "encode": _encode,
+            "join": b"".join,
+        }
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"    {text}")
+
+    def function(self, parameters: str) -> Any:
+        source = "\n".join([f"def score({parameters}):", *self.lines])
+        exec(source, self.scope)  # noqa: S102  # made of names of our own; what came in is in constants
+        return self.scope["score"]
+
+
+def _parts(
+    body: _Body, bounds: Sequence[Bound], takes: Sequence[Sequence[int]], *, arguments: bool
+) -> list[str]:
+    """The pieces of a result in order, names of variables; constant neighbours are one constant."""
+    parts: list[str] = []
+    text = b""
+
+    def constant(more: bytes) -> None:
+        nonlocal text
+        text += more
+
+    def variable(name: str) -> None:
+        nonlocal text
+        body.scope[f"c{len(parts)}"] = text
+        parts.extend((f"c{len(parts)}", name))
+        text = b""
+
+    constant(b'{"status":"completed","execution_context":')
+    variable("line")
+    constant(b',"check_results":[')
+    for at, bound in enumerate(bounds):
+        constant((b"," if at else b"") + b'{"check_type":' + _encode(bound.checker.type))
+        constant(b',"status":"completed","results":')
+        variable(f"p{at}")
+        if arguments:
+            constant(b',"resolved_arguments":{')
+            _arguments(bound, takes[at], constant, variable)
+            constant(b"}")
+        constant(b',"evaluated_at":')
+        variable("moment")
+        constant(b',"metadata":' + _encode({"check_version": bound.checker.version}) + b"}")
+    many = len(bounds)
+    summary = TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
+    constant(b'],"summary":' + _encode(summary) + b"}")
+    body.scope["end"] = text
+    return [*parts, "end"]
+
+
+def _arguments(
+    bound: Bound, takes: Sequence[int], constant: Callable[[bytes], None], variable: Callable[[str], None]
+) -> None:
+    by_path = {path.field.name: (path, which) for path, which in zip(bound.paths, takes, strict=True)}
+    comma = b""
+    for name in bound.order:
+        if name in by_path:
+            path, which = by_path[name]
+            constant(comma + _encode(name) + b':{"jsonpath":' + _encode(path.text) + b',"value":')
+            variable(f"e{which}")
+            constant(b"}")
+            comma = b","
+        elif name in bound.shown:
+            constant(comma + _encode(name) + b":" + _encode({"value": bound.shown[name]}))
+            comma = b","

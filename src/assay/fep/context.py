@@ -1,0 +1,233 @@
+"""A context, one test case with its output (FEP 2.3.1): read from a line, or made from what a caller holds."""
+
+import re
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.checks.run import finite
+from assay.errors import Problem
+from assay.ports import Limits
+from assay.protocol.evaluation import Check
+from assay.protocol.values import is_list, is_object
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_checks = msgspec.json.Decoder(list[Check])
+_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+)
+
+
+class Context(Struct, frozen=True):
+    """The bytes that go into the result as they came, the same decoded, and the case's own checks if it has any."""
+
+    line: bytes
+    document: dict[str, Any]
+    checks: list[Check] | None = None
+
+
+class NotAContext(Exception):
+    """Everything that keeps a line from being a context."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(map(str, problems)))
+
+
+def read_context(line: bytes, limits: Limits) -> Context:
+    """One line, `{"test_case": …, "output": …}`, without the space around it."""
+    if len(line) > limits.max_line_bytes:
+        raise NotAContext([Problem("", _too_long(limits))])
+    try:
+        document = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise NotAContext([Problem("", not_json(line, wrong))]) from None
+    most = limits.max_depth
+    # what is nested so deep has two brackets a level: most lines need not be looked at
+    if len(line) > 2 * most and line.count(b"{") + line.count(b"[") > most and depth(document) > most:
+        raise NotAContext([Problem("", _too_deep(limits))])
+    try:
+        case, output = document["test_case"], document["output"]
+        usual = (
+            len(document) == 2
+            and type(case["id"]) is str
+            and "input" in case
+            and "checks" not in case
+            and "value" in output
+            and type(output.get("id", "")) is str
+            and type(case.get("metadata", _NONE)) is dict
+            and type(output.get("metadata", _NONE)) is dict
+        )
+    except (KeyError, TypeError, AttributeError):
+        usual = False
+    return Context(line, document) if usual else _unusual(line, document)
+
+
+_NONE: dict[str, Any] = {}
+CONTAINERS: Any = (dict, list)
+
+
+def _unusual(line: bytes, document: Any) -> Context:
+    """A context with checks of its own, or none at all."""
+    if not is_object(document):
+        raise NotAContext(
+            [Problem("", f"wanted an object with test_case and output, got {kind_of(document)}")]
+        )
+    problems = [
+        Problem(name, "a context holds test_case and output and nothing else")
+        for name in document
+        if name not in ("test_case", "output")
+    ]
+    problems += problems_of_case(document.get("test_case", _ABSENT), "test_case")
+    problems += problems_of_output(document.get("output", _ABSENT), "output")
+    if problems:
+        raise NotAContext(problems)
+    case: dict[str, Any] = document["test_case"]
+    given = case.pop("checks", None)
+    if given is None:
+        return Context(line, document)
+    checks, problems = read_checks(given, "test_case.checks")
+    if problems:
+        raise NotAContext(problems)
+    return Context(_encode(document), document, checks)
+
+
+_ABSENT: Any = object()
+
+
+def problems_of_case(case: Any, place: str) -> list[Problem]:
+    if not is_object(case):
+        return [_wanted(place, "an object with id and input", case)]
+    members: dict[str, Any] = case
+    return [
+        *_text(members, "id", place, required=True),
+        *([] if "input" in members else [_wanted(f"{place}.input", "any JSON value", _ABSENT)]),
+        *_metadata(members, place),
+    ]
+
+
+def problems_of_output(output: Any, place: str) -> list[Problem]:
+    if not is_object(output):
+        return [_wanted(place, "an object with value", output)]
+    members: dict[str, Any] = output
+    return [
+        *_text(members, "id", place, required=False),
+        *([] if "value" in members else [_wanted(f"{place}.value", "any JSON value", _ABSENT)]),
+        *_metadata(members, place),
+    ]
+
+
+def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
+    """A list of checks, each problem with its place; msgspec stops at the first, so one check at a time."""
+    if not is_list(given):
+        return [], [_wanted(place, "a list of checks", given)]
+    checks: list[Check] = []
+    problems: list[Problem] = []
+    for at, one in enumerate(given):
+        try:
+            checks.append(msgspec.convert(one, Check))
+        except msgspec.ValidationError as wrong:
+            problems.append(Problem(f"{place}[{at}]{place_in(wrong)}", message_of(wrong)))
+    return checks, problems
+
+
+def place_in(wrong: msgspec.ValidationError) -> str:
+    """msgspec's own place, `$.arguments`, as ours: `.arguments`."""
+    _, _, path = str(wrong).partition(" - at `$")
+    return path.rstrip("`")
+
+
+def message_of(wrong: msgspec.ValidationError) -> str:
+    return str(wrong).partition(" - at `")[0].replace("Expected", "wanted").replace("Object", "an object")
+
+
+def depth(document: Any) -> int:
+    """How many objects and lists stand inside one another, without recursion."""
+    level: list[Any] = [document] if isinstance(document, CONTAINERS) else []
+    deep = 0
+    while level:
+        deep += 1
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if is_object(whole) else whole)
+            if isinstance(part, CONTAINERS)
+        ]
+    return deep
+
+
+def plain(value: Any, place: str, limits: Limits) -> tuple[Any, list[Problem]]:
+    """A value as JSON has it: tuples become lists, structs objects. What JSON does not have is refused."""
+    try:
+        encoded = _encode(value)
+        # NaN and infinity are written as null: look for them where a null was written
+        if b"null" in encoded and not finite(msgspec.to_builtins(value)):
+            return None, [Problem(place, "NaN and infinity are no JSON numbers")]
+        document = _decode(encoded)
+    except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
+        return None, [Problem(place, f"not JSON: {wrong}")]
+    except RecursionError:
+        return None, [Problem(place, "nested too deeply, or inside itself")]
+    if depth(document) > limits.max_depth:
+        return None, [
+            Problem(place, f"nested more than {limits.max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)")
+        ]
+    return document, []
+
+
+def kind_of(value: Any) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    names: dict[Any, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+    }
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _wanted(place: str, what: str, got: Any) -> Problem:
+    return Problem(place, f"wanted {what}, got {kind_of(got)}")
+
+
+def _text(members: dict[str, Any], name: str, place: str, *, required: bool) -> list[Problem]:
+    value = members.get(name, _ABSENT)
+    if isinstance(value, str) or (value is _ABSENT and not required):
+        return []
+    return [_wanted(f"{place}.{name}", "a string", value)]
+
+
+def _metadata(members: dict[str, Any], place: str) -> list[Problem]:
+    value = members.get("metadata", _NONE)
+    return [] if is_object(value) else [_wanted(f"{place}.metadata", "an object", value)]
+
+
+def _too_long(limits: Limits) -> str:
+    return (
+        f"longer than {limits.max_line_bytes} bytes, which is the limit for a line"
+        " (raise it with ASSAY_MAX_LINE_BYTES)"
+    )
+
+
+def _too_deep(limits: Limits) -> str:
+    return f"nested more than {limits.max_depth} deep, which is the limit (raise it with ASSAY_MAX_DEPTH)"
+
+
+def not_json(line: bytes, wrong: Exception) -> str:
+    if isinstance(wrong, RecursionError):
+        return "nested too deeply to be read"
+    try:
+        line.decode()
+    except UnicodeDecodeError as bad:
+        return f"not UTF-8 (byte {bad.start})"
+    if isinstance(wrong, msgspec.ValidationError):
+        return f"a number is too large: {message_of(wrong).lower()}"
+    lone = _SURROGATE.search(line)
+    if lone is not None and "truncated" in str(wrong):
+        return f"a lone surrogate, {line[lone.start() : lone.start() + 6].decode()}, is no character (byte {lone.start()})"
+    return f"not JSON: {str(wrong).removeprefix('JSON is malformed: ').lower()}"

@@ -1,0 +1,138 @@
+"""
+Every case through its checks, results in the order the cases came in.
+
+`score` is for checks that do not wait: no loop, no threads. `stream` is for all: it holds what is in flight.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any, NamedTuple
+
+from assay.fep.context import Context
+from assay.fep.floor import Case, Floor
+from assay.fep.plan import Plan
+from assay.fep.sheet import Scored, Sheet
+from assay.fep.tally import Row, Tally
+
+WINDOW = 1_024  # open cases behind one that is slow
+WINDOW_BYTES = 64 * 1024 * 1024
+CONCURRENCY = 16
+BREATH = 64  # cases between two looks at the rest of the program
+
+
+class Conduct(NamedTuple):
+    """How a run is carried out."""
+
+    concurrency: int = CONCURRENCY
+    seconds: float = 60.0  # a check
+    run_seconds: float = 86_400.0
+    fail_fast: bool = False
+    keep: bool = False  # cancelled, it goes on with `skip` to the end instead of raising
+
+
+def score(plan: Plan, contexts: Iterable[Context], tally: Tally) -> Iterator[Scored]:
+    """For a plan of which no check waits."""
+    rows: dict[Sheet, list[Row]] = {}
+    for at, context in enumerate(contexts):
+        sheet = plan.sheet(at, context)
+        counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
+        scored = sheet.score(context, counted)
+        tally.case(scored.status)
+        yield scored
+
+
+async def stream(
+    plan: Plan, contexts: AsyncIterator[Context] | Iterator[Context], tally: Tally, how: Conduct
+) -> AsyncIterator[Scored]:
+    run = _Run(plan, tally, how)
+    try:
+        async for scored in run.cases(_async(contexts)):
+            yield scored
+    finally:
+        run.close()
+
+
+class _Run:
+    """One run: the window of open cases, in the order they came."""
+
+    def __init__(self, plan: Plan, tally: Tally, how: Conduct) -> None:
+        self._plan, self._tally, self._how = plan, tally, how
+        self._floor = Floor(
+            plan.services, plan.options, how.concurrency, how.seconds, fail_fast=how.fail_fast
+        )
+        self._window: deque[tuple[Case | Scored, int]] = deque()
+        self._held = 0
+        self._timer = asyncio.get_running_loop().call_later(how.run_seconds, self._floor.stop)
+
+    def close(self) -> None:
+        self._timer.cancel()
+        self._floor.close()
+
+    async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[Scored]:
+        at = 0
+        async for context in contexts:
+            entry = self._begun(context, self._plan.sheet(at, context))
+            self._window.append((entry, len(context.line)))
+            self._held += len(context.line)
+            at += 1
+            if at % BREATH == 0:
+                await self._breathe(asyncio.sleep(0))
+            while not self._head_done and (self._floor.busy or self._full):
+                await self._breathe(self._floor.progress())
+            for scored in self._finished():
+                yield scored
+        while self._window:
+            if not self._head_done:
+                await self._breathe(self._floor.progress())
+            for scored in self._finished():
+                yield scored
+
+    def _begun(self, context: Context, sheet: Sheet) -> Case | Scored:
+        rows = sheet.rows(self._tally)
+        if self._floor.stopped:
+            return sheet.skipped(context, rows)
+        if sheet.waits:
+            case = Case(context, sheet, rows)
+            self._floor.add(case)
+            return case
+        if not self._how.fail_fast:
+            return sheet.score(context, rows)
+        scored = sheet.plainly(context, rows, fail_fast=True)
+        if scored.status == "error":
+            self._floor.stop()
+        return scored
+
+    @property
+    def _full(self) -> bool:
+        return len(self._window) >= WINDOW or self._held >= WINDOW_BYTES
+
+    @property
+    def _head_done(self) -> bool:
+        head, _ = self._window[0]
+        return isinstance(head, Scored) or head.left == 0
+
+    def _finished(self) -> Iterator[Scored]:
+        while self._window and self._head_done:
+            head, size = self._window.popleft()
+            self._held -= size
+            scored = head.scored() if isinstance(head, Case) else head
+            self._tally.case(scored.status)
+            yield scored
+
+    async def _breathe(self, what: Any) -> None:
+        try:
+            await what
+        except asyncio.CancelledError:
+            if not self._how.keep:
+                raise
+            self._floor.stop()  # cancelling keeps what is done, and marks the rest
+
+
+async def _async(contexts: AsyncIterator[Context] | Iterator[Context]) -> AsyncIterator[Context]:
+    if isinstance(contexts, AsyncIterator):
+        async for context in contexts:
+            yield context
+    else:
+        for context in contexts:
+            yield context

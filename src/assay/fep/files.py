@@ -1,0 +1,250 @@
+"""Files of JSON, JSON lines, YAML and CSV, plain or gzipped, as streams of documents with their places."""
+
+import csv
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.errors import BadLine, Broken, Problem, WrongUsage
+from assay.fep.context import CONTAINERS, not_json, plain
+from assay.ports import Limits
+from assay.protocol.values import is_list, is_object
+
+Format = Literal["json", "jsonl", "yaml", "csv"]
+FORMATS: dict[str, Format] = {
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+    ".csv": "csv",
+}
+BLOCK = 1 << 18
+EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out
+_BOM = b"\xef\xbb\xbf"
+
+
+class Piece(NamedTuple):
+    """One document of a file, as JSON bytes, and where it stands: `cases.jsonl:7`, `cases.yaml[2]`."""
+
+    place: str
+    raw: bytes
+    end: int = 0  # how far into the file it reaches
+
+
+def format_of(name: str, default: Format) -> tuple[Format, bool]:
+    """By extension: the format, and whether it is gzipped. `-` is standard input, of the default format."""
+    if name == "-":
+        return default, False
+    path = Path(name.lower())
+    zipped = path.suffix == ".gz"
+    suffix = Path(path.stem).suffix if zipped else path.suffix
+    if suffix not in FORMATS:
+        raise WrongUsage(
+            f"{name}: wanted a file that ends in {', '.join(FORMATS)}, perhaps with .gz behind it"
+        )
+    return FORMATS[suffix], zipped
+
+
+@contextmanager
+def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
+    """A file to read, or what went wrong in one line."""
+    try:
+        if name == "-":
+            yield sys.stdin.buffer
+        else:
+            with gzip.open(name, "rb") if zipped else Path(name).open("rb") as file:
+                yield file  # pyright: ignore[reportReturnType]
+    except FileNotFoundError:
+        raise WrongUsage(f"{name}: there is no such file") from None
+    except IsADirectoryError:
+        raise WrongUsage(f"{name}: this is a folder; wanted a file") from None
+    except PermissionError:
+        raise WrongUsage(f"{name}: may not be read") from None
+    except (gzip.BadGzipFile, EOFError, zlib.error) as wrong:
+        raise Broken(f"{name}: the gzip data is broken: {wrong}") from None
+    except OSError as wrong:
+        raise Broken(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
+
+
+def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]]:
+    """
+    Lines that are not blank: number, text without the space around it, and how far the file was read.
+
+    Of a line over the limit only as much is held as shows that it is.
+    """
+    held: list[bytes] = []
+    size, number, end = 0, 0, 0
+    while block := file.read(BLOCK):
+        if end == 0 and number == 0 and not held:
+            block = block.removeprefix(_BOM)
+        lines = block.split(b"\n")
+        tail = lines.pop()
+        if lines and held:
+            lines[0] = b"".join((*held, lines[0]))
+            held, size = [], 0
+        for line in lines:
+            number += 1
+            end += len(line) + 1
+            if line := line.strip():
+                yield number, line, end
+        if size <= limits.max_line_bytes:
+            held.append(tail)
+        size += len(tail)
+    if line := b"".join(held).strip():
+        yield number + 1, line, end + size
+
+
+def pieces_of(name: str, limits: Limits, default: Format = "jsonl") -> Iterator[Piece]:
+    """The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV."""
+    form, zipped = format_of(name, default)
+    with opened(name, zipped=zipped) as file:
+        if form == "jsonl":
+            for number, line, end in lines_of(file, limits):
+                yield Piece(f"{name}:{number}", line, end)
+        elif form == "csv":
+            for number, row in _rows(file, name):
+                yield Piece(f"{name}:{number}", msgspec.json.encode(row))
+        else:
+            items = _document(file, name, form, limits)
+            if not is_list(items):
+                raise BadLine(name, [Problem("", "wanted a list, or one document a line in a .jsonl file")])
+            for at, item in enumerate(items):
+                document, problems = plain(item, "", limits)
+                if problems:
+                    raise BadLine(f"{name}[{at}]", problems)
+                yield Piece(f"{name}[{at}]", msgspec.json.encode(document))
+
+
+def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
+    """A file that is one document. JSON lines are a list of theirs."""
+    form, zipped = format_of(name, default)
+    if form in ("jsonl", "csv"):
+        return [_parsed(piece.raw, piece.place) for piece in pieces_of(name, limits, default)]
+    with opened(name, zipped=zipped) as file:
+        return _document(file, name, form, limits)
+
+
+def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
+    data = file.read(limits.max_request_bytes + 1)
+    if len(data) > limits.max_request_bytes:
+        raise WrongUsage(
+            f"{name}: more than {limits.max_request_bytes} bytes, which is the limit for one document"
+            " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
+        )
+    data = data.removeprefix(_BOM)
+    return _parsed(data, name) if form == "json" else _yaml(data, name)
+
+
+def _parsed(data: bytes, place: str) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        line = data[: _byte(wrong)].count(b"\n") + 1
+        raise BadLine(
+            f"{place}:{line}" if line > 1 else place, [Problem("", not_json(data, wrong))]
+        ) from None
+    except RecursionError:
+        raise BadLine(place, [Problem("", "nested too deeply to be read")]) from None
+
+
+def _byte(wrong: Exception) -> int:
+    _, _, rest = str(wrong).partition("(byte ")
+    return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else 0
+
+
+def _yaml(data: bytes, name: str) -> Any:
+    import yaml  # a lazy door: 31 ms that JSON need not pay
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        document: Any = yaml.load(data, Loader=loader)  # noqa: S506  # a safe loader, in C where there is one
+    except yaml.YAMLError as wrong:
+        mark: Any = getattr(wrong, "problem_mark", None)
+        place = f"{name}:{mark.line + 1}" if mark else name
+        raise BadLine(place, [Problem("", f"not YAML: {getattr(wrong, 'problem', None) or wrong}")]) from None
+    except (RecursionError, ValueError) as wrong:
+        raise BadLine(name, [Problem("", f"not YAML that can be read: {wrong}")]) from None
+    _bounded(document, name)
+    return document
+
+
+def _bounded(document: Any, name: str) -> None:
+    """Aliases may make a small file stand for an endless document: count without writing them out."""
+    sizes: dict[int, int] = {}
+    stack: list[tuple[Any, bool]] = [(document, False)]
+    inside: set[int] = set()
+    while stack:
+        node, left = stack.pop()
+        if not isinstance(node, CONTAINERS):
+            continue
+        children: list[Any] = list(node.values()) if is_object(node) else node
+        if left:
+            inside.discard(id(node))
+            sizes[id(node)] = 1 + sum(sizes.get(id(child), 1) for child in children)
+            if sizes[id(node)] > EXPANDED:
+                raise BadLine(name, [Problem("", f"its aliases stand for more than {EXPANDED} values")])
+        elif id(node) in inside:
+            raise BadLine(name, [Problem("", "an alias stands inside what it names")])
+        elif id(node) not in sizes:
+            inside.add(id(node))
+            stack.append((node, True))
+            stack.extend((child, False) for child in children)
+
+
+def _rows(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """
+    Rows as objects: `a.b` is a member of a member, an empty cell is absent, a cell is text.
+
+    A column that ends in `:json` holds JSON: numbers, lists, true and false.
+    """
+    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+    csv.field_size_limit(sys.maxsize)
+    reader = csv.reader(text, strict=True)
+    try:
+        header = next(reader, list[str]())
+        for row in reader:
+            if not row:
+                continue
+            if len(row) > len(header):
+                raise BadLine(
+                    f"{name}:{reader.line_num}",
+                    [Problem("", f"{len(row)} cells, and the header names {len(header)} columns")],
+                )
+            document: dict[str, Any] = {}
+            for column, cell in zip(header, row, strict=False):
+                if cell:
+                    _place(document, column.strip(), cell, f"{name}:{reader.line_num}")
+            yield reader.line_num, document
+    except csv.Error as wrong:
+        raise BadLine(f"{name}:{reader.line_num}", [Problem("", f"not CSV: {wrong}")]) from None
+    except UnicodeDecodeError as wrong:
+        raise BadLine(f"{name}:{reader.line_num + 1}", [Problem("", f"not UTF-8: {wrong.reason}")]) from None
+    finally:
+        text.detach()
+
+
+def _place(document: dict[str, Any], column: str, cell: str, place: str) -> None:
+    value: Any = cell
+    if column.endswith(":json"):
+        column = column.removesuffix(":json")
+        try:
+            value = msgspec.json.decode(cell.encode())
+        except (msgspec.DecodeError, RecursionError) as wrong:
+            raise BadLine(place, [Problem(column, f"not JSON: {wrong}")]) from None
+    *outer, last = column.split(".")
+    for name in outer:
+        inner = document.setdefault(name, {})
+        if not is_object(inner):
+            raise BadLine(
+                place, [Problem(column, f"column {name!r} holds a value, and cannot hold members too")]
+            )
+        document = inner
+    document[last] = value

@@ -1,0 +1,174 @@
+"""Where checks wait: many at a time up to a limit, each with a deadline, none in another's way."""
+
+import asyncio
+import inspect
+import time
+from collections import deque
+from typing import Any
+
+from assay.checks.checker import Checker
+from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, run_here, skipped
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.context import Context
+from assay.fep.crew import Crew, too_many_abandoned
+from assay.fep.isolate import Cells
+from assay.fep.sheet import Scored, Sheet, waits
+from assay.fep.tally import Row
+from assay.ports import Services
+from assay.protocol.results import CheckResult
+
+
+class Case:
+    """A case that is open: which of its checks have a result."""
+
+    __slots__ = ("context", "left", "results", "rows", "sheet")
+
+    def __init__(self, context: Context, sheet: Sheet, rows: list[Row]) -> None:
+        self.context, self.sheet, self.rows = context, sheet, rows
+        self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
+        self.left = len(sheet.bounds)
+
+    def fill(self, at: int, result: CheckResult) -> None:
+        if self.results[at] is None:
+            self.results[at] = result
+            self.left -= 1
+
+    def scored(self) -> Scored:
+        return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.rows)
+
+
+class Job:
+    """One check of an open case."""
+
+    __slots__ = ("at", "began", "case", "prepared", "task")
+
+    def __init__(self, case: Case, at: int) -> None:
+        self.case, self.at = case, at
+        self.prepared: Prepared | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.began = 0.0
+
+
+class Floor:
+    """Open cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
+
+    def __init__(
+        self, services: Services, options: Options, concurrency: int, seconds: float, *, fail_fast: bool
+    ) -> None:
+        self._services, self._options = services, options
+        self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
+        self._ready: deque[Job] = deque()
+        self._running: set[Job] = set()
+        self._crew = Crew(concurrency, seconds)
+        self._cells = Cells()
+        self._changed = asyncio.Event()
+        self.stopped = False
+
+    def add(self, case: Case) -> None:
+        """What does not wait is done at once; the rest is queued."""
+        for at, bound in enumerate(case.sheet.bounds):
+            if self.stopped:
+                case.fill(at, skipped(bound, self._services))
+            elif waits(bound.checker):
+                self._ready.append(Job(case, at))
+            else:
+                self._filled(case, at, run_here(bound, case.context.document, self._services, self._options))
+        self._pump()
+
+    @property
+    def busy(self) -> bool:
+        """Whether more cases would only wait."""
+        return len(self._running) >= self._concurrency and len(self._ready) >= self._concurrency
+
+    async def progress(self) -> None:
+        """Until something was filled in."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def stop(self) -> None:
+        """What runs or waits becomes `skip`; what is done stays."""
+        self.stopped = True
+        for job in [*self._running, *self._ready]:
+            if job.task is not None:
+                job.task.cancel()
+            job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        self._running.clear()
+        self._ready.clear()
+        self._changed.set()
+
+    def close(self) -> None:
+        self.stop()
+        self._crew.close()
+        self._cells.close()
+
+    def _pump(self) -> None:
+        while self._ready and len(self._running) < self._concurrency:
+            self._start(self._ready.popleft())
+
+    def _start(self, job: Job) -> None:
+        bound = job.case.sheet.bounds[job.at]
+        prepared = job.prepared = prepare(bound, job.case.context.document, self._services)
+        job.began = time.perf_counter()
+        self._running.add(job)
+        ready = prepared.ready
+        if isinstance(ready, Fault):
+            self._report(job, ready)
+        elif ready.isolate:
+            self._crew.submit(lambda: self._isolated(ready), lambda answer: self._report(job, answer))
+        elif inspect.iscoroutinefunction(ready.run):
+            self._spawn(job, ask(prepared, self._services))
+        elif (full := too_many_abandoned()) is not None:
+            self._report(job, full)
+        else:
+            services = self._services
+            self._crew.submit(lambda: ask(prepared, services), lambda answer: self._report(job, answer))
+
+    def _isolated(self, checker: Checker) -> Any:
+        with self._cells.one() as cell:
+            return cell.run(checker, self._seconds)
+
+    def _spawn(self, job: Job, answer: Any) -> None:
+        if inspect.isawaitable(answer):
+            job.task = asyncio.ensure_future(self._wait(job, answer))
+        else:
+            self._report(job, answer)
+
+    async def _wait(self, job: Job, answer: Any) -> None:
+        checker = job.case.sheet.bounds[job.at].checker
+        limit = asyncio.timeout(self._seconds)
+        try:
+            async with limit:
+                outcome = await answer
+        except asyncio.CancelledError:
+            if job not in self._running:
+                raise
+            outcome = ForeignFault(f"{checker.type} cancelled itself")
+        except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
+            outcome = (
+                TimeFault(f"no answer within {self._seconds:g} s")
+                if limit.expired()
+                else fault_of(surprise, checker)
+            )
+        self._report(job, outcome)
+
+    def _report(self, job: Job, answer: Any) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        if inspect.isawaitable(answer):  # a sync run that gave something to wait for
+            self._spawn(job, answer)
+            return
+        self._running.discard(job)
+        assert job.prepared is not None
+        seconds = time.perf_counter() - job.began
+        self._filled(
+            job.case,
+            job.at,
+            concluded(job.prepared, answer, self._services, self._options, seconds=seconds),
+        )
+        self._pump()
+
+    def _filled(self, case: Case, at: int, result: CheckResult) -> None:
+        case.fill(at, result)
+        self._changed.set()
+        if result.status == "error" and self._fail_fast:
+            self.stop()

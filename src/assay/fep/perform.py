@@ -1,0 +1,43 @@
+"""One isolated check, in the process made for it."""
+
+import asyncio
+import importlib
+import inspect
+from typing import Any
+
+from assay.checks.arguments import Bound, convert, fields_of
+from assay.checks.checker import Checker
+from assay.checks.run import Prepared, ask, examined, fault_of
+from assay.errors import Fault, ForeignFault
+from assay.ports import Services
+
+
+def perform(name: str, arguments: dict[str, Any]) -> Any:
+    """The answer, or the fault."""
+    module, _, path = name.partition(":")
+    try:
+        found: Any = importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError) as wrong:
+        return ForeignFault(f"{name} cannot be isolated: a new process does not find it ({wrong})")
+    checker: type[Checker] = found
+    typed = {
+        field.attribute: convert(field, arguments[field.name])
+        for field in fields_of(checker)
+        if field.name in arguments
+    }
+    bound = Bound(checker, typed, {}, (), ())
+    services = Services()
+    answer = ask(Prepared(bound, {}, checker(**typed), 0.0), services)
+    if inspect.isawaitable(answer):
+        answer = asyncio.run(_wait(answer, checker))
+    outcome = examined(answer, checker)
+    return outcome if isinstance(outcome, Fault) else dict(outcome)
+
+
+async def _wait(answer: Any, checker: type[Checker]) -> Any:
+    try:
+        return await answer
+    except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
+        return fault_of(surprise, checker)

@@ -1,0 +1,136 @@
+"""What a request comes to: a sheet of checks for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from assay.checks.arguments import Bound, bind
+from assay.checks.registry import Registry
+from assay.checks.run import Options
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import Context
+from assay.fep.sheet import Sheet
+from assay.ports import Services
+from assay.protocol.canonical import canonical
+from assay.protocol.evaluation import Check
+
+Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
+P = TypeVar("P")
+T = TypeVar("T")
+REMEMBERED = 4_096  # sheets of per-case checks kept, by their text
+
+
+class Plan:
+    """One sheet for all cases, one a case, or the cases' own. Making it may refuse; nothing has happened yet."""
+
+    def __init__(
+        self,
+        checks: Checks,
+        registry: Registry,
+        services: Services | None = None,
+        options: Options | None = None,
+    ) -> None:
+        self.services = services or Services()
+        self.options = options or Options()
+        self._registry = registry
+        self._sheets: dict[str, Sheet] = {}
+        self.shared: Sheet | None = None
+        self._each: list[Sheet] | None = None
+        if checks is None:
+            return
+        flat = [one for one in checks if isinstance(one, Check)]
+        if len(flat) == len(checks):
+            self.shared = self._sheet(flat, "checks", shared=True)
+        elif flat:
+            raise InvalidRequest(
+                Problem(
+                    "checks", "wanted one list of checks for all cases, or one list a case; got a mixture"
+                )
+            )
+        else:
+            lists = [list(one) for one in checks if not isinstance(one, Check)]
+            self._each = gathered(
+                [(f"checks[{at}]", one) for at, one in enumerate(lists)],
+                lambda place, one: self._sheet(one, place),
+            )
+
+    @property
+    def each(self) -> int | None:
+        """For how many cases there are checks, where every case has a list of its own."""
+        return None if self._each is None else len(self._each)
+
+    def sheet(self, at: int, context: Context, place: str = "test_case.checks") -> Sheet:
+        """The checks for the case at this place; a case may bring its own where the request has none."""
+        if context.checks is not None:
+            if self.shared or self._each is not None:
+                raise InvalidRequest(
+                    Problem(
+                        place,
+                        "this case has checks of its own, and the request has checks too: give one of them",
+                    )
+                )
+            return self._sheet(context.checks, place)
+        if self.shared is not None:
+            return self.shared
+        if self._each is not None:
+            if at < len(self._each):
+                return self._each[at]
+            raise InvalidRequest(
+                Problem(
+                    f"checks[{at}]",
+                    f"there are checks for {len(self._each)} cases, and this is case {at + 1}",
+                )
+            )
+        raise InvalidRequest(Problem(place, "there are no checks: give some for all cases, or in this case"))
+
+    def _sheet(self, checks: Sequence[Check], place: str, *, shared: bool = False) -> Sheet:
+        most = self.services.limits.max_checks
+        if len(checks) > most:
+            raise InvalidRequest(
+                Problem(
+                    place,
+                    f"{len(checks)} checks, and at most {most} are taken (raise it with ASSAY_MAX_CHECKS)",
+                )
+            )
+        key = place if shared else canonical(msgspec.to_builtins(checks))
+        found = self._sheets.get(key)
+        if found is None:
+            bounds = gathered(
+                [(f"{place}[{at}]", check) for at, check in enumerate(checks)],
+                lambda where, check: bind(check, self._registry, where),
+            )
+            found = Sheet(bounds, labels(bounds) if shared else types(bounds), self.services, self.options)
+            if len(self._sheets) >= REMEMBERED:
+                self._sheets.clear()
+            self._sheets[key] = found
+        return found
+
+
+def gathered(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> list[T]:
+    """Make all of them, each with its place, or refuse with all that is wrong in any."""
+    made: list[T] = []
+    problems: list[Problem] = []
+    for place, part in parts:
+        try:
+            made.append(make(place, part))
+        except InvalidRequest as refusal:
+            problems.extend(refusal.problems)
+    if problems:
+        raise InvalidRequest(problems)
+    return made
+
+
+def types(bounds: Sequence[Bound]) -> list[str]:
+    return [bound.checker.type for bound in bounds]
+
+
+def labels(bounds: Sequence[Bound]) -> list[str]:
+    """A name for every check in the table: its type, numbered where there are several of it."""
+    names = types(bounds)
+    counts: dict[str, int] = {}
+    labelled: list[str] = []
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+        labelled.append(f"{name} #{counts[name]}" if names.count(name) > 1 else name)
+    return labelled

@@ -1,0 +1,118 @@
+"""A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
+
+from collections.abc import Sequence
+from typing import Any, TypeGuard
+
+import msgspec
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import Context, kind_of, plain, problems_of_case, problems_of_output, read_checks
+from assay.fep.plan import Checks, Plan, gathered
+from assay.fep.sheet import Sheet
+from assay.ports import Limits
+from assay.protocol.canonical import canonical
+from assay.protocol.evaluation import Check, ExperimentMetadata
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
+    """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
+    if len(test_cases) != len(outputs):
+        raise InvalidRequest(
+            Problem(
+                "outputs", f"{len(outputs)} outputs for {len(test_cases)} test cases: wanted one for each"
+            )
+        )
+    if len(test_cases) > limits.max_cases:
+        raise InvalidRequest(
+            Problem(
+                "test_cases",
+                f"{len(test_cases)} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)",
+            )
+        )
+    problems: list[Problem] = []
+    contexts: list[Context] = []
+    ids: dict[str, dict[str, Any]] = {}
+    for at, (case, output) in enumerate(zip(test_cases, outputs, strict=True)):
+        here, there = f"test_cases[{at}]", f"outputs[{at}]"
+        case_document, wrong = plain(case, here, limits)
+        output_document, wrong_output = plain(output, there, limits)
+        wrong += wrong_output
+        wrong = wrong or problems_of_case(case_document, here) + problems_of_output(output_document, there)
+        checks: list[Check] | None = None
+        if not wrong and "checks" in case_document:
+            checks, wrong = read_checks(case_document.pop("checks"), f"{here}.checks")
+        if not wrong:
+            known = ids.setdefault(case_document["id"], case_document)
+            if known is not case_document and canonical(known) != canonical(case_document):
+                wrong = [
+                    Problem(f"{here}.id", f"{case_document['id']!r} stands for another test case further up")
+                ]
+        if wrong:
+            problems += wrong
+            continue
+        document = {"test_case": case_document, "output": output_document}
+        contexts.append(Context(_encode(document), document, checks))
+    if problems:
+        raise InvalidRequest(problems)
+    return contexts
+
+
+def sheets_of(plan: Plan, contexts: Sequence[Context]) -> list[Sheet]:
+    """The checks of every case, so that what is wrong with any of them is said before any is run."""
+    if plan.each is not None and plan.each != len(contexts):
+        raise InvalidRequest(
+            Problem(
+                "checks", f"{plan.each} lists of checks for {len(contexts)} test cases: wanted one for each"
+            )
+        )
+    return gathered(
+        [(f"test_cases[{at}].checks", (at, context)) for at, context in enumerate(contexts)],
+        lambda place, pair: plan.sheet(pair[0], pair[1], place),
+    )
+
+
+def checks_from(given: Any, place: str = "checks") -> Checks:
+    """Checks as a caller holds them: structs or dicts, one list for all cases or one a case."""
+    if given is None:
+        return None
+    if not is_sequence(given):
+        raise InvalidRequest(Problem(place, f"wanted a list of checks, got {kind_of(given)}"))
+    lists = [is_sequence(one) for one in given]
+    if any(lists) and not all(lists):
+        raise InvalidRequest(
+            Problem(place, "wanted one list of checks for all cases, or one list a case; got a mixture")
+        )
+    if any(lists):
+        return gathered(
+            [(f"{place}[{at}]", one) for at, one in enumerate(given)], lambda at, one: _checks(one, at)
+        )
+    return _checks(given, place)
+
+
+def is_sequence(given: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(given, Sequence) and not isinstance(given, str | bytes)
+
+
+def _checks(given: Sequence[Any], place: str) -> list[Check]:
+    if all(isinstance(one, Check) for one in given):
+        return list(given)
+    checks, problems = read_checks([to_json(one) if isinstance(one, Check) else one for one in given], place)
+    if problems:
+        raise InvalidRequest(problems)
+    return checks
+
+
+def experiment_from(given: Any) -> ExperimentMetadata | None:
+    if given is None or isinstance(given, ExperimentMetadata):
+        return given
+    try:
+        return msgspec.convert(to_json(given), ExperimentMetadata)
+    except (msgspec.ValidationError, TypeError) as wrong:
+        raise InvalidRequest(Problem("experiment_metadata", str(wrong))) from None
+
+
+def to_json(value: Any) -> Any:
+    return _decode(_encode(value))

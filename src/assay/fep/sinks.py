@@ -1,0 +1,203 @@
+"""Where results go: JSON lines as they come, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
+
+import csv
+import io
+import os
+import sys
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import Broken, WrongUsage
+from assay.protocol.results import EvaluationSummary, Status
+from assay.protocol.values import is_object
+
+BUFFER = 1 << 18
+
+
+class Closing(Struct, frozen=True, omit_defaults=True):
+    """What a run's result says beside the cases."""
+
+    evaluation_id: str
+    started_at: Any
+    completed_at: Any
+    status: Status
+    summary: EvaluationSummary
+    experiment: Any = None
+    metadata: Any = None
+
+
+class Sink(Protocol):
+    """Takes result lines in order. `close` leaves a file that is whole, whatever came before."""
+
+    name: str
+
+    def write(self, line: bytes) -> None: ...
+    def flush(self) -> None: ...
+    def close(self, closing: Closing) -> None: ...
+
+
+class File:
+    """A file that is written in large pieces; trouble with it is one line that names it."""
+
+    def __init__(self, name: str, *, append: bool = False) -> None:
+        self.name = name
+        self._held: list[bytes] = []
+        self._size = 0
+        try:
+            self._file: IO[bytes] = (
+                os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
+                if name == "-"
+                else Path(name).open("ab" if append else "wb", 0)  # noqa: SIM115
+            )
+        except FileNotFoundError:
+            raise WrongUsage(f"{name}: there is no folder {Path(name).parent}") from None
+        except IsADirectoryError:
+            raise WrongUsage(f"{name}: this is a folder; wanted the name of a file") from None
+        except OSError as wrong:
+            raise WrongUsage(f"{name}: cannot be written: {wrong.strerror}") from None
+
+    def put(self, data: bytes) -> None:
+        self._held.append(data)
+        self._size += len(data)
+        if self._size >= BUFFER:
+            self.flush()
+
+    def flush(self) -> None:
+        data, self._held, self._size = memoryview(b"".join(self._held)), [], 0
+        try:
+            while data:
+                data = data[self._file.write(data) :]
+        except OSError as wrong:
+            raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+
+    def close(self) -> None:
+        try:
+            self.flush()
+        finally:
+            try:
+                self._file.close()
+            except OSError as wrong:
+                raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+
+
+class Lines:
+    """`.jsonl`: one TestCaseResult a line."""
+
+    def __init__(self, name: str, *, append: bool = False) -> None:
+        self.name = name
+        self._file = File(name, append=append)
+
+    def write(self, line: bytes) -> None:
+        self._file.put(line + b"\n")
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self, closing: Closing) -> None:
+        self._file.close()
+
+
+class Document:
+    """`.json`: the EvaluationRunResult, its cases written as they come and its summary behind them."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._file = File(name)
+        self._comma = b'{"results":[\n'
+
+    def write(self, line: bytes) -> None:
+        self._file.put(self._comma + line)
+        self._comma = b",\n"
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self, closing: Closing) -> None:
+        if self._comma != b",\n":
+            self._file.put(b'{"results":[')
+        members = {
+            name: value for name, value in msgspec.structs.asdict(closing).items() if value is not None
+        }
+        self._file.put(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
+        self._file.close()
+
+
+class _Result(Struct):
+    check_type: str
+    status: str
+    results: dict[str, Any]
+    error: dict[str, Any] = {}
+
+
+class _Named(Struct):
+    id: str = ""
+
+
+class _Context(Struct):
+    test_case: _Named
+    output: _Named
+
+
+class _Case(Struct):
+    execution_context: _Context
+    check_results: list[_Result]
+
+
+_read = msgspec.json.Decoder(_Case).decode
+COLUMNS = (
+    "test_case_id", "output_id", "check", "check_type", "status", "passed", "results", "error_type", "error_message",
+)  # fmt: skip
+
+
+class Table:
+    """`.csv`: one row a check of a case, so that a spreadsheet can filter and pivot it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._file = File(name)
+        self._row(COLUMNS)
+
+    def write(self, line: bytes) -> None:
+        case = _read(line)
+        context = case.execution_context
+        for at, result in enumerate(case.check_results):
+            response = result.results.get("response")
+            passed = result.results.get("passed", response.get("passed") if is_object(response) else None)
+            self._row(
+                (
+                    context.test_case.id,
+                    context.output.id,
+                    at,
+                    result.check_type,
+                    result.status,
+                    "" if passed is None else str(passed).lower(),
+                    msgspec.json.encode(result.results).decode() if result.results else "",
+                    result.error.get("type", ""),
+                    result.error.get("message", ""),
+                )
+            )
+
+    def flush(self) -> None:
+        self._file.flush()
+
+    def close(self, closing: Closing) -> None:
+        self._file.close()
+
+    def _row(self, cells: tuple[Any, ...]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(cells)
+        self._file.put(text.getvalue().encode())
+
+
+def sink_for(name: str) -> Sink:
+    """By extension; `-` is JSON lines on standard output."""
+    if name == "-" or name.endswith((".jsonl", ".ndjson")):
+        return Lines(name)
+    if name.endswith(".json"):
+        return Document(name)
+    if name.endswith(".csv"):
+        return Table(name)
+    raise WrongUsage(f"{name}: wanted an output that ends in .jsonl, .json or .csv")

@@ -1,0 +1,149 @@
+"""Where contexts come from: a file of contexts, two files side by side, or a request that is all there (decision 34)."""
+
+from collections.abc import Callable, Iterator
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from assay.errors import BadLine, InvalidRequest, Problem, WrongUsage
+from assay.fep.context import Context, NotAContext, read_context
+from assay.fep.files import Piece, document_of, format_of, pieces_of
+from assay.fep.plan import Checks
+from assay.fep.request import checks_from, contexts_of, experiment_from
+from assay.ports import Limits
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.values import is_list, is_object
+
+OnBad = Callable[[BadLine], None]
+REQUEST = {"test_cases", "outputs", "checks", "experiment_metadata"}
+
+
+class Source:
+    """Contexts one after the other; `read` is how far into the input they reach, `total` how far there is to go."""
+
+    def __init__(
+        self, pieces: Iterator[Piece], limits: Limits, on_bad: OnBad | None, *, csv: bool = False
+    ) -> None:
+        self._pieces, self._limits, self._on_bad, self._csv = pieces, limits, on_bad, csv
+        self.read = 0
+        self.place = ""
+
+    def __iter__(self) -> Iterator[Context]:
+        """A piece that is no context ends the stream with its place, or is passed to `on_bad` and left out."""
+        limits = self._limits
+        for piece in self._pieces:
+            self.place, self.read = piece.place, piece.end
+            try:
+                yield read_context(_long_row(piece.raw) if self._csv else piece.raw, limits)
+            except NotAContext as wrong:
+                self._bad(BadLine(piece.place, wrong.problems))
+
+    def _bad(self, bad: BadLine) -> None:
+        if self._on_bad is None:
+            raise bad
+        self._on_bad(bad)
+
+
+def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
+    form, _ = format_of(name, "jsonl")
+    return Source(pieces_of(name, limits), limits, on_bad, csv=form == "csv")
+
+
+def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
+    """Case by case with its output. Files that differ in length are refused before anything runs."""
+    if "-" not in (cases, outputs):
+        many, others = (sum(1 for _ in pieces_of(name, limits)) for name in (cases, outputs))
+        if many != others:
+            raise InvalidRequest(_differ(cases, many, outputs, others))
+    elif cases == outputs:
+        raise WrongUsage("--cases and --outputs cannot both come from standard input")
+    return Source(_paired(cases, outputs, limits), limits, on_bad)
+
+
+def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[Piece]:
+    pairs = zip_longest(pieces_of(cases, limits), pieces_of(outputs, limits))
+    for at, (case, output) in enumerate(pairs):
+        if case is None or output is None:
+            longer = f"more than {at}"
+            raise InvalidRequest(
+                _differ(cases, longer if output is None else at, outputs, longer if case is None else at)
+            )
+        broken = next((piece for piece in (case, output) if not _json(piece.raw)), None)
+        if broken is not None:
+            yield broken  # which is no context, and says why
+            continue
+        raw = b'{"test_case":' + case.raw + b',"output":' + output.raw + b"}"
+        yield Piece(f"{case.place} with {output.place}", raw, case.end)
+
+
+def _json(raw: bytes) -> bool:
+    """Whether it is one JSON value, so that nothing in it can close what it is put into."""
+    try:
+        msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def from_request(name: str, limits: Limits) -> tuple[list[Context], Checks, ExperimentMetadata | None]:
+    """A request file: everything that is wrong with it at once."""
+    request = document_of(name, limits)
+    if not is_object(request):
+        raise InvalidRequest(Problem(name, "wanted an object with test_cases, outputs and checks"))
+    members: dict[str, Any] = request
+    problems = [
+        Problem(member, f"no such member of a request; there are {', '.join(sorted(REQUEST))}")
+        for member in members
+        if member not in REQUEST
+    ]
+    problems += [
+        Problem(member, "wanted a list")
+        for member in ("test_cases", "outputs")
+        if not is_list(members.get(member))
+    ]
+    if problems:
+        raise InvalidRequest(_in(name, problems))
+    try:
+        return (
+            contexts_of(members["test_cases"], members["outputs"], limits),
+            checks_from(members.get("checks")),
+            experiment_from(members.get("experiment_metadata")),
+        )
+    except InvalidRequest as refusal:
+        raise InvalidRequest(_in(name, refusal.problems)) from None
+
+
+def checks_in(name: str, limits: Limits) -> Checks:
+    """A file of checks: a list, or an object whose `checks` is one."""
+    document = document_of(name, limits)
+    if is_object(document) and document.keys() == {"checks"}:
+        document = document["checks"]
+    if not is_list(document):
+        raise InvalidRequest(Problem(name, "wanted a list of checks, or an object with the member checks"))
+    try:
+        return checks_from(document)
+    except InvalidRequest as refusal:
+        raise InvalidRequest(_in(name, refusal.problems)) from None
+
+
+def _in(name: str, problems: Any) -> list[Problem]:
+    return [Problem(f"{name}: {problem.place}", problem.message) for problem in problems]
+
+
+def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Problem:
+    return Problem(
+        "outputs", f"{cases} has {many} test cases and {outputs} has {others} outputs: wanted one for each"
+    )
+
+
+def _long_row(raw: bytes) -> bytes:
+    """A CSV row of contexts: id, input, expected and any other column are the case's, `output` is its value."""
+    row: dict[str, Any] = msgspec.json.decode(raw)
+    case, output = row.pop("test_case", {}), row.pop("output", {})
+    return msgspec.json.encode(
+        {
+            "test_case": {**row, **case} if is_object(case) else case,
+            "output": output if is_object(output) else {"value": output},
+        }
+    )

@@ -1,0 +1,356 @@
+"""
+Text → segments, by the grammar and the well-typedness rules of RFC 9535 (§2.1–§2.5, §2.4.3 for functions).
+
+Our own rather than the library's: singular queries need not load it, positions are exact, nesting is bounded,
+and it is strict where jsonpath-rfc9535 1.0.1 is not (`tests/test_paths.py` lists where).
+"""
+
+import json
+import re
+from types import EllipsisType
+from typing import Any, Literal, NamedTuple
+
+from assay.errors import MalformedPath
+
+MAX_TEXT = 10_000  # characters of a path
+MAX_NESTING = 32  # filters, parentheses and calls inside one another
+MAX_INTEGER = 2**53 - 1  # I-JSON (RFC 9535 §2.1)
+
+OBJECT: type[Any] = dict
+ARRAY: type[Any] = list
+
+
+class Segment(NamedTuple):
+    selectors: "tuple[Selector, ...]"
+    descend: bool = False
+    tight: bool = True  # no blanks inside the brackets: what a singular query in a filter must be (§2.3.5.1)
+
+    @property
+    def key(self) -> str | int | None:
+        """The one name or index that this segment selects, if it is that kind."""
+        first = self.selectors[0]
+        alone = len(self.selectors) == 1 and not self.descend
+        return first if alone and isinstance(first, str | int) else None
+
+
+class Constant(NamedTuple):
+    value: Any
+
+
+class Subquery(NamedTuple):
+    absolute: bool  # from `$`, else from `@`
+    segments: tuple[Segment, ...]
+
+
+class Call(NamedTuple):
+    function: str
+    arguments: "tuple[Operand, ...]"
+
+
+class Comparison(NamedTuple):
+    left: "Operand"
+    operator: str
+    right: "Operand"
+
+
+class Not(NamedTuple):
+    test: "Test"
+
+
+class Junction(NamedTuple):
+    every: bool  # `&&`, else `||`
+    tests: "tuple[Test, ...]"
+
+
+class Filter(NamedTuple):
+    test: "Test"
+
+
+Operand = Constant | Subquery | Call
+Test = Subquery | Call | Comparison | Not | Junction
+Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
+
+
+class Signature(NamedTuple):
+    """What a function takes, `value` or `nodes`; a logical one is a test, any other is compared (§2.4.1)."""
+
+    takes: tuple[Literal["value", "nodes"], ...]
+    logical: bool = False
+
+
+FUNCTIONS = {
+    "length": Signature(("value",)),
+    "count": Signature(("nodes",)),
+    "value": Signature(("nodes",)),
+    "match": Signature(("value", "value"), logical=True),
+    "search": Signature(("value", "value"), logical=True),
+}
+CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
+
+_BLANKS = re.compile(r"[ \t\n\r]*")
+_NOT_IN_A_NAME = r"\x00-/:-@\[-\^`{-\x7f\ud800-\udfff"  # said by what is not: compiles 20x faster
+_NAME = re.compile(f"[^0-9{_NOT_IN_A_NAME}][^{_NOT_IN_A_NAME}]*")
+_WORD = re.compile(r"[a-z][a-z_0-9]*")
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_OPERATOR = re.compile(r"[=!]=|[<>]=?")
+_ESCAPE = (
+    r"\\(?:[bfnrt/\\]|u(?:[0-9A-CEFa-cef][0-9A-Fa-f]{3}|[Dd][0-7][0-9A-Fa-f]{2}"
+    r"|[Dd][89ABab][0-9A-Fa-f]{2}\\u[Dd][C-Fc-f][0-9A-Fa-f]{2}))"
+)
+_STRINGS = {
+    quote: re.compile(rf"(?:[^{quote}\\\x00-\x1f\ud800-\udfff]|\\{quote}|{_ESCAPE})*") for quote in ("'", '"')
+}
+
+
+def parse(text: str) -> tuple[Segment, ...]:
+    """The segments of a query, or MalformedPath with the position at which the RFC refuses it."""
+    if len(text) > MAX_TEXT:
+        raise MalformedPath(f"{text[:40]}…", MAX_TEXT, f"a path has at most {MAX_TEXT} characters")
+    reader = _Reader(text)
+    reader.expect("$")
+    segments = reader.segments()
+    if reader.at < len(text):
+        raise reader.refusal("expected '.', '..', '[' or the end")
+    return segments
+
+
+class _Reader:
+    """A recursive descent over the grammar; each method reads one rule from `at` on."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.nesting = text, 0, 0
+
+    def refusal(self, why: str, at: int | None = None) -> MalformedPath:
+        return MalformedPath(self.text, self.at if at is None else at, why)
+
+    def take(self, token: str) -> bool:
+        found = self.text.startswith(token, self.at)
+        if found:
+            self.at += len(token)
+        return found
+
+    def expect(self, *tokens: str) -> str:
+        for token in tokens:
+            if self.take(token):
+                return token
+        raise self.refusal(f"expected {' or '.join(map(repr, tokens))}")
+
+    def match(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        found = pattern.match(self.text, self.at)
+        if found:
+            self.at = found.end()
+        return found
+
+    def blanks(self) -> bool:
+        start = self.at
+        self.match(_BLANKS)
+        return self.at > start
+
+    def after_blanks(self, *tokens: str) -> bool:
+        """Blanks and a token, both or neither: a blank that nothing follows is not ours to take."""
+        start = self.at
+        self.blanks()
+        if any(self.take(token) for token in tokens):
+            return True
+        self.at = start
+        return False
+
+    def nest(self, by: int) -> None:
+        self.nesting += by
+        if self.nesting > MAX_NESTING:
+            raise self.refusal(f"nested more than {MAX_NESTING} deep")
+
+    # segments and selectors
+
+    def segments(self) -> tuple[Segment, ...]:
+        found: list[Segment] = []
+        while True:
+            if self.after_blanks(".."):
+                found.append(self.bracketed(descend=True) if self.take("[") else self.shorthand(descend=True))
+            elif self.after_blanks("."):
+                found.append(self.shorthand(descend=False))
+            elif self.after_blanks("["):
+                found.append(self.bracketed(descend=False))
+            else:
+                return tuple(found)
+
+    def shorthand(self, *, descend: bool) -> Segment:
+        if self.take("*"):
+            return Segment((...,), descend)
+        if name := self.match(_NAME):
+            return Segment((name[0],), descend)
+        raise self.refusal("expected a name or '*'")
+
+    def bracketed(self, *, descend: bool) -> Segment:
+        selectors: list[Selector] = []
+        loose = False
+        while True:
+            loose |= self.blanks()
+            selectors.append(self.selector())
+            loose |= self.blanks()
+            if self.expect(",", "]") == "]":
+                return Segment(tuple(selectors), descend, not loose)
+
+    def selector(self) -> Selector:
+        if self.take("*"):
+            return ...
+        if self.take("?"):
+            self.nest(+1)
+            self.blanks()
+            test = self.either()
+            self.nest(-1)
+            return Filter(test)
+        name = self.string()
+        return self.index_or_slice() if name is None else name
+
+    def index_or_slice(self) -> int | slice:
+        start = self.integer()
+        if not self.after_blanks(":"):
+            if start is None:
+                raise self.refusal("expected a quoted name, an index, a slice, '*' or '?'")
+            return start
+        self.blanks()
+        stop = self.integer()
+        step = None
+        if self.after_blanks(":"):
+            self.blanks()
+            step = self.integer()
+        return slice(start, stop, step)
+
+    def integer(self) -> int | None:
+        start = self.at
+        digits = self.match(_INTEGER)
+        if digits is None:
+            return None
+        if len(digits[0]) > len(str(-MAX_INTEGER)) or abs(int(digits[0])) > MAX_INTEGER:
+            raise self.refusal("an index lies within ±(2^53-1)", start)
+        return int(digits[0])
+
+    def string(self) -> str | None:
+        quote = self.text[self.at : self.at + 1]
+        if quote not in _STRINGS:
+            return None
+        start = self.at
+        self.at += 1
+        body = self.match(_STRINGS[quote])
+        if body is None or not self.take(quote):
+            ended = self.at == len(self.text)
+            raise (
+                self.refusal("a string without its end", start)
+                if ended
+                else self.refusal("not allowed in a string")
+            )
+        if quote == "'":
+            return json.loads(f'"{_requoted(body[0])}"')
+        return json.loads(f'"{body[0]}"')
+
+    # filters
+
+    def either(self) -> Test:
+        tests = [self.both()]
+        while self.after_blanks("||"):
+            self.blanks()
+            tests.append(self.both())
+        return tests[0] if len(tests) == 1 else Junction(False, tuple(tests))
+
+    def both(self) -> Test:
+        tests = [self.basic()]
+        while self.after_blanks("&&"):
+            self.blanks()
+            tests.append(self.basic())
+        return tests[0] if len(tests) == 1 else Junction(True, tuple(tests))
+
+    def basic(self) -> Test:
+        negated = self.take("!")
+        if negated:
+            self.blanks()
+        test = self.group() if self.take("(") else self.comparison_or_test(negated=negated)
+        return Not(test) if negated else test
+
+    def group(self) -> Test:
+        self.nest(+1)
+        self.blanks()
+        test = self.either()
+        self.blanks()
+        self.expect(")")
+        self.nest(-1)
+        return test
+
+    def comparison_or_test(self, *, negated: bool) -> Test:
+        start = self.at
+        left = self.operand()
+        end = self.at
+        self.blanks()
+        operator = None if negated else self.match(_OPERATOR)  # `!` binds to a test, never to a comparison
+        if operator is None:
+            self.at = end
+            if isinstance(left, Constant) or (
+                isinstance(left, Call) and not FUNCTIONS[left.function].logical
+            ):
+                raise self.refusal("must be compared with something", start)
+            return left
+        self.value(left, start)
+        self.blanks()
+        start = self.at
+        right = self.value(self.operand(), start)
+        return Comparison(left, operator[0], right)
+
+    def operand(self) -> Operand:
+        if self.take("@"):
+            return Subquery(False, self.segments())
+        if self.take("$"):
+            return Subquery(True, self.segments())
+        text = self.string()
+        if text is not None:
+            return Constant(text)
+        if number := self.match(_NUMBER):
+            exact = not (number[1] or number[2]) and len(number[0]) < 300
+            return Constant(int(number[0]) if exact else float(number[0]))
+        start = self.at
+        word = self.match(_WORD)
+        if word and self.take("("):
+            return self.call(word[0], start)
+        if word and word[0] in CONSTANTS:
+            return Constant(CONSTANTS[word[0]])
+        raise self.refusal("expected a query, a literal or a function", start)
+
+    def call(self, function: str, start: int) -> Call:
+        if function not in FUNCTIONS:
+            raise self.refusal(f"no function {function!r}; there are {', '.join(sorted(FUNCTIONS))}", start)
+        takes = FUNCTIONS[function].takes
+        self.nest(+1)
+        arguments: list[Operand] = []
+        for number, kind in enumerate(takes):
+            if number:
+                self.blanks()
+                self.expect(",")
+            self.blanks()
+            at = self.at
+            operand = self.operand()
+            arguments.append(self.value(operand, at) if kind == "value" else self.nodes(operand, at))
+        self.blanks()
+        self.expect(")")
+        self.nest(-1)
+        return Call(function, tuple(arguments))
+
+    # well-typedness (§2.4.3)
+
+    def value(self, operand: Operand, at: int) -> Operand:
+        match operand:
+            case Subquery(_, segments) if any(each.key is None or not each.tight for each in segments):
+                raise self.refusal("only a query for one value (names and indexes) may stand here", at)
+            case Call(function) if FUNCTIONS[function].logical:
+                raise self.refusal(f"{function}() is a test, not a value", at)
+            case _:
+                return operand
+
+    def nodes(self, operand: Operand, at: int) -> Operand:
+        if not isinstance(operand, Subquery):
+            raise self.refusal("only a query may stand here", at)
+        return operand
+
+
+def _requoted(body: str) -> str:
+    """The body of a '…' string as that of a "…" string."""
+    return body.replace("\\'", "'").replace('"', '\\"')

@@ -1,0 +1,398 @@
+"""Every seam on one page: what the engine asks of the world, and the limits it keeps (decision 40)."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+
+from assay.errors import Refusal
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How far anything may go. Each is a setting (`ASSAY_MAX_…`, `[limits]` in assay.toml) with a default."""
+
+    max_line_bytes: int = 64 * 1024 * 1024
+    max_request_bytes: int = 512 * 1024 * 1024
+    max_cases: int = 1_000_000
+    max_checks: int = 1_000
+    max_depth: int = 500
+    max_nodes: int = 100_000
+    check_seconds: float = 60.0
+    run_seconds: float = 86_400.0
+
+
+class Clock(Protocol):
+    """What time it is, for records; and a stopwatch."""
+
+    def now(self) -> datetime: ...
+
+
+class SystemClock:
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+class Secret:
+    """A key. Only `reveal()` gives its text; printed, formatted or put in a record it is `[REDACTED]`."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "[REDACTED]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars per million tokens."""
+
+    input: Annotated[float, msgspec.Meta(ge=0)]
+    output: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who answers, and how it may be asked (`[providers.NAME]`, decision 39)."""
+
+    name: str
+    kind: Literal["openai_compatible", "wordllama"] = "openai_compatible"
+    base_url: str | None = None  # None: OpenAI's own
+    api_key: Secret | None = None
+    timeout: Positive = 60.0  # seconds for one attempt
+    deadline: Positive = (
+        180.0  # seconds for one call: every attempt and the waits between, time in line aside
+    )
+    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
+    requests_per_minute: Positive | None = None
+    structured: bool = True  # False: the endpoint knows no `response_format`; the schema goes into the prompt
+    prices: Prices | None = None  # instead of the published ones
+    wire: Literal["openai", "aiohttp"] = "openai"
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+# What `Ask` says itself, or what would make the answer something else than one reply.
+RESERVED_PARAMETERS = frozenset({"messages", "model", "n", "response_format", "stream", "stream_options"})
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to a model. `check_version` and `repeat` change no request, only which cached reply answers it."""
+
+    messages: tuple[Message, ...]
+    model: str
+    schema: dict[str, Any] | None = (
+        None  # the JSON Schema the reply should fit; nobody has checked that it does
+    )
+    parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
+    timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
+    check_version: str = ""
+    repeat: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a model said, as it said it: cut off (`finish_reason` "length"), filtered or refused is still a reply.
+
+    Where a schema was asked for, `value` is the JSON value of the text, or unset with the `problem` that kept it from
+    being one. A cost nobody knows is None. A cached reply costs 0.0 and says in `saved_usd` what it cost when it was new.
+    """
+
+    text: str
+    finish_reason: str
+    model: str
+    provider: str
+    value: Any = msgspec.UNSET
+    problem: str | None = None
+    refusal: str | None = None
+    structured: bool = False  # the endpoint was asked to enforce the schema
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    cached: bool = False
+
+
+class Model(Protocol):
+    """Answers questions. A failure is a Fault (decision 26): a TimeFault, or a ForeignFault that says if it may pass."""
+
+    async def complete(self, ask: Ask) -> Reply: ...
+
+    async def close(self) -> None: ...
+
+
+class Embedded(msgspec.Struct, frozen=True, kw_only=True):
+    """One vector a text, in their order and as the model gives them: nothing is normalised."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    model: str
+    provider: str
+    tokens: int | None = None
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    cached: bool = False
+
+
+class Embedder(Protocol):
+    """Places texts in a space. It fails as a Model does."""
+
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded: ...
+
+    async def close(self) -> None: ...
+
+
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check may ask of its host. It grows with the checks that need something."""
+
+    clock: Clock = SystemClock()
+    limits: Limits = Limits()
+
+
+# The record: three drawers, one transaction.
+
+RunStatus = Literal[
+    "pending", "running", "cancelling", "paused", "waiting-approval", "waiting-input", "waiting-external",
+    "completed", "failed", "cancelled",
+]  # fmt: skip
+ACTIVE: frozenset[RunStatus] = frozenset({"pending", "running", "cancelling"})  # somebody is at work on it
+CLOSED: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})  # nothing follows
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a run without reading its log. Nothing here is content."""
+
+    id: str
+    tenant: str
+    kind: str
+    status: RunStatus = "pending"
+    name: str = ""  # what it is filed under: an experiment, a suite
+    head: dict[str, Any] = {}  # small: counts, digests, links to other runs
+    created: datetime
+    started: datetime | None = None
+    ended: datetime | None = None
+    events: int = 0  # how many it has: the sequence the next one gets
+    holder: str | None = None  # who conducts it, as long as `leased` lies ahead
+    leased: datetime | None = None
+
+
+class Event(msgspec.Struct, frozen=True):
+    """One fact of a run, as stored: never content. The store gives the sequence, gapless from 0."""
+
+    type: str
+    data: bytes  # JSON
+    at: datetime
+    sequence: int = -1
+
+
+class Slot(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a piece of evidence lies: under a key, covering the ordinals first to last."""
+
+    kind: str
+    key: str = ""
+    first: int = 0
+    last: int = 0
+    size: int = 0
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Evidence as it is kept: one thing under a key, or many of a numbered row as lines.
+
+    A million results are some thousand pieces of kind `results`; about 1 MB each is a good size. Pieces of one key do not overlap.
+    """
+
+    kind: str
+    key: str = ""
+    first: int = 0
+    last: int = 0
+    data: bytes
+
+    def lines(self, start: int = 0, stop: int | None = None) -> list[bytes]:
+        """The lines numbered start to stop (not included), of those that lie in this piece."""
+        lines = self.data.split(b"\n")
+        return lines[max(0, start - self.first) : None if stop is None else max(0, stop - self.first)]
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A named thing that may change: its version is 1 when made and one more with every change."""
+
+    tenant: str
+    kind: str
+    key: str
+    version: int
+    data: bytes
+    updated: datetime
+
+
+class Put(msgspec.Struct, frozen=True, kw_only=True):
+    """Write a document: only if it is absent (version 0), only over that version, or anyway (None)."""
+
+    tenant: str
+    kind: str
+    key: str
+    data: bytes
+    version: int | None = 0
+
+
+class Drop(msgspec.Struct, frozen=True, kw_only=True):
+    """Delete a document: only that version, or any (None), and then it need not exist."""
+
+    tenant: str
+    kind: str
+    key: str
+    version: int | None
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """A run that begins with this entry, held by `holder` for `seconds` if one is named."""
+
+    tenant: str
+    kind: str
+    name: str = ""
+    holder: str | None = None
+    seconds: float = 30.0
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run gains in a batch, and what must be true for that."""
+
+    run: str
+    opens: Opening | None = None
+    expected: int | None = None  # the sequence its first event must get
+    holder: str | None = None  # who must still hold it
+    when: frozenset[RunStatus] | None = None  # the status it must have
+    status: RunStatus | None = None
+    head: dict[str, Any] | None = None
+    events: Sequence[Event] = ()
+    evidence: Sequence[Piece] = ()
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """All or nothing."""
+
+    entries: Sequence[Entry] = ()
+    documents: Sequence[Put | Drop] = ()
+
+
+class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs, newest first; `before` is (created, id) of the last one already seen."""
+
+    tenant: str | None = None
+    kind: str | None = None
+    name: str | None = None
+    statuses: frozenset[RunStatus] | None = None
+    since: datetime | None = None
+    until: datetime | None = None  # not included
+    before: tuple[datetime, str] | None = None
+    limit: int = 50
+
+
+class Conflict(Refusal):
+    """A batch met another state than it was made for; nothing of it was written."""
+
+    code = "conflict"
+
+    def __init__(
+        self,
+        what: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
+        place: str,
+        why: str,
+    ) -> None:
+        self.what, self.place = what, place
+        super().__init__(f"{place}: {why}")
+
+
+class Cipher(Protocol):
+    """Seals evidence and documents at rest. `place` names where a thing lies, so that none can be swapped for another."""
+
+    @property
+    def key_id(self) -> str: ...
+    def seal(self, data: bytes, place: bytes) -> bytes: ...
+    def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes: ...
+
+
+class Store(Protocol):
+    """
+    Runs with their events and evidence, and documents beside them.
+
+    Raises Conflict when a batch does not fit, Broken when the world does not let it write or read. A commit that returned is durable.
+    One whose caller was cancelled, or that raised Broken, is there whole or not at all.
+    """
+
+    async def commit(self, batch: Batch) -> tuple[int, ...]:
+        """Write all of it or nothing; of each entry's run, how many events it has now."""
+        ...
+
+    async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
+        """Another tenant's run is as absent as an unknown one; None asks for the host itself."""
+        ...
+
+    async def runs(self, query: RunQuery) -> list[Run]: ...
+
+    async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]: ...
+
+    async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
+        """True once there is an event after that sequence, or none will come; False when the time is up."""
+        ...
+
+    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+        """What evidence there is of a kind, by key and ordinal, without reading it."""
+        ...
+
+    async def pieces(
+        self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
+    ) -> list[Piece]:
+        """The next pieces under a key that hold anything from start on; go on from `last + 1`, until none comes."""
+        ...
+
+    async def erase(self, run: str, *, kind: str | None = None, limit: int = 100) -> int:
+        """Delete some evidence of a run; how much. Call it until it says 0."""
+        ...
+
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None: ...
+
+    async def documents(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[Document]: ...
+
+    async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
+        """Delete some documents of a kind not written since, of all tenants; how many."""
+        ...
+
+    async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
+        """Hold an active run that nobody holds, or no more; None if somebody does or it is not active."""
+        ...
+
+    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
+        """Claim active runs nobody holds, or no more: a crashed process's, oldest first."""
+        ...
+
+    async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
+        """The heartbeat: hold on to all one holds. What is not in the answer is lost; `cancelling` is a request."""
+        ...
+
+    async def release(self, run: str, holder: str) -> None: ...
+
+    async def close(self) -> None:
+        """Finish what was given to commit, then let go."""
+        ...

@@ -1,0 +1,77 @@
+"""Canonical JSON (RFC 8785): one text for one value, so that equal values are equal texts and digests."""
+
+import json
+from typing import Any
+
+from assay.protocol.values import is_object
+
+_quote = json.JSONEncoder(ensure_ascii=False).encode
+_SAFE = 2**53
+
+
+def canonical(value: Any) -> str:
+    """
+    The one text of a JSON value: keys sorted by UTF-16, numbers as ECMAScript writes them, no spaces.
+
+    An integer beyond 2^53 keeps its digits, where the RFC has only doubles: two different ones stay different.
+    """
+    return "".join(_parts(value))
+
+
+def _parts(value: Any) -> list[str]:
+    parts: list[str] = []
+    _write(value, parts.append)
+    return parts
+
+
+def _write(value: Any, put: Any) -> None:
+    if isinstance(value, str):
+        put(_quote(value))
+    elif value is True or value is False or value is None:
+        put({True: "true", False: "false", None: "null"}[value])
+    elif isinstance(value, int):
+        put(str(value))
+    elif isinstance(value, float):
+        put(_number(value))
+    elif is_object(value):
+        members: dict[str, Any] = value
+        put("{")
+        for at, name in enumerate(sorted(members, key=_utf16)):
+            put(("," if at else "") + _quote(name) + ":")
+            _write(members[name], put)
+        put("}")
+    else:
+        put("[")
+        for at, item in enumerate(value):
+            if at:
+                put(",")
+            _write(item, put)
+        put("]")
+
+
+def _utf16(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def _number(value: float) -> str:
+    """A double the way ECMAScript prints it: the shortest digits that read back, plain between 1e-7 and 1e21."""
+    if value == 0:
+        return "0"
+    if value == int(value) and abs(value) <= _SAFE:
+        return str(int(value))
+    mantissa, _, exponent = repr(abs(value)).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    if fraction == "0":
+        fraction = ""
+    digits = (whole + fraction).lstrip("0")
+    point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
+    digits = digits.rstrip("0")
+    sign = "-" if value < 0 else ""
+    if 0 < point <= 21:
+        digits = digits.ljust(point, "0")
+        return sign + digits[:point] + ("." + digits[point:] if digits[point:] else "")
+    if -6 < point <= 0:
+        return sign + "0." + "0" * -point + digits
+    power = point - 1
+    head = digits[0] + ("." + digits[1:] if digits[1:] else "")
+    return f"{sign}{head}e{'+' if power > 0 else ''}{power}"

@@ -1,0 +1,97 @@
+"""What is answered: results of a check, of a test case, of a run (FEP 2.3.4, 4.1, 4.2)."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.errors import ErrorType
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.values import JSON
+
+Status = Literal["completed", "error", "skip"]
+Count = Annotated[int, Meta(ge=0)]
+Moment = Annotated[datetime, Meta(tz=True)]
+TestCaseDocument = Annotated[JSON, Meta(description="the TestCase as it came, unknown members included")]
+OutputDocument = Annotated[JSON, Meta(description="the Output as it came, unknown members included")]
+
+
+class CheckError(Struct, frozen=True, kw_only=True):
+    """Why a check has no answer. Never a score (decision 27)."""
+
+    type: ErrorType
+    message: str
+    recoverable: bool = False
+
+
+class ResolvedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a check really saw; `jsonpath` where a path led to it."""
+
+    jsonpath: str | UnsetType = UNSET
+    value: Any
+
+
+class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """One check's answer about one case: `status` says whether it ran, `results` what it found."""
+
+    check_type: str
+    status: Status
+    results: JSON
+    resolved_arguments: dict[str, ResolvedArgument] | UnsetType = UNSET
+    evaluated_at: Moment
+    metadata: JSON | UnsetType = UNSET
+    error: CheckError | UnsetType = UNSET
+
+
+class ExecutionContext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The case and the output that were evaluated together, as they came."""
+
+    test_case: TestCaseDocument
+    output: OutputDocument
+
+
+class TestCaseSummary(Struct, frozen=True, kw_only=True):
+    __test__ = False
+
+    total_checks: Count
+    completed_checks: Count
+    error_checks: Count
+    skipped_checks: Count
+
+
+class TestCaseResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All the answers about one case."""
+
+    __test__ = False
+
+    status: Status
+    execution_context: ExecutionContext
+    check_results: list[CheckResult]
+    summary: TestCaseSummary
+    metadata: JSON | UnsetType = UNSET
+
+
+class EvaluationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Counts of what was measured and what was not; the check counts are always there (decision 9)."""
+
+    total_test_cases: Count
+    completed_test_cases: Count
+    error_test_cases: Count
+    skipped_test_cases: Count
+    total_checks: Count | UnsetType = UNSET
+    completed_checks: Count | UnsetType = UNSET
+    error_checks: Count | UnsetType = UNSET
+    skipped_checks: Count | UnsetType = UNSET
+
+
+class EvaluationRunResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """A whole run."""
+
+    evaluation_id: str
+    started_at: Moment
+    completed_at: Moment
+    status: Status
+    experiment: ExperimentMetadata | UnsetType = UNSET
+    summary: EvaluationSummary
+    results: list[TestCaseResult]
+    metadata: JSON | UnsetType = UNSET

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from typing import Any, TypeGuard, TypeVar
 
 from msgspec import Struct
@@ -68,7 +69,7 @@ async def evaluate(
     async for scored in stream(plan, iter(contexts), tally, how):
         lines.append(scored.line)
         if on_progress is not None:
-            _tell(on_progress, Progress(len(lines), len(contexts), tally.error_cases))
+            on_progress(Progress(len(lines), len(contexts), tally.error_cases))
     return run_result(new_id(), started, services.clock.now(), tally, lines, experiment)
 
 
@@ -121,12 +122,9 @@ async def evaluate_stream(
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
     )
-    scored = stream(plan, source, Tally(), how)
-    try:
-        async for one in scored:
-            yield read_result(one.line)
-    finally:
-        await scored.aclose()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    async with aclosing(stream(plan, source, Tally(), how)) as results:
+        async for scored in results:
+            yield read_result(scored.line)
 
 
 def _conduct(
@@ -146,10 +144,6 @@ def _conduct(
         fail_fast=fail_fast,
         keep=keep,
     )
-
-
-def _tell(on_progress: OnProgress, progress: Progress) -> None:
-    on_progress(progress)
 
 
 def _read(contexts: Iterable[Any], settings: Settings) -> Iterator[Context]:

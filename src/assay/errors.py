@@ -17,9 +17,10 @@ Everything that can go wrong, on one page.
 
 `Exception` is caught only at a foreign boundary, where somebody else's code may do anything:
 
-    checks/run.py, fep/crew.py   a check
-    checks/registry.py           a module given by --check-module, an entry point
-    api.py                       the caller's own progress callback
+    checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
+    fep/floor.py, fep/perform.py                  the same, where it waits
+    checks/registry.py                            a module given by --check-module, an entry point
+    api.py                                        a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Sequence

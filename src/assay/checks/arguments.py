@@ -13,10 +13,11 @@ from msgspec import UNSET, Struct, inspect
 from msgspec.structs import FieldInfo
 
 from assay import paths
-from assay.checks.checker import Checker, Nodes, Text
+from assay.checks.checker import Checker, Nodes, Text, Unfit
 from assay.checks.registry import Registry
 from assay.errors import (
     Fault,
+    ForeignFault,
     InvalidRequest,
     MalformedPath,
     PathFault,
@@ -64,7 +65,12 @@ class Bound(Struct, frozen=True):
 def bind(check: Check, registry: Registry, place: str) -> Bound:
     """Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33)."""
     checker = _found(check, registry, place)
-    fields = fields_of(checker)
+    try:
+        fields = fields_of(checker)
+    except Exception as surprise:  # its fields are foreign code: a type that nobody knows, say
+        raise InvalidRequest(
+            Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
+        ) from surprise
     literals, shown, found, problems = _read(check, fields, f"{place}.arguments")
     if problems:
         raise InvalidRequest(problems)
@@ -78,6 +84,8 @@ def bind(check: Check, registry: Registry, place: str) -> Bound:
         checker.vet(literals)
         if not found:
             checker(**literals)  # everything is known: what building refuses is wrong whatever the case
+    except Unfit as wrong:
+        raise InvalidRequest(Problem(f"{place}.arguments.{wrong.argument}", str(wrong))) from None
     except (ValueError, TypeError) as wrong:
         raise InvalidRequest(Problem(f"{place}.arguments", str(wrong))) from None
     return Bound(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
@@ -164,6 +172,9 @@ def build(bound: Bound, values: Mapping[str, Any]) -> Checker:
         return bound.checker(**bound.literals, **typed)
     except (ValueError, TypeError) as wrong:
         raise ValueFault(str(wrong)) from None
+    except Exception as surprise:  # __post_init__ is the check's own
+        kind = type(surprise).__name__
+        raise ForeignFault(f"{bound.checker.type} failed with {kind}: {surprise}") from surprise
 
 
 def convert(field: Field, value: Any) -> Any:

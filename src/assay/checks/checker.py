@@ -34,6 +34,14 @@ Number = int | float  # JSON numbers only: msgspec takes no strings and no bools
 Phrase = Annotated[str, Meta(min_length=1)]
 
 
+class Unfit(ValueError):
+    """A literal that is wrong whatever the case, by the argument it is the value of."""
+
+    def __init__(self, argument: str, why: str) -> None:
+        self.argument = argument
+        super().__init__(why)
+
+
 def verdict(passed: bool) -> Answer:
     return PASSED if passed else FAILED
 
@@ -66,7 +74,7 @@ class Checker(Struct, forbid_unknown_fields=True):
 
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
-        """Refuse, with a ValueError, literals that are wrong whatever the case; each has its type already."""
+        """Refuse, with Unfit or a ValueError, literals that are wrong whatever the case; their types are right."""
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:

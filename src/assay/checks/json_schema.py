@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer, Checker, Unfit
 from assay.errors import ValueFault
 from assay.ports import Services
 
@@ -52,7 +52,10 @@ class JsonSchema(Checker):
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
         if "schema" in literals:
-            _validator(msgspec.json.encode(literals["schema"]))
+            try:
+                _validator(msgspec.json.encode(literals["schema"]))
+            except ValueError as wrong:
+                raise Unfit("schema", str(wrong)) from None
 
 
 @lru_cache(maxsize=256)

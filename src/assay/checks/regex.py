@@ -9,7 +9,18 @@ import regex
 from msgspec import Struct
 
 from assay.checks.backtracking import longest_safe_text, written_out
-from assay.checks.checker import FAILED, PASSED, PASSED_SCHEMA, PLAIN, Answer, Checker, Run, Text, verdict
+from assay.checks.checker import (
+    FAILED,
+    PASSED,
+    PASSED_SCHEMA,
+    PLAIN,
+    Answer,
+    Checker,
+    Run,
+    Text,
+    Unfit,
+    verdict,
+)
 from assay.errors import TimeFault, ValueFault
 from assay.ports import Services
 
@@ -44,7 +55,10 @@ class Regex(Checker):
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
         if "pattern" in literals:
-            compiled(literals["pattern"], literals.get("flags", Flags()))
+            try:
+                compiled(literals["pattern"], literals.get("flags", Flags()))
+            except ValueError as wrong:
+                raise Unfit("pattern", str(wrong)) from None
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:

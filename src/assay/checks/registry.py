@@ -99,9 +99,7 @@ def from_module(spec: str) -> type[Checker]:
 def _checker(what: str, load: Any) -> type[Checker]:
     try:
         found = load()
-    except (
-        Exception
-    ) as surprise:  # a module is foreign code: whatever it does is said, not shown as a traceback
+    except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
         raise WrongUsage(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
     if not (isinstance(found, type) and issubclass(found, Checker)):
         raise WrongUsage(f"{what} is {found!r}: wanted a subclass of assay.Checker")

@@ -4,21 +4,24 @@ The plain form: one check put to one case, in the order it happens (FEP 2.3.4).
 Faults stop here and become data; so does anything that somebody else's check may raise (decisions 26, 35).
 """
 
+import inspect
+import threading
 import time
 from collections.abc import Awaitable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET
 
 from assay.checks.arguments import Bound, build, resolve
 from assay.checks.checker import Answer, Checker
-from assay.errors import Fault, ForeignFault, TimeFault, ValueFault
+from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 from assay.protocol.values import is_list, is_mapping
 
 LONGEST_MESSAGE = 2_000
+ERROR_TYPES = get_args(ErrorType)
 
 
 class Options(NamedTuple):
@@ -54,18 +57,28 @@ def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | 
         return prepared.ready
     try:
         return prepared.ready.run(services)
-    except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
+    except BaseException as surprise:
+        if isinstance(surprise, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+            raise  # the user's; in any other thread the check made it up
         return fault_of(surprise, prepared.bound.checker)
 
 
 def fault_of(surprise: BaseException, checker: type[Checker]) -> Fault:
+    """A check is foreign code: whatever it raises is data, even sys.exit()."""
     if isinstance(surprise, Fault):
         return surprise
     if isinstance(surprise, TimeoutError):
-        return TimeFault(str(surprise) or "the check ran out of time")
+        return TimeFault(_told(surprise) or "the check ran out of time")
     if isinstance(surprise, RecursionError) and not checker.waits:
         return ValueFault("the values are nested too deeply to be compared")
-    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {surprise}")
+    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {_told(surprise)}")
+
+
+def _told(surprise: BaseException) -> str:
+    try:
+        return str(surprise)
+    except Exception as another:  # noqa: BLE001  # its message is foreign code too
+        return f"(no message: {type(another).__name__} while it was made)"
 
 
 def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
@@ -73,6 +86,8 @@ def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
     if isinstance(answer, Fault):
         return answer
     if not is_mapping(answer):
+        if inspect.iscoroutine(answer):
+            answer.close()  # nobody waits for it here
         kind = "nothing" if answer is None else type(answer).__name__
         return ForeignFault(f"{checker.type} answered {kind}; wanted an object, such as {{'passed': true}}")
     try:
@@ -139,10 +154,11 @@ def run_here(bound: Bound, document: Any, services: Services, options: Options) 
 
 
 def _error(fault: Fault) -> CheckError:
-    message = str(fault).encode("utf-8", "replace").decode()
+    message = _told(fault).encode("utf-8", "replace").decode()
     if len(message) > LONGEST_MESSAGE:
         message = message[:LONGEST_MESSAGE] + "…"
-    return CheckError(type=fault.type, message=message, recoverable=fault.recoverable)
+    kind = fault.type if fault.type in ERROR_TYPES else "unknown_error"  # a check may bring a Fault of its own
+    return CheckError(type=kind, message=message, recoverable=bool(fault.recoverable))
 
 
 def _resolved(bound: Bound, values: dict[str, Any]) -> dict[str, ResolvedArgument]:

@@ -15,8 +15,6 @@ Exit codes: 0 everything measured, and the bar cleared if one was given; 3 measu
 1 something was not measured, or the run was empty or broken; 2 wrong usage.
 """
 
-File = Annotated[str | None, typer.Option(metavar="FILE")]
-
 
 def evaluate(
     request: Annotated[
@@ -77,9 +75,25 @@ def evaluate(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first check that errs.")
     ] = False,
+    jobs: Annotated[
+        int,
+        typer.Option(
+            help="Processes; a plain .jsonl given with --contexts is shared out by byte range.",
+            metavar="N",
+            min=1,
+        ),
+    ] = 1,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the .jsonl of a run that was ended, without evaluating again what it holds.",
+        ),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of a table.")] = False,
 ) -> None:
-    from assay.cli.evaluating import Asked, carry_out  # a lazy door: the help needs none of it
+    from assay.cli.asked import Asked
+    from assay.cli.evaluating import carry_out  # a lazy door: the help needs none of it
 
     code = carry_out(
         Asked(
@@ -100,6 +114,8 @@ def evaluate(
             concurrency=concurrency,
             timeout=timeout,
             fail_fast=fail_fast,
+            jobs=jobs,
+            resume=resume,
             json=json,
         )
     )

@@ -6,7 +6,7 @@ Every case through its checks, results in the order the cases came in.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from assay.fep.context import Context
@@ -44,7 +44,7 @@ def score(plan: Plan, contexts: Iterable[Context], tally: Tally) -> Iterator[Sco
 
 async def stream(
     plan: Plan, contexts: AsyncIterator[Context] | Iterator[Context], tally: Tally, how: Conduct
-) -> AsyncIterator[Scored]:
+) -> AsyncGenerator[Scored, None]:
     run = _Run(plan, tally, how)
     try:
         async for scored in run.cases(_async(contexts)):

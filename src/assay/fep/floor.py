@@ -9,6 +9,7 @@ from typing import Any
 from assay.checks.checker import Checker
 from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, run_here, skipped
 from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.alarm import Alarm, Blocked, in_check
 from assay.fep.context import Context
 from assay.fep.crew import Crew, too_many_abandoned
 from assay.fep.isolate import Cells
@@ -40,12 +41,13 @@ class Case:
 class Job:
     """One check of an open case."""
 
-    __slots__ = ("at", "began", "case", "prepared", "task")
+    __slots__ = ("at", "began", "case", "late", "prepared", "task")
 
     def __init__(self, case: Case, at: int) -> None:
         self.case, self.at = case, at
         self.prepared: Prepared | None = None
         self.task: asyncio.Task[Any] | None = None
+        self.late: asyncio.TimerHandle | None = None
         self.began = 0.0
 
 
@@ -61,6 +63,8 @@ class Floor:
         self._running: set[Job] = set()
         self._crew = Crew(concurrency, seconds)
         self._cells = Cells()
+        self._alarm = Alarm(seconds, self._spare)
+        self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self.stopped = False
 
@@ -89,8 +93,7 @@ class Floor:
         """What runs or waits becomes `skip`; what is done stays."""
         self.stopped = True
         for job in [*self._running, *self._ready]:
-            if job.task is not None:
-                job.task.cancel()
+            _end(job)
             job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
         self._running.clear()
         self._ready.clear()
@@ -100,6 +103,7 @@ class Floor:
         self.stop()
         self._crew.close()
         self._cells.close()
+        self._alarm.close()
 
     def _pump(self) -> None:
         while self._ready and len(self._running) < self._concurrency:
@@ -112,13 +116,13 @@ class Floor:
         self._running.add(job)
         ready = prepared.ready
         if isinstance(ready, Fault):
-            self._report(job, ready)
+            self._settle(job, ready)
         elif ready.isolate:
             self._crew.submit(lambda: self._isolated(ready), lambda answer: self._report(job, answer))
         elif inspect.iscoroutinefunction(ready.run):
-            self._spawn(job, ask(prepared, self._services))
+            self._wait(job, None)
         elif (full := too_many_abandoned()) is not None:
-            self._report(job, full)
+            self._settle(job, full)
         else:
             services = self._services
             self._crew.submit(lambda: ask(prepared, services), lambda answer: self._report(job, answer))
@@ -127,48 +131,79 @@ class Floor:
         with self._cells.one() as cell:
             return cell.run(checker, self._seconds)
 
-    def _spawn(self, job: Job, answer: Any) -> None:
-        if inspect.isawaitable(answer):
-            job.task = asyncio.ensure_future(self._wait(job, answer))
-        else:
-            self._report(job, answer)
+    def _wait(self, job: Job, answer: Any) -> None:
+        """For an answer, or, without one, ask first. Its deadline does not depend on its consent to end."""
+        self._alarm.set()
+        job.task = asyncio.ensure_future(self._answer(job, answer))
+        job.task.add_done_callback(lambda task: self._ended(job, task))
+        job.late = self._loop.call_later(self._seconds, self._expire, job)
 
-    async def _wait(self, job: Job, answer: Any) -> None:
-        checker = job.case.sheet.bounds[job.at].checker
-        limit = asyncio.timeout(self._seconds)
+    async def _answer(self, job: Job, answer: Any) -> Any:
+        assert job.prepared is not None
+        in_check.set(True)
         try:
-            async with limit:
-                outcome = await answer
-        except asyncio.CancelledError:
-            if job not in self._running:
-                raise
-            outcome = ForeignFault(f"{checker.type} cancelled itself")
-        except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
-            outcome = (
-                TimeFault(f"no answer within {self._seconds:g} s")
-                if limit.expired()
-                else fault_of(surprise, checker)
-            )
-        self._report(job, outcome)
+            given = ask(job.prepared, self._services) if answer is None else answer
+            return await given if inspect.isawaitable(given) else given
+        except SystemExit as surprise:  # a task would pass it on, and the loop would end
+            return fault_of(surprise, job.prepared.bound.checker)
+
+    def _ended(self, job: Job, task: asyncio.Task[Any]) -> None:
+        checker = job.case.sheet.bounds[job.at].checker
+        if task.cancelled():
+            answer = ForeignFault(f"{checker.type} cancelled itself")
+        elif isinstance(surprise := task.exception(), Blocked):
+            answer = TimeFault(f"no answer within {self._seconds:g} s: it blocks where it should await")
+        else:
+            answer = task.result() if surprise is None else fault_of(surprise, checker)
+        self._report(job, answer)
+
+    def _expire(self, job: Job) -> None:
+        task = job.task
+        self._report(job, TimeFault(f"no answer within {self._seconds:g} s"))
+        if task is not None:
+            task.cancel()
+            _disown(task)
+
+    def _spare(self) -> None:
+        """The loop stood still: time that the others did not have."""
+        for job in self._running:
+            if job.late is not None:
+                job.late.cancel()
+                job.late = self._loop.call_later(self._seconds, self._expire, job)
 
     def _report(self, job: Job, answer: Any) -> None:
         if job not in self._running:
             return  # stopped meanwhile
         if inspect.isawaitable(answer):  # a sync run that gave something to wait for
-            self._spawn(job, answer)
+            self._wait(job, answer)
             return
-        self._running.discard(job)
-        assert job.prepared is not None
-        seconds = time.perf_counter() - job.began
-        self._filled(
-            job.case,
-            job.at,
-            concluded(job.prepared, answer, self._services, self._options, seconds=seconds),
-        )
+        self._settle(job, answer)
         self._pump()
+
+    def _settle(self, job: Job, answer: Any) -> None:
+        assert job.prepared is not None
+        self._running.discard(job)
+        if job.late is not None:
+            job.late.cancel()
+        seconds = time.perf_counter() - job.began
+        result = concluded(job.prepared, answer, self._services, self._options, seconds=seconds)
+        self._filled(job.case, job.at, result)
 
     def _filled(self, case: Case, at: int, result: CheckResult) -> None:
         case.fill(at, result)
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()
+
+
+def _end(job: Job) -> None:
+    if job.late is not None:
+        job.late.cancel()
+    if job.task is not None:
+        job.task.cancel()
+
+
+def _disown(task: asyncio.Task[Any]) -> None:
+    """A check that does not let itself be cancelled is not waited for when the loop is closed."""
+    asyncio.tasks._unregister_task(task)  # pyright: ignore  # noqa: PGH003  # documented for those who extend asyncio
+    task._log_destroy_pending = False  # pyright: ignore

@@ -39,5 +39,5 @@ def perform(name: str, arguments: dict[str, Any]) -> Any:
 async def _wait(answer: Any, checker: type[Checker]) -> Any:
     try:
         return await answer
-    except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
+    except BaseException as surprise:  # noqa: BLE001  # a check is foreign code: its bugs are data too
         return fault_of(surprise, checker)

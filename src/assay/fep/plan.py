@@ -56,6 +56,16 @@ class Plan:
             )
 
     @property
+    def versions(self) -> list[str]:
+        """The checks that are run, with their versions; where cases bring their own, all there are to choose from."""
+        sheets = [self.shared] if self.shared else self._each
+        if sheets is None:
+            checkers = set(self._registry)
+        else:
+            checkers = {bound.checker for sheet in sheets for bound in sheet.bounds}
+        return sorted(f"{checker.type}@{checker.version}" for checker in checkers)
+
+    @property
     def each(self) -> int | None:
         """For how many cases there are checks, where every case has a list of its own."""
         return None if self._each is None else len(self._each)

@@ -1,6 +1,7 @@
 """Where results go: JSON lines as they come, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
 
 import csv
+import errno
 import io
 import os
 import sys
@@ -47,11 +48,7 @@ class File:
         self._held: list[bytes] = []
         self._size = 0
         try:
-            self._file: IO[bytes] = (
-                os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
-                if name == "-"
-                else Path(name).open("ab" if append else "wb", 0)  # noqa: SIM115
-            )
+            self._file: IO[bytes] = _opened(name, append=append)
         except FileNotFoundError:
             raise WrongUsage(f"{name}: there is no folder {Path(name).parent}") from None
         except IsADirectoryError:
@@ -73,6 +70,20 @@ class File:
         except OSError as wrong:
             raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
+    def copy(self, file: IO[bytes], size: int) -> None:
+        """The beginning of another file, by the system where it can."""
+        self.flush()
+        at = 0
+        try:
+            while at < size:
+                at += os.sendfile(self._file.fileno(), file.fileno(), at, size - at)
+        except OSError as wrong:
+            if wrong.errno != errno.EINVAL:
+                raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+            while block := os.pread(file.fileno(), min(BUFFER, size - at), at):
+                at += len(block)
+                self.put(block)
+
     def close(self) -> None:
         try:
             self.flush()
@@ -83,8 +94,22 @@ class File:
                 raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
 
+def _opened(name: str, *, append: bool) -> IO[bytes]:
+    if name == "-":
+        return os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
+    if not (append and Path(name).exists()):
+        return Path(name).open("wb", 0)
+    file = Path(name).open("r+b", 0)  # noqa: SIM115
+    file.seek(0, os.SEEK_END)  # not O_APPEND, into which the system does not copy
+    return file
+
+
 class Lines:
     """`.jsonl`: one TestCaseResult a line."""
+
+    def copy(self, file: IO[bytes], size: int) -> None:
+        """Lines that lie in another file."""
+        self._file.copy(file, size)
 
     def __init__(self, name: str, *, append: bool = False) -> None:
         self.name = name

@@ -1,5 +1,6 @@
 """Counts of a run as it goes: what was measured, what was not, and per check how it came out (decisions 29, 30)."""
 
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -9,6 +10,7 @@ from msgspec import Struct
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_mapping
 
+LARGEST = sys.float_info.max  # an integer beyond it is in no mean
 CATEGORIES = 50  # distinct values counted per check; beyond them, "other"
 
 
@@ -58,7 +60,7 @@ class Row(Struct):
             key = str(value).lower() if isinstance(value, bool) else value[:60]
             key = key if key in counts or len(counts) < CATEGORIES else "(other)"
             counts[key] = counts.get(key, 0) + 1
-        elif isinstance(value, int | float):
+        elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
             many, total = self.numbers.get(name, (0, 0.0))
             self.numbers[name] = many + 1, total + value
 

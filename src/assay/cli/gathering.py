@@ -1,0 +1,89 @@
+"""What an evaluation is about: the one way in that was chosen, its contexts and its checks."""
+
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from msgspec import Struct
+
+from assay.cli.asked import Asked
+from assay.cli.say import say
+from assay.errors import BadLine, WrongUsage
+from assay.fep.context import Context
+from assay.fep.plan import Checks
+from assay.fep.sources import Source, checks_in, from_contexts, from_pair, from_request
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.settings import Settings
+
+LISTED = 10  # bad lines named one by one
+
+
+class Bad:
+    """Lines that were no contexts: counted, and the first of them named."""
+
+    def __init__(self) -> None:
+        self.many = 0
+
+    def __call__(self, bad: BadLine) -> None:
+        self.many += 1
+        if self.many <= LISTED:
+            for problem in bad.problems:
+                say(f"skipped {problem}")
+
+
+class Gathered(Struct):
+    """The cases, how many if that is known, and the checks."""
+
+    contexts: Iterator[Context]
+    checks: Checks
+    experiment: ExperimentMetadata | None = None
+    total: int | None = None
+    source: Source | None = None
+    size: int = 0  # of the input, where reading it shows how far the run is
+    whole: list[Context] | None = None  # all there, so that everything can be refused before it runs
+
+    @property
+    def part(self) -> float | None:
+        return self.source.read / self.size if self.source and self.size else None
+
+
+def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
+    """The other ways in must be absent."""
+    ways = {
+        "REQUEST": asked.request,
+        "--contexts": asked.contexts,
+        "--cases and --outputs": asked.cases or asked.outputs,
+    }
+    given = [name for name, value in ways.items() if value]
+    if len(given) != 1:
+        raise WrongUsage(f"wanted one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
+    if (asked.cases is None) != (asked.outputs is None):
+        raise WrongUsage("--cases and --outputs go together, and one is missing")
+    limits = settings.limits
+    checks = checks_in(asked.checks, limits) if asked.checks else None
+    named = ExperimentMetadata(name=asked.experiment) if asked.experiment else None
+    if asked.request:
+        return _from_request(asked.request, checks, named, asked, settings)
+    on_bad = bad if asked.skip_bad_lines else None
+    if asked.contexts:
+        source = from_contexts(asked.contexts, limits, on_bad)
+    else:
+        source = from_pair(str(asked.cases), str(asked.outputs), limits, on_bad)
+    size = 0 if asked.limit else _size(asked.contexts or str(asked.cases))
+    return Gathered(islice(iter(source), asked.limit), checks, named, source=source, size=size)
+
+
+def _from_request(
+    name: str, checks: Checks, named: ExperimentMetadata | None, asked: Asked, settings: Settings
+) -> Gathered:
+    contexts, theirs, experiment = from_request(name, settings.limits)
+    if checks is not None and theirs is not None:
+        raise WrongUsage(f"{name} has checks, and so has --checks {asked.checks}: give one of them")
+    whole = contexts[: asked.limit]
+    checks = theirs if checks is None else checks
+    return Gathered(iter(whole), checks, named or experiment, len(whole), whole=whole)
+
+
+def _size(name: str) -> int:
+    path = Path(name)
+    return path.stat().st_size if name != "-" and path.suffix != ".gz" and path.is_file() else 0

@@ -1,0 +1,72 @@
+"""Results from this process into their files, in order and soon."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import aclosing, suppress
+
+from assay.cli.gathering import Gathered
+from assay.cli.progress import Progress
+from assay.fep.execute import Conduct, score, stream
+from assay.fep.plan import Plan
+from assay.fep.sheet import Scored
+from assay.fep.sinks import Sink
+from assay.fep.tally import Tally
+
+FLUSH = 0.5  # seconds that a result may wait in memory
+
+
+def record(
+    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: Conduct, progress: Progress
+) -> None:
+    """Without a loop where no check waits."""
+    if plan.shared is not None and not plan.shared.waits and not how.fail_fast:
+        _at_once(score(plan, gathered.contexts, tally), gathered, tally, sinks, progress)
+    else:
+        asyncio.run(_waiting(plan, gathered, tally, sinks, how, progress))
+
+
+def _at_once(
+    results: Iterator[Scored], gathered: Gathered, tally: Tally, sinks: list[Sink], progress: Progress
+) -> None:
+    """The tight loop. Results go out in large pieces; a clock is looked at now and then."""
+    writes = [sink.write for sink in sinks]
+    flushed = time.monotonic()
+    for at, scored in enumerate(results):
+        for write in writes:
+            write(scored.line)
+        if at % 64 == 0:
+            progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
+            if time.monotonic() - flushed > FLUSH:
+                flush(sinks)
+                flushed = time.monotonic()
+
+
+async def _waiting(
+    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: Conduct, progress: Progress
+) -> None:
+    ticking = asyncio.create_task(_tick(gathered, tally, sinks, progress))
+    try:
+        async with aclosing(stream(plan, gathered.contexts, tally, how)) as results:
+            async for scored in results:
+                for sink in sinks:
+                    sink.write(scored.line)
+                if ticking.done():
+                    await ticking  # a file that can no longer be written
+    finally:
+        ticking.cancel()
+        with suppress(asyncio.CancelledError):
+            await ticking
+
+
+async def _tick(gathered: Gathered, tally: Tally, sinks: list[Sink], progress: Progress) -> None:
+    """What is done goes out even while everything waits."""
+    while True:
+        await asyncio.sleep(0.1)
+        flush(sinks)
+        progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
+
+
+def flush(sinks: list[Sink]) -> None:
+    for sink in sinks:
+        sink.flush()

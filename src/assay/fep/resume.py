@@ -1,0 +1,148 @@
+"""
+Going on where a run was killed: what a `.jsonl` holds is not evaluated again.
+
+Beside the results stands a small hidden file that says how the run was begun. The inputs need no such record: a
+result carries its context as it came, so each is held against the input it should answer.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.checks.run import Options
+from assay.errors import Broken, WrongUsage
+from assay.fep.context import Context
+from assay.fep.plan import Checks, Plan
+from assay.fep.tally import Tally
+from assay.protocol.canonical import canonical
+from assay.protocol.results import Status
+
+UNREPEATABLE = "standard input"
+
+
+class Begun(Struct, frozen=True, omit_defaults=True):
+    """How a run was begun."""
+
+    checks: str  # a digest of the checks, their versions, and what results show
+    inputs: str = ""  # a digest of the inputs, where they carry checks that results do not echo
+
+
+class _Result(Struct):
+    check_type: str
+    status: Status
+    results: dict[str, Any]
+
+
+class _Case(Struct):
+    status: Status
+    check_results: list[_Result]
+
+
+_read = msgspec.json.Decoder(_Case).decode
+
+
+def begun(plan: Plan, checks: Checks, options: Options, inputs: list[str]) -> Begun:
+    what = _digest([None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)])
+    return Begun(what, _files(inputs) if checks is None else "")
+
+
+def beside(name: str) -> Path:
+    path = Path(name)
+    return path.with_name(f".{path.name}.assay")
+
+
+def note(name: str, how: Begun) -> None:
+    """Write down how a run is begun, before its first result."""
+    target = beside(name)
+    draft = target.with_name(f"{target.name}.{os.getpid()}")
+    try:
+        draft.write_bytes(msgspec.json.encode(how))
+        draft.replace(target)
+    except OSError as wrong:
+        raise Broken(f"{target}: cannot be written: {wrong.strerror}") from None
+
+
+def check(name: str, how: Begun) -> None:
+    """Refuse to go on with what was begun otherwise."""
+    try:
+        before = msgspec.json.decode(beside(name).read_bytes(), type=Begun)
+    except (OSError, msgspec.DecodeError):
+        raise WrongUsage(
+            f"--resume: {name} has results, and nothing beside it says how they were made;"
+            " remove it, or write somewhere else"
+        ) from None
+    if how.inputs == UNREPEATABLE:
+        raise WrongUsage(
+            "--resume: cases with checks of their own cannot come from standard input: give a file"
+        )
+    for part, what in (("checks", "other checks or options"), ("inputs", "other inputs")):
+        if getattr(before, part) != getattr(how, part):
+            raise WrongUsage(
+                f"--resume: {name} was begun with {what} (digest {getattr(before, part)[:12]}, now"
+                f" {getattr(how, part)[:12]}); remove it, or write somewhere else"
+            )
+
+
+def held(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> Iterator[bytes]:
+    """
+    The results that are there, each counted and held against the context it answers; a torn last line is cut.
+
+    Whoever takes them all has drawn as many contexts, and can go on with the rest.
+    """
+    whole = 0
+    try:
+        with Path(name).open("r+b") as file:
+            for at, line in enumerate(file):
+                if not line.endswith(b"\n"):
+                    break
+                _count(line, name, at, contexts, plan, tally)
+                whole += len(line)
+                yield line[:-1]
+            file.truncate(whole)
+    except FileNotFoundError:
+        return
+    except OSError as wrong:
+        raise Broken(f"{name}: cannot be read or cut: {wrong.strerror}") from None
+
+
+def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: Plan, tally: Tally) -> None:
+    context = next(contexts, None)
+    try:
+        case = _read(line)
+    except msgspec.DecodeError:
+        raise WrongUsage(f"--resume: {name}:{at + 1} is no result of assay") from None
+    if context is None:
+        raise WrongUsage(f"--resume: {name} has more results than there are inputs ({at})")
+    expected = b'{"status":"%b","execution_context":%b,"check_results":' % (
+        case.status.encode(),
+        context.line,
+    )
+    if not line.startswith(expected):
+        raise WrongUsage(
+            f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
+        )
+    for row, result in zip(plan.sheet(at, context).rows(tally), case.check_results, strict=True):
+        row.note(result.status, result.results)
+    tally.case(case.status)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def _files(names: list[str]) -> str:
+    digest = hashlib.sha256()
+    for name in names:
+        if name == "-":
+            return UNREPEATABLE
+        try:
+            with Path(name).open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        except OSError as wrong:
+            raise WrongUsage(f"{name}: cannot be read: {wrong.strerror}") from None
+    return digest.hexdigest()

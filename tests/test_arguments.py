@@ -1,0 +1,264 @@
+"""Which arguments are paths, what a path yields, what refuses a request (decisions 12 to 17, 26, 33, 37)."""
+
+from typing import Annotated, Any
+
+import pytest
+from msgspec import UNSET, Meta, UnsetType
+
+from assay.checks import STANDARD
+from assay.checks.arguments import bind
+from assay.checks.checker import Checker, Opaque, Template
+from assay.checks.registry import Registry
+from assay.checks.run import Options, run_here
+from assay.errors import InvalidRequest, WrongUsage
+from assay.ports import Limits, Services
+from assay.protocol.evaluation import Check
+
+
+class Echo(Checker):
+    """Answers what it was given."""
+
+    type = "echo"
+    waits = False
+
+    one: Any = UNSET
+    many: list[Any] | UnsetType = UNSET
+    number: int | UnsetType = UNSET
+    config: Opaque | UnsetType = UNSET
+    prompt: Template | UnsetType = UNSET
+    short: Annotated[str, Meta(max_length=3)] | UnsetType = UNSET
+
+    def run(self, services):
+        given = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: value for name, value in given.items() if value is not UNSET}
+
+
+REGISTRY = STANDARD.extended([Echo])
+DOCUMENT = {
+    "test_case": {
+        "id": "t",
+        "input": "in",
+        "expected": None,
+        "list": [1, 2],
+        "nested": [[1], [2]],
+        "$.odd": 1,
+    },
+    "output": {"value": {"steps": [{"tool": "a"}, {"tool": "b"}], "empty": [], "text": "$.not.a.path"}},
+}
+
+
+def ask(arguments, type="echo", **options):
+    bound = bind(Check(type=type, arguments=arguments), REGISTRY, "checks[0]")
+    return run_here(bound, DOCUMENT, Services(), Options(**options))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        ({"one": "$.test_case.input"}, {"one": "in"}),
+        ({"one": "plain"}, {"one": "plain"}),
+        ({"one": "$x"}, {"one": "$x"}),  # only `$.` begins a path
+        ({"one": "$"}, {"one": "$"}),
+        ({"one": "\\$.x"}, {"one": "$.x"}),  # the escape loses its backslash
+        ({"one": "\\\\$.x"}, {"one": "\\\\$.x"}),
+        ({"one": ["$.test_case.input"]}, {"one": ["$.test_case.input"]}),  # inside lists and objects: literal
+        ({"one": {"a": "$.test_case.input"}}, {"one": {"a": "$.test_case.input"}}),
+        ({"config": {"a": "$.x"}}, {"config": {"a": "$.x"}}),
+        ({"prompt": "$.test_case.input"}, {"prompt": "$.test_case.input"}),  # a template is never a path
+        ({"one": "$.test_case.expected"}, {"one": None}),  # null is a value (decision 15)
+        ({"one": "$.output.value.text"}, {"one": "$.not.a.path"}),  # what comes from a document is no path
+        ({"many": "$.test_case.list"}, {"many": [1, 2]}),  # a single node that is a list is that list
+        ({"many": "$.test_case.input"}, {"many": ["in"]}),
+        ({"many": "$.output.value.steps[*].tool"}, {"many": ["a", "b"]}),
+        ({"many": "$.output.value.empty"}, {"many": []}),
+        ({"many": "$.output.value.empty[*]"}, {"many": []}),  # no node of a non-singular query
+        ({"many": "$.test_case.nested[*]"}, {"many": [[1], [2]]}),
+        ({"one": "$..tool"}, "several"),
+        ({"one": "$.test_case.absent"}, "nothing"),
+        ({"one": "$.output.value.empty[*]"}, "nothing"),
+        ({"many": "$.test_case.absent"}, "nothing"),  # an absent node is an error (decision 15)
+        ({"one": "$.test_case["}, "malformed"),
+    ],
+)
+def test_what_an_argument_is(arguments, answer):
+    result = ask(arguments)
+    if isinstance(answer, dict):
+        assert (result.status, result.results) == ("completed", answer)
+    else:
+        assert (result.status, result.results, result.error.type) == ("error", {}, "jsonpath_error")
+        words = {"several": "finds 2 values", "nothing": "finds nothing", "malformed": "position 12"}
+        assert words[answer] in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (
+            {"actual": "$.test_case.input", "expected": "in"},
+            {
+                "actual": {"jsonpath": "$.test_case.input", "value": "in"},
+                "expected": {"value": "in"},
+                "negate": {"value": False},
+                "case_sensitive": {"value": True},
+            },
+        ),
+        ({"actual": 1, "expected": "\\$.x"}, {"actual": {"value": 1}, "expected": {"value": "$.x"}}),
+    ],
+)
+def test_resolved_arguments_are_all_of_them_with_defaults(arguments, shown):
+    result = ask(arguments, "exact_match")
+    told = {
+        name: {
+            key: value
+            for key, value in (("jsonpath", one.jsonpath), ("value", one.value))
+            if value is not UNSET
+        }
+        for name, one in result.resolved_arguments.items()
+    }
+    assert told | shown == told
+    assert list(told) == ["actual", "expected", "negate", "case_sensitive"]
+
+
+def test_an_argument_without_a_value_or_a_default_is_left_out():
+    result = ask({"value": 1, "min_value": 0}, "threshold")
+    assert list(result.resolved_arguments) == [
+        "value",
+        "min_value",
+        "min_inclusive",
+        "max_inclusive",
+        "negate",
+    ]
+
+
+def test_an_object_argument_is_shown_with_its_own_defaults():
+    result = ask({"text": "a", "pattern": "A", "flags": {"case_insensitive": True}}, "regex")
+    assert result.resolved_arguments["flags"].value == {
+        "case_insensitive": True,
+        "multiline": False,
+        "dot_all": False,
+    }
+
+
+def test_resolved_arguments_can_be_left_out():
+    assert ask({"one": 1}, resolved_arguments=False).resolved_arguments is UNSET
+
+
+def test_an_errored_check_shows_what_it_did_resolve():
+    result = ask({"one": "$.test_case.input", "many": "$.nowhere"})
+    assert list(result.resolved_arguments) == ["one"]
+
+
+@pytest.mark.parametrize("value", ["x", 1.5, True, None])
+def test_a_resolved_value_of_the_wrong_type_is_a_validation_error(value):
+    bound = bind(Check(type="echo", arguments={"number": "$.v"}), REGISTRY, "checks[0]")
+    result = run_here(bound, {"v": value}, Services(), Options())
+    assert (result.error.type, result.error.recoverable) == ("validation_error", False)
+    assert result.error.message.startswith("number: wanted `int`")
+
+
+def test_a_path_that_goes_too_far_says_which_limit():
+    services = Services(limits=Limits(max_nodes=100))
+    bound = bind(Check(type="exists", arguments={"path": "$..*"}), REGISTRY, "checks[0]")
+    result = run_here(bound, {"a": [0] * 1000}, services, Options())
+    assert result.error.type == "jsonpath_error"
+    assert "100" in result.error.message
+
+
+@pytest.mark.parametrize(
+    ("check", "problems"),
+    [
+        (
+            {"type": "vibes", "arguments": {}},
+            ["checks[0].type: no check 'vibes'; this host knows contains, "],
+        ),
+        (
+            {"type": "regex", "version": "one", "arguments": {}},
+            ["checks[0].version: wanted a semantic version"],
+        ),
+        ({"type": "regex", "version": "2.0.0", "arguments": {}}, ["no check 'regex@2.0.0'"]),
+        (
+            {"type": "contains", "arguments": {"txt": "a", "phrases": []}},
+            [
+                "checks[0].arguments.txt: contains takes no such argument; it takes text, phrases,",
+                "checks[0].arguments.text: contains needs this argument",
+                "checks[0].arguments.phrases: wanted `array` of length >= 1",
+            ],
+        ),
+        ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # decision 21
+        ({"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1]}}, ["at `[1]`"]),
+        ({"type": "exact_match", "arguments": {"actual": None, "expected": 1}}, ["actual: wanted text"]),
+        ({"type": "echo", "arguments": {"number": "7"}}, ["checks[0].arguments.number: wanted `int`"]),
+        ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3"]),
+        ({"type": "regex", "arguments": {"text": "a", "pattern": "b", "flags": {"ascii": True}}}, ["ascii"]),
+    ],
+)
+def test_what_is_wrong_whatever_the_case_refuses_the_request_all_at_once(check, problems):
+    with pytest.raises(InvalidRequest) as refusal:
+        bind(Check(**check), REGISTRY, "checks[0]")
+    told = [str(problem) for problem in refusal.value.problems]
+    assert len(told) == len(problems)
+    for one, words in zip(told, problems, strict=True):
+        assert words in one
+
+
+def versioned(*versions):
+    return [type("V", (Echo,), {"version": version}) for version in versions]
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (None, "2.1.0"),
+        ("1.0.0", "1.10.0"),  # the highest of that major
+        ("1.9.0", "1.10.0"),
+        ("1.10.0", "1.10.0"),
+        ("1.11.0", None),  # not below the one asked for
+        ("2.0.0", "2.1.0"),
+        ("2.1.0-rc.1", "2.1.0"),
+        ("3.0.0", None),
+    ],
+)
+def test_a_version_pins_its_major(asked, found):
+    registry = Registry(versioned("1.2.0", "1.10.0", "2.0.0-rc.1", "2.1.0"))
+    if found is None:
+        with pytest.raises(InvalidRequest, match=r"this host knows echo@1\.10\.0, echo@1\.2\.0"):
+            registry.find("echo", asked)
+    else:
+        assert registry.find("echo", asked).version == found
+
+
+def test_a_registry_is_a_value():
+    before = STANDARD.types
+    assert "echo" in STANDARD.extended([Echo]).types
+    assert STANDARD.types == before
+
+
+class NoType(Checker):
+    def run(self, services):
+        return {}
+
+
+class NoRun(Checker):
+    type = "norun"
+
+
+class Twin(Echo):
+    type = "exact_match"
+
+
+class BadVersion(Echo):
+    version = "1"
+
+
+@pytest.mark.parametrize(
+    ("checker", "words"),
+    [
+        (NoType, "no `type`"),
+        (NoRun, "no `run`"),
+        (Twin, "and so is assay.checks"),
+        (BadVersion, "semantic version"),
+    ],
+)
+def test_what_cannot_be_registered_says_why(checker, words):
+    with pytest.raises(WrongUsage, match=words):
+        STANDARD.extended([checker])

@@ -1,0 +1,259 @@
+"""The checks that need nothing, each a table (FEP 2.3.5; decisions 19 to 23)."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.checks import STANDARD
+from assay.checks.arguments import bind
+from assay.checks.checker import argument_schema
+from assay.checks.run import Options, run_here
+from assay.errors import InvalidRequest
+from assay.ports import Services
+from assay.protocol.evaluation import Check
+
+PARIS = "Paris is the capital of France"
+SERVICES = Services()
+
+
+def ask(type, arguments, document=None):
+    bound = bind(Check(type=type, arguments=arguments), STANDARD, "checks[0]")
+    return run_here(bound, document or {}, SERVICES, Options())
+
+
+def passed(type, arguments, document=None):
+    result = ask(type, arguments, document)
+    assert result.status == "completed", result.error
+    return result.results["passed"]
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "options", "answer"),
+    [
+        ("Paris", "Paris", {}, True),
+        ("paris", "Paris", {}, False),
+        ("paris", "Paris", {"case_sensitive": False}, True),
+        ("STRASSE", "straße", {"case_sensitive": False}, True),  # casefold, not lower (decision 20)
+        ("é", "e\u0301", {}, False),  # no normalisation
+        ("Paris", "Rome", {"negate": True}, True),
+        ("Paris", "Paris", {"negate": True}, False),
+        (1, "1", {}, True),  # any value as text (decision 19)
+        (1.0, 1, {}, True),
+        (True, "true", {}, True),
+        ({"b": 1, "a": 2}, {"a": 2.0, "b": 1}, {}, True),
+        ([1, 2], "[1,2]", {}, True),
+        ("", "", {}, True),
+    ],
+)
+def test_exact_match(actual, expected, options, answer):
+    assert passed("exact_match", {"actual": actual, "expected": expected, **options}) is answer
+
+
+def test_null_is_no_text_so_a_missing_reference_never_matches():
+    result = ask("exact_match", {"actual": "", "expected": "$.e"}, {"e": None})
+    assert (result.status, result.error.type, result.results) == ("error", "validation_error", {})
+
+
+@pytest.mark.parametrize(
+    ("phrases", "options", "answer"),
+    [
+        (["Paris", "France"], {}, True),
+        (["Paris", "Spain"], {}, False),  # all, not any
+        (["paris"], {}, False),
+        (["paris"], {"case_sensitive": False}, True),
+        (["Paris", "Spain"], {"negate": True}, False),  # none, not "not all" (decision 21)
+        (["Spain"], {"negate": True}, True),
+    ],
+)
+def test_contains(phrases, options, answer):
+    assert passed("contains", {"text": PARIS, "phrases": phrases, **options}) is answer
+
+
+@given(text=st.text(), phrase=st.text(min_size=1).filter(lambda text: not text.startswith(("$.", "\\$."))))
+def test_one_phrase_is_either_there_or_not(text, phrase):
+    document = {"text": text}
+    there = passed("contains", {"text": "$.text", "phrases": [phrase]}, document)
+    absent = passed("contains", {"text": "$.text", "phrases": [phrase], "negate": True}, document)
+    assert there is (phrase in text)
+    assert there is not absent
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "options", "answer"),
+    [
+        ("user@example.com", r"^[\w.]+@[\w.]+\.[a-z]{2,}$", {}, True),
+        ("say REF-12345 now", r"REF-\d{5}\b", {}, True),  # search, not match (decision 22)
+        ("ref-12345", "REF", {}, False),
+        ("ref-12345", "REF", {"flags": {"case_insensitive": True}}, True),
+        ("a\nERROR: b", "^ERROR", {}, False),
+        ("a\nERROR: b", "^ERROR", {"flags": {"multiline": True}}, True),
+        ("a\nb", "a.b", {}, False),
+        ("a\nb", "a.b", {"flags": {"dot_all": True}}, True),
+        ("abc", "x", {"negate": True}, True),
+        (42, r"^\d+$", {}, True),
+        ("\\$.x", r"[$].x", {}, True),  # how a pattern begins with a dollar and a dot (decision 13)
+    ],
+)
+def test_regex(text, pattern, options, answer):
+    assert passed("regex", {"text": text, "pattern": pattern, **options}) is answer
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a|a?)+$", r"(.*a){20}$", "(?=(a+)+$)"])
+def test_a_catastrophic_pattern_is_a_timeout_and_may_be_tried_again(pattern):
+    result = ask("regex", {"text": "a" * 5_000 + "!", "pattern": pattern})
+    if result.status == "error":
+        assert (result.error.type, result.error.recoverable) == ("timeout_error", True)
+    else:
+        assert result.results == {"passed": False}  # the engine saw through it
+
+
+def test_some_catastrophic_pattern_does_time_out():
+    result = ask("regex", {"text": "a" * 60 + "!", "pattern": r"(a|a)+$|(\w+\s?)+$|(a+)+!!"})
+    assert result.error.type == "timeout_error"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("(", "position 0"),
+        ("[z-a]", "bad character range"),
+        ("(((a{1000}){1000}){1000})", "written out"),  # would fill the memory before any deadline counts
+        ("a" * 30_000, "30000 characters"),
+    ],
+)
+def test_a_literal_pattern_that_is_none_refuses_the_request(pattern, words):
+    with pytest.raises(InvalidRequest, match=rf"checks\[0\].arguments.pattern: .*{words}"):
+        ask("regex", {"text": "x", "pattern": pattern})
+
+
+@pytest.mark.parametrize(
+    ("value", "bounds", "answer"),
+    [
+        (0.85, {"min_value": 0.8, "max_value": 1.0}, True),
+        (0.8, {"min_value": 0.8}, True),
+        (0.8, {"min_value": 0.8, "min_inclusive": False}, False),
+        (5, {"max_value": 5}, True),
+        (5, {"max_value": 5, "max_inclusive": False}, False),
+        (90, {"min_value": 20, "max_value": 80, "negate": True}, True),
+        (50, {"min_value": 20, "max_value": 80, "negate": True}, False),
+        (2**70, {"min_value": 2**69}, True),
+    ],
+)
+def test_threshold(value, bounds, answer):
+    assert passed("threshold", {"value": value, **bounds}) is answer
+    assert passed("threshold", {"value": "$.v", **bounds}, {"v": value}) is answer
+
+
+@pytest.mark.parametrize("value", ["0.9", True, None, [1], {}])
+def test_a_threshold_takes_json_numbers_only(value):
+    result = ask("threshold", {"value": "$.v", "min_value": 0}, {"v": value})
+    assert result.error.type == "validation_error"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [
+        ({}, "got neither"),
+        ({"min_value": 2, "max_value": 1}, "above max_value"),
+        ({"min_value": "1"}, "number|int"),
+        ({"min_value": True}, "bool"),
+    ],
+)
+def test_bounds_that_make_no_sense_refuse_the_request(bounds, words):
+    with pytest.raises(InvalidRequest, match=words):
+        ask("threshold", {"value": "$.v", **bounds})
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "mode", "answer"),
+    [
+        ({"a": 1, "b": [1, 2]}, {"b": [1, 2.0], "a": 1.0}, "equal", True),
+        ({"a": 1, "b": 2}, {"a": 1}, "equal", False),
+        ({"a": 1, "b": 2}, {"a": 1}, "subset", True),
+        ({"a": {"x": 1, "y": 2}}, {"a": {"y": 2}}, "subset", True),
+        ([{"a": 1, "b": 2}], [{"a": 1}], "subset", True),
+        ([1, 2], [1], "subset", False),  # lists match item by item
+        (True, 1, "equal", False),  # a boolean is no number
+        (0, False, "equal", False),
+        (None, None, "equal", True),
+        ("1", 1, "equal", False),
+        (2**53 + 1, float(2**53), "equal", False),
+    ],
+)
+def test_json_match(actual, expected, mode, answer):
+    document = {"actual": actual, "expected": expected}
+    arguments = {"actual": "$.actual", "expected": "$.expected", "mode": mode}
+    assert passed("json_match", arguments, document) is answer
+    assert passed("json_match", {**arguments, "negate": True}, document) is not answer
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "answer"),
+    [
+        ({"a": 1}, {"type": "object", "required": ["a"]}, True),
+        ({"a": "x"}, {"properties": {"a": {"type": "integer"}}}, False),
+        ([1, 2], {"$ref": "#/$defs/list", "$defs": {"list": {"items": {"type": "integer"}}}}, True),
+        ("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!", {"pattern": "^(a+)+$"}, False),  # bounded, and refused
+    ],
+)
+def test_json_schema(value, schema, answer):
+    result = ask("json_schema", {"value": "$.v", "schema": schema}, {"v": value})
+    assert result.results["passed"] is answer
+    assert ("errors" in result.results) is not answer
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "objct"}, {"$ref": "http://127.0.0.1:1/x"}, {"$ref": "file:///x"}, {"$ref": "#/no"}]
+)
+def test_a_schema_that_is_none_or_lies_elsewhere_refuses_the_request(schema):
+    with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.schema: not a JSON Schema"):
+        ask("json_schema", {"value": 1, "schema": schema})
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [("$.a", True), ("$.n", True), ("$.b", False), ("$.l[*]", False), ("$..x", True), ("$.a.x", True)],
+)
+def test_exists_is_about_nodes_so_null_is_there(path, answer):
+    document = {"a": {"x": 1}, "n": None, "l": []}
+    assert passed("exists", {"path": path}, document) is answer
+    assert passed("exists", {"path": path, "negate": True}, document) is not answer
+
+
+def test_exists_wants_a_path():
+    with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.path: wanted a path"):
+        ask("exists", {"path": "a.b"})
+
+
+@pytest.mark.parametrize(
+    ("items", "arguments", "answer", "said"),
+    [
+        (["search", "calculator"], {"required_items": ["calculator", "search"]}, True, {}),
+        (["search"], {"required_items": ["calculator", "search"]}, False, {"missing": ["calculator"]}),
+        (["a", "x", "b"], {"required_items": ["a", "b"], "ordered": True}, True, {}),
+        (["b", "a"], {"required_items": ["a", "b"], "ordered": True}, False, {"missing": ["b"]}),
+        (["a"], {"required_items": ["a", "a"]}, False, {"missing": ["a"]}),  # twice means twice
+        (["a", "rm"], {"forbidden_items": ["rm"]}, False, {"forbidden": ["rm"]}),
+        ([1, {"t": 1.0}], {"required_items": [1.0, {"t": 1}]}, True, {}),
+        ([True], {"required_items": [1]}, False, {"missing": [1]}),
+        ([], {"forbidden_items": ["rm"]}, True, {}),
+    ],
+)
+def test_has_items(items, arguments, answer, said):
+    result = ask("has_items", {"items": "$.items", **arguments}, {"items": items})
+    assert result.results == {"passed": answer, **said}
+
+
+def test_has_items_asks_for_something():
+    with pytest.raises(InvalidRequest, match="got neither"):
+        ask("has_items", {"items": "$.items"})
+
+
+@pytest.mark.parametrize("checker", list(STANDARD), ids=lambda checker: checker.type)
+def test_every_check_describes_its_arguments_and_its_results(checker):
+    schema = argument_schema(checker)
+    definition = schema["$defs"][checker.__name__] if "$defs" in schema else schema
+    assert definition["additionalProperties"] is False
+    assert set(definition["properties"]) == {field.encode_name for field in msgspec.structs.fields(checker)}
+    assert checker.results_schema["type"] == "object"

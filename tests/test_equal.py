@@ -1,0 +1,217 @@
+"""The law behind the speed: the compiled form gives the same bytes as the plain one, for anything."""
+
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay import paths
+from assay.checks import STANDARD
+from assay.checks.checker import Checker, Text
+from assay.checks.run import Options
+from assay.errors import InvalidRequest, ValueFault
+from assay.fep.context import read_context
+from assay.fep.plan import Plan
+from assay.fep.tally import Tally
+from assay.paths.together import together
+from assay.ports import Limits, Services
+from assay.protocol.evaluation import Check
+from assay.protocol.results import TestCaseResult
+
+NAMES = ["text", "n", "list", "a b", "é", ""]
+WORDS = ["Paris", "paris", "REF-12345", "", "$.x", "aaaa", 'q"uote\\', "é\n", "1", "\x7f\u2028"]
+
+
+class Stopped:
+    def now(self):
+        return datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+
+
+class Mine(Checker):
+    """A custom check that does not wait: sometimes an answer, sometimes a fault, sometimes a bug."""
+
+    type = "mine"
+    waits = False
+
+    text: Text
+    weight: int = 1
+
+    def run(self, services):
+        match len(self.text) % 5:
+            case 0:
+                return {"score": len(self.text) * self.weight, "kind": "x"}
+            case 1:
+                raise ValueFault("a fault of its own")
+            case 2:
+                return {"passed": "neither"}
+            case 3:
+                return {"score": float("nan"), "passed": True}
+            case _:
+                return {"passed": True, "why": None}
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.sampled_from(WORDS)
+    | st.text(max_size=5)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
+    max_leaves=10,
+)
+objects = st.dictionaries(st.sampled_from(NAMES), values, max_size=4)
+contexts = st.builds(
+    lambda case, output, expected, extra: {
+        "test_case": {
+            "id": "t",
+            "input": 0,
+            "expected": expected,
+            **{f"x{key}": one for key, one in extra.items()},
+        },
+        "output": {"value": output, "metadata": case},
+    },
+    objects,
+    values,
+    values,
+    objects,
+)
+steps = st.lists(
+    st.sampled_from(
+        [".text", ".n", ".list", "['a b']", "['é']", "['']", "[0]", "[-1]", "[*]", "..text", "[?@]", "[0:2]"]
+    ),
+    max_size=3,
+)
+places = st.builds(
+    lambda root, rest: root + "".join(rest),
+    st.sampled_from(
+        ["$.output.value", "$.test_case.expected", "$.output.metadata", "$.test_case.xtext", "$.nowhere"]
+    ),
+    steps,
+) | st.sampled_from(["$.", "$.output[", "$.output.value[?", "$..*"])
+anything = places | values
+flags = st.booleans() | places
+some_of = lambda **optional: st.fixed_dictionaries({}, optional=optional)  # noqa: E731
+patterns = st.sampled_from(["REF-\\d{5}", "^a+$", "p", "(", "[a-z]*é", "(a|b)?$", "\\bParis\\b"])
+
+
+def arguments(required, **optional):
+    return st.builds(lambda one, two: one | two, st.fixed_dictionaries(required), some_of(**optional))
+
+
+checks = st.one_of(
+    st.tuples(
+        st.just("exact_match"),
+        arguments({"actual": anything, "expected": anything}, negate=flags, case_sensitive=flags),
+    ),
+    st.tuples(
+        st.just("contains"),
+        arguments(
+            {"text": anything, "phrases": st.lists(st.sampled_from(WORDS), max_size=3) | places},
+            negate=flags,
+            case_sensitive=flags,
+        ),
+    ),
+    st.tuples(
+        st.just("regex"),
+        arguments(
+            {"text": anything, "pattern": patterns | places},
+            negate=flags,
+            flags=some_of(case_insensitive=st.booleans(), multiline=st.booleans(), dot_all=st.booleans()),
+        ),
+    ),
+    st.tuples(
+        st.just("threshold"),
+        arguments(
+            {"value": anything},
+            min_value=st.integers(-3, 3) | places,
+            max_value=st.floats(-3, 3) | places,
+            min_inclusive=flags,
+            max_inclusive=flags,
+            negate=flags,
+        ),
+    ),
+    st.tuples(
+        st.just("json_match"),
+        arguments({"actual": anything, "expected": anything}, mode=st.sampled_from(["equal", "subset"])),
+    ),
+    st.tuples(st.just("exists"), arguments({"path": places}, negate=flags)),
+    st.tuples(
+        st.just("has_items"),
+        arguments(
+            {"items": st.lists(scalars, max_size=3) | places},
+            required_items=st.lists(scalars, max_size=2),
+            ordered=flags,
+        ),
+    ),
+    st.tuples(
+        st.just("json_schema"),
+        arguments({"value": anything, "schema": st.just({"type": "string"}) | places}),
+    ),
+    st.tuples(st.just("mine"), arguments({"text": anything}, weight=st.integers(0, 3) | places)),
+)
+REGISTRY = STANDARD.extended([Mine])
+SERVICES = Services(clock=Stopped(), limits=Limits(max_nodes=500))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    asked=st.lists(checks, max_size=4),
+    documents=st.lists(contexts, min_size=1, max_size=3),
+    shown=st.booleans(),
+)
+def test_compiled_is_plain(asked, documents, shown):
+    listed = [Check(type=type, arguments=arguments) for type, arguments in asked]
+    good = []
+    for check in listed:  # what is refused is refused before there are two forms
+        try:
+            Plan([check], REGISTRY, SERVICES)
+            good.append(check)
+        except InvalidRequest:
+            continue
+    sheet = Plan(good, REGISTRY, SERVICES, Options(resolved_arguments=shown)).shared
+    assert sheet is not None
+    compiled, plain = Tally(), Tally()
+    for document in documents:
+        context = read_context(msgspec.json.encode(document), SERVICES.limits)
+        one = sheet.score(context, sheet.rows(compiled))
+        two = sheet.plainly(context, sheet.rows(plain))
+        assert one.line == two.line
+        assert one.status == two.status
+        msgspec.json.decode(one.line, type=TestCaseResult)
+    assert compiled == plain
+
+
+@given(
+    names=st.lists(st.lists(st.sampled_from(NAMES), max_size=3).map(tuple), min_size=1, max_size=4),
+    document=values,
+)
+def test_many_names_followed_together_are_each_followed_alone(names, document):
+    queries = [
+        paths.compile("$" + "".join(f"[{msgspec.json.encode(name).decode()}]" for name in one))
+        for one in names
+    ]
+    assert [query.names for query in queries] == names
+    gets = [query.get for query in queries]
+    assert together(names, gets)(document) == [get(document) for get in gets]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"test_case": {"id": "a", "input": 1} , "output": {"value": 1}}',  # spaces are copied through
+        b'{"output":{"value":1,"value":2},"test_case":{"id":"a","input":1}}',  # the last of two wins, both are echoed
+    ],
+)
+def test_a_line_is_copied_into_its_result(line):
+    sheet = Plan(
+        [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 2})], REGISTRY
+    ).shared
+    assert sheet is not None
+    scored = sheet.score(read_context(line, Limits()), sheet.rows(Tally()))
+    assert b'"execution_context":' + line + b',"check_results"' in scored.line

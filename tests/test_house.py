@@ -1,0 +1,100 @@
+"""The house as drawn: what is public, what loads when, where foreign code is caught."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import assay
+from assay import errors
+
+SOURCE = Path(assay.__file__).parent
+FILES = sorted(path for path in SOURCE.rglob("*.py") if "migrations" not in path.parts)
+LAZY_ROOMS = (
+    "cli",
+    "backends",
+    "serve",
+)  # a verb, a backend and a transport load what they need when they need it
+
+
+def name_of(path):
+    return str(path.relative_to(SOURCE))
+
+
+def test_the_public_names_are_sorted_and_all_there():
+    assert assay.__all__ == sorted(
+        assay.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
+    )
+    assert dir(assay) == assay.__all__
+    for name in assay.__all__:
+        assert getattr(assay, name) is not None
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'vibes'"):
+        _ = assay.vibes
+
+
+def loaded_by(statement):
+    program = f"import sys; {statement}; print(' '.join(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("statement", "never"),
+    [
+        ("import assay", {"msgspec", "asyncio", "typer", "rich", "regex", "yaml", "jsonpath_rfc9535"}),
+        (
+            "import assay.cli.main",
+            {"msgspec", "asyncio", "rich", "regex", "yaml", "assay.fep", "jsonschema_rs"},
+        ),
+        (
+            "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "
+            "[{'type': 'exact_match', 'arguments': {'actual': '$.output.value', 'expected': 1}}])",
+            {"typer", "rich", "yaml", "jsonpath_rfc9535", "jsonschema_rs"},
+        ),
+    ],
+)
+def test_heavy_parts_load_when_they_are_used(statement, never):
+    assert not loaded_by(statement) & never
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_an_import_inside_a_function_is_a_lazy_door_and_says_so(path):
+    text = path.read_text()
+    lines = text.splitlines()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    said = "# a lazy door" in lines[inner.lineno - 1]
+                    assert said or path.parent.parts[len(SOURCE.parts) :][:1] in [
+                        (room,) for room in LAZY_ROOMS
+                    ]
+
+
+def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists():
+    broad = {
+        name_of(path)
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler)
+        and (
+            node.type is None
+            or {"Exception", "BaseException"}
+            & {one.id for one in ast.walk(node.type) if isinstance(one, ast.Name)}
+        )
+    }
+    assert broad
+    listed = errors.__doc__ or ""
+    assert not [name for name in broad if name not in listed], "list it in errors.py, or catch less"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_a_module_says_what_it_is_for_in_a_few_screens(path):
+    text = path.read_text()
+    assert not text or ast.get_docstring(ast.parse(text)), name_of(path)
+    assert len(text.splitlines()) <= 400, "look for the second noun in it"

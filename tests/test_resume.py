@@ -1,0 +1,241 @@
+"""Interrupted and continued, alone or with several processes: the same bytes as a run that was left alone, clocks aside."""
+
+import json
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CHECKS = [
+    {
+        "type": "exact_match",
+        "arguments": {"actual": "$.output.value.answer", "expected": "$.test_case.expected"},
+    },
+    {"type": "threshold", "arguments": {"value": "$.output.value.score", "min_value": 0.5}},
+    {"type": "regex", "arguments": {"text": "$.output.value.answer", "pattern": "[02468]$"}},
+]
+CASES = 20_000
+
+
+def context(at):
+    answer = {"answer": f"answer {at}", "padding": "x" * 200}
+    if at % 20:  # one in twenty has no score, and errs
+        answer["score"] = (at % 10) / 10
+    return {
+        "test_case": {"id": str(at), "input": at, "expected": f"answer {at - at % 2}"},
+        "output": {"value": answer},
+    }
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resume")
+    (folder / "cases.jsonl").write_text("".join(json.dumps(context(at)) + "\n" for at in range(CASES)))
+    (folder / "checks.json").write_text(json.dumps(CHECKS))
+    assert finished(folder, "whole.jsonl")[0] == 1  # one case in twenty errs
+    return folder
+
+
+def evaluate(folder, output, *options, contexts="cases.jsonl", checks="checks.json"):
+    command = [sys.executable, "-m", "assay", "evaluate", "--contexts", contexts, "-o", output, *options]
+    command += ["--checks", checks] if checks else []
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def finished(folder, output, *options, **files):
+    process = evaluate(folder, output, *options, **files)
+    _, told = process.communicate(timeout=120)
+    return process.returncode, told.decode()
+
+
+def timeless(path):
+    return re.sub(rb'"evaluated_at":"[^"]*"', b"", Path(path).read_bytes())
+
+
+@pytest.mark.parametrize("options", [[], ["--jobs", "2"]], ids=["one process", "two jobs"])
+def test_killed_at_fifty_random_moments_it_ends_as_if_left_alone(work, options):
+    name = f"killed{len(options)}.jsonl"
+    expected = timeless(work / "whole.jsonl")
+    dice = random.Random(len(options))
+    kills = ends = torn = 0
+    while kills < 50 or ends == 0:
+        process = evaluate(work, name, "--resume", *options)
+        assert process.stderr is not None
+        try:
+            process.wait(timeout=dice.uniform(0.15, 1.2) if kills < 50 else 120)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        code = process.wait()
+        process.stderr.close()
+        if code == -signal.SIGKILL:
+            if (work / name).exists():
+                whole, _, tail = (work / name).read_bytes().rpartition(b"\n")
+                torn += bool(tail)
+                assert expected.startswith(re.sub(rb'"evaluated_at":"[^"]*"', b"", whole))
+            continue
+        assert code == 1
+        assert timeless(work / name) == expected
+        ends += 1
+        (work / name).unlink()
+    assert kills == 50
+
+
+def test_a_torn_last_line_is_cut_and_the_other_files_are_made_again(work):
+    whole = (work / "whole.jsonl").read_bytes()
+    for cut in (0, 1, len(whole) // 3, len(whole) - 1):
+        (work / "torn.jsonl").write_bytes(whole[:cut])
+        (work / ".torn.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
+        code, told = finished(work, "torn.jsonl", "--resume", "-o", "torn.json", "-o", "torn.csv")
+        assert code == 1
+        assert timeless(work / "torn.jsonl") == timeless(work / "whole.jsonl")
+        held = whole[:cut].count(b"\n")
+        assert (f"holds {held:,} results already" in told) is bool(held)
+        document = json.loads((work / "torn.json").read_bytes())
+        assert document["summary"]["total_test_cases"] == len(document["results"]) == CASES
+        assert (work / "torn.csv").read_bytes().count(b"\n") == CASES * len(CHECKS) + 1
+
+
+def test_what_it_holds_is_not_evaluated_again(work):
+    half = b"".join((work / "whole.jsonl").read_bytes().splitlines(keepends=True)[: CASES // 2])
+    (work / "half.jsonl").write_bytes(half)
+    (work / ".half.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
+    finished(work, "half.jsonl", "--resume")
+    assert (work / "half.jsonl").read_bytes().startswith(half)  # clocks included
+
+
+def altered(name, change):
+    return lambda work: (work / "other" / name).write_text(change((work / name).read_text()))
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "words"),
+    [
+        ({"checks": "other.json"}, [], "was begun with other checks or options"),
+        ({}, ["--no-resolved-arguments"], "was begun with other checks or options"),
+        ({"contexts": "other.jsonl"}, [], "done.jsonl:3 is about another case than input 3"),
+        ({"contexts": "short.jsonl"}, [], "has more results than there are inputs"),
+    ],
+)
+def test_other_checks_or_inputs_are_refused_and_nothing_is_changed(work, files, options, words):
+    lines = (work / "cases.jsonl").read_text().splitlines(keepends=True)
+    (work / "other.jsonl").write_text("".join([*lines[:2], lines[2].replace("answer", "other"), *lines[3:]]))
+    (work / "short.jsonl").write_text("".join(lines[:10]))
+    (work / "other.json").write_text(json.dumps(CHECKS[:2]))
+    (work / "done.jsonl").write_bytes(
+        b"".join((work / "whole.jsonl").read_bytes().splitlines(keepends=True)[:50])
+    )
+    (work / ".done.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
+    before = (work / "done.jsonl").read_bytes()
+    code, told = finished(work, "done.jsonl", "--resume", *options, **files)
+    assert (code, words in told, "Traceback" in told) == (2, True, False), told
+    assert (work / "done.jsonl").read_bytes() == before
+
+
+def test_results_of_unknown_origin_are_refused(work):
+    (work / "stray.jsonl").write_text('{"status":"completed"}\n')
+    code, told = finished(work, "stray.jsonl", "--resume")
+    assert (code, "nothing beside it says how they were made" in told) == (2, True)
+
+
+def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
+    own = [
+        {**context(at), "test_case": {**context(at)["test_case"], "checks": CHECKS[:1]}} for at in range(50)
+    ]
+    (work / "own.jsonl").write_text("".join(json.dumps(one) + "\n" for one in own))
+    code, _ = finished(work, "own-out.jsonl", contexts="own.jsonl", checks=None)
+    assert code == 0
+    whole = timeless(work / "own-out.jsonl")
+    (work / "own-out.jsonl").write_bytes((work / "own-out.jsonl").read_bytes()[:5000])
+    assert finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)[0] == 0
+    assert timeless(work / "own-out.jsonl") == whole
+    own[-1]["test_case"]["checks"] = CHECKS[2:]  # not echoed in the results, and yet another run
+    (work / "own.jsonl").write_text("".join(json.dumps(one) + "\n" for one in own))
+    code, told = finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)
+    assert (code, "was begun with other inputs" in told) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "code"), [([], 1), (["--skip-bad-lines"], 1), (["--skip-bad-lines", "--allow-errors"], 0)]
+)
+def test_jobs_meet_bad_lines_as_one_process_does(work, options, code):
+    lines = (work / "cases.jsonl").read_text().splitlines(keepends=True)
+    lines[15_000] = "not json\n"
+    lines[3] = "\n"  # blank lines count as lines
+    (work / "bad.jsonl").write_text("".join(lines))
+    alone = finished(work, "bad1.jsonl", *options, contexts="bad.jsonl")
+    several = finished(work, "bad2.jsonl", *options, "--jobs", "2", contexts="bad.jsonl")
+    assert alone == several
+    assert alone[0] == code
+    assert "bad.jsonl:15001: not JSON" in alone[1]
+    assert timeless(work / "bad1.jsonl") == timeless(work / "bad2.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--limit", "7"], "--limit and --fail-fast need the cases in order"),
+        (["--fail-fast"], "need the cases in order"),
+    ],
+)
+def test_jobs_say_when_one_process_does_it_all(work, options, words):
+    _, told = finished(work, "alone.jsonl", "--jobs", "2", *options)
+    assert words in told
+
+
+def test_a_worker_that_dies_is_told_and_the_run_can_go_on(work, tmp_path):
+    (work / "dying.py").write_text(
+        "import os, pathlib, assay\n"
+        "class Dies(assay.Checker):\n"
+        "    type = 'dies'\n"
+        "    waits = False\n"
+        "    at: int\n"
+        "    def run(self, services):\n"
+        "        if self.at == 15_000 and not pathlib.Path('died').exists():\n"
+        "            pathlib.Path('died').touch()\n"
+        "            os._exit(9)\n"
+        "        return {'passed': True}\n"
+    )
+    (work / "dies.json").write_text(json.dumps([{"type": "dies", "arguments": {"at": "$.test_case.input"}}]))
+    options = ["--check-module", "dying:Dies", "--jobs", "2"]
+    code, told = finished(work, "died.jsonl", *options, checks="dies.json")
+    assert (code, "a worker ended before its work did" in told) == (1, True), told
+    assert finished(work, "died.jsonl", *options, "--resume", checks="dies.json")[0] == 0
+    assert (work / "died.jsonl").read_bytes().count(b"\n") == CASES
+
+
+def test_jobs_run_checks_that_wait(work):
+    (work / "waiting.py").write_text(
+        "import asyncio, assay\n"
+        "class Waits(assay.Checker):\n"
+        "    type = 'waits'\n"
+        "    at: int\n"
+        "    async def run(self, services):\n"
+        "        await asyncio.sleep(0)\n"
+        "        return {'passed': self.at % 2 == 0, 'at': self.at}\n"
+    )
+    (work / "waits.json").write_text(
+        json.dumps([{"type": "waits", "arguments": {"at": "$.test_case.input"}}])
+    )
+    lines = (work / "cases.jsonl").read_text().splitlines(keepends=True)[:2000]
+    (work / "few.jsonl").write_text("".join(lines))
+    options = ["--check-module", "waiting:Waits"]
+    began = time.monotonic()
+    assert finished(work, "w1.jsonl", *options, contexts="few.jsonl", checks="waits.json")[0] == 0
+    assert (
+        finished(work, "w2.jsonl", *options, "--jobs", "2", contexts="few.jsonl", checks="waits.json")[0] == 0
+    )
+    assert time.monotonic() - began < 60
+
+    def answers(name):
+        return [
+            json.loads(line)["check_results"][0]["results"]["at"]
+            for line in (work / name).read_text().splitlines()
+        ]
+
+    assert answers("w1.jsonl") == answers("w2.jsonl") == list(range(2000))

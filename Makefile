@@ -37,7 +37,7 @@ docs: $(READY)
 # Pinned with hashes, without index addresses.
 lock: $(READY)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate --upgrade pyproject.toml --group dev -o requirements/dev.txt
+	  --no-header --no-annotate --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -69,7 +69,7 @@ class Isolated(Checker):
             os.kill(os.getpid(), 9)
         if self.how == "raise":
             raise RuntimeError("oops")
-        print("noise that must not disturb the protocol")
+        os.write(1, b"noise that must not disturb the protocol")
         return {"passed": os.getppid() > 0, "pid": os.getpid()}
 
 
@@ -445,7 +445,7 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
         source = [({"id": "a", "input": 1}, {"value": 1}), {"test_case": {"id": "b"}, "output": {"value": 1}}]
         try:
             async for result in assay.evaluate_stream(source, [check("exists", path="$.output")]):
-                seen.append(result.status)
+                seen.append(result.status)  # noqa: PERF401  # what came before the refusal is kept
         except InvalidRequest as refusal:
             seen.append(str(refusal))
         return seen

@@ -27,7 +27,7 @@ def test_the_public_names_are_sorted_and_all_there():
     assert assay.__all__ == sorted(
         assay.__all__, key=lambda name: (not name.isupper(), not name[0].isupper(), name)
     )
-    assert dir(assay) == assay.__all__
+    assert set(dir(assay)) == set(assay.__all__)
     for name in assay.__all__:
         assert getattr(assay, name) is not None
 
@@ -89,8 +89,13 @@ def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists():
         )
     }
     assert broad
-    listed = errors.__doc__ or ""
-    assert not [name for name in broad if name not in listed], "list it in errors.py, or catch less"
+    listed = [
+        word
+        for word in (errors.__doc__ or "").replace(",", " ").split()
+        if "/" in word or word.endswith(".py")
+    ]
+    unlisted = [name for name in broad if not any(Path(name).match(one) for one in listed)]
+    assert not unlisted, "list it in errors.py, or catch less"
 
 
 @pytest.mark.parametrize("path", FILES, ids=name_of)

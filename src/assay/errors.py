@@ -8,7 +8,8 @@ Everything that can go wrong, on one page.
     │   │   └── BadLine          a part of a stream that is no context
     │   ├── MalformedPath        a text that is no RFC 9535 query
     │   ├── WrongUsage           the command or a setting was given something impossible
-    │   └── Broken               the world refused: a file, a disk, a pipe
+    │   ├── Broken               the world refused: a file, a disk, a pipe
+    │   └── Conflict             the record has moved on
     └── Fault                    stops at `checks.run` and becomes a CheckError in the result (FEP 2.3.4)
         ├── PathFault            jsonpath_error
         ├── ValueFault           validation_error
@@ -20,6 +21,9 @@ Everything that can go wrong, on one page.
     checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
     fep/floor.py, fep/perform.py                  the same, where it waits
     checks/registry.py                            a module given by --check-module, an entry point
+    backends/models/*, backends/embedders/*       a provider, a cache on disk
+    backends/stores/*                             a database and its driver
+    cli/main.py                                   a bug of ours: said in one line, never a traceback
     api.py                                        a thread's outcome, carried over to the caller's
 """
 
@@ -89,6 +93,21 @@ class Broken(Refusal):
     """The world refused: a file that is not there, a full disk, a closed pipe."""
 
     code = "internal_error"
+
+
+class Conflict(Refusal):
+    """A batch met another state than it was made for; nothing of it was written."""
+
+    code = "conflict"
+
+    def __init__(
+        self,
+        what: Literal["missing", "exists", "closed", "status", "sequence", "version", "lease"],
+        place: str,
+        why: str,
+    ) -> None:
+        self.what, self.place = what, place
+        super().__init__(f"{place}: {why}")
 
 
 class Fault(Exception):

@@ -1,0 +1,1 @@
+"""What assay stands on, one file a port; nothing here knows what it is used for."""

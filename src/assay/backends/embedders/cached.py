@@ -1,0 +1,73 @@
+"""Vectors kept on disk, one entry a text, so that only new texts are sent (FEP 2.3.6, `semantic_similarity`)."""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from assay.backends.embedders.shares import added, shares
+from assay.backends.models.cached import DiskCache, key_of
+from assay.ports import Embedded, Embedder, Provider
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    vector: tuple[float, ...]
+    model: str
+    tokens: int | None
+    cost_usd: float | None
+
+
+class CachedEmbedder:
+    """
+    An Embedder before which a cache stands.
+
+    `cached` says that nothing was sent, and then it cost 0.0; `saved_usd` is what the texts that were not sent cost once.
+    """
+
+    def __init__(self, inner: Embedder, cache: DiskCache, provider: Provider) -> None:
+        self._inner, self._cache, self._provider = inner, cache, provider
+
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded:
+        keys = {
+            text: key_of("vector", self._provider, model=model, dimensions=dimensions, text=text)
+            for text in texts
+        }
+        entries = await asyncio.gather(*(self._cache.get(key, _Kept) for key in keys.values()))
+        kept = {text: entry for text, entry in zip(keys, entries, strict=True) if entry is not None}
+        saved = added([entry.cost_usd for entry in kept.values()]) if kept else None
+        new = [text for text in keys if text not in kept]
+        if not new:
+            vectors = tuple(kept[text].vector for text in texts)
+            model = kept[texts[0]].model if texts else model
+            tokens = added([entry.tokens for entry in kept.values()])
+            return Embedded(
+                vectors=vectors,
+                model=model,
+                provider=self._provider.name,
+                tokens=None if tokens is None else int(tokens),
+                cost_usd=0.0,
+                saved_usd=saved,
+                cached=True,
+            )
+        sent = await self._inner.embed(new, model=model, dimensions=dimensions)
+        fresh = _apart(new, sent)
+        await asyncio.gather(*(self._cache.put(keys[text], entry) for text, entry in fresh.items()))
+        known = kept | fresh
+        return msgspec.structs.replace(
+            sent, vectors=tuple(known[text].vector for text in texts), saved_usd=saved
+        )
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def _apart(texts: list[str], sent: Embedded) -> dict[str, _Kept]:
+    tokens = shares(sent.tokens, texts)
+    costs = [
+        None if sent.cost_usd is None or part is None else sent.cost_usd * part / (sent.tokens or 1)
+        for part in tokens
+    ]
+    return {
+        text: _Kept(vector, sent.model, part, cost)
+        for text, vector, part, cost in zip(texts, sent.vectors, tokens, costs, strict=True)
+    }

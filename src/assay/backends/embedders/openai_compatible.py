@@ -1,0 +1,187 @@
+"""An Embedder at any endpoint that speaks OpenAI's embeddings protocol (FEP 2.3.6, `semantic_similarity`)."""
+
+import asyncio
+import math
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+
+from assay.backends.embedders.shares import added, shares
+from assay.backends.models.line import Delivered, Line
+from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.wire import to_json
+from assay.errors import Fault, ForeignFault
+from assay.ports import Embedded
+
+PATH = "/embeddings"
+
+
+class Batching(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts that come within `window` seconds go together, up to so many texts and characters a request."""
+
+    window: float = 0.005
+    texts: int = 256
+    characters: int = 200_000
+
+
+BATCHING = Batching()
+
+
+class _Part(NamedTuple):
+    """What one text got out of a shared request."""
+
+    vector: tuple[float, ...]
+    model: str
+    tokens: int | None
+    cost_usd: float | None
+    delivered: Delivered
+
+
+class _Pile(NamedTuple):
+    """The texts that wait to be sent together, each with whoever waits for it."""
+
+    loop: asyncio.AbstractEventLoop
+    model: str
+    dimensions: int | None
+    texts: dict[str, asyncio.Future[_Part]]
+
+
+class OpenAICompatibleEmbedder:
+    """
+    Merges calls made at about the same time. A text that several want is sent once, and the first of them pays.
+
+    Tokens and cost of a merged request are shared out by the length of the texts; their sum is what the provider said.
+    """
+
+    def __init__(self, line: Line, *, batching: Batching = BATCHING) -> None:
+        need_prices(line.provider)
+        self._line, self._batching = line, batching
+        self._piles: dict[tuple[Any, ...], _Pile] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded:
+        loop = asyncio.get_running_loop()
+        pile = self._pile(_Pile(loop, model, dimensions, {}))
+        waiting: dict[str, asyncio.Future[_Part]] = {}
+        mine: set[str] = set()
+        for text in dict.fromkeys(texts):
+            if text not in pile.texts:
+                pile.texts[text] = loop.create_future()
+                mine.add(text)
+            waiting[text] = pile.texts[text]
+        if waiting:
+            await asyncio.wait(
+                waiting.values()
+            )  # not gather: who gives up may not cancel what others wait for
+        parts = {text: future.result() for text, future in waiting.items()}
+        paid = [parts[text] for text in mine]
+        tokens = added([part.tokens for part in paid])
+        return Embedded(
+            vectors=tuple(parts[text].vector for text in texts),
+            model=next((part.model for part in parts.values()), model),
+            provider=self._line.provider.name,
+            tokens=None if tokens is None else int(tokens),
+            cost_usd=added([part.cost_usd for part in paid]),
+            seconds=max((part.delivered.seconds for part in parts.values()), default=0.0),
+            attempts=max((part.delivered.attempts for part in parts.values()), default=1),
+        )
+
+    async def close(self) -> None:
+        for task in list(self._sending):
+            if task.get_loop() is asyncio.get_running_loop():
+                task.cancel()
+        await self._line.close()
+
+    def _pile(self, new: _Pile) -> _Pile:
+        """The pile that is open for these; a new one is sent when its window closes."""
+        key = new[:3]
+        pile = self._piles.get(key)
+        if pile is None:
+            pile = self._piles[key] = new
+            new.loop.call_later(self._batching.window, self._dispatch, key)
+        return pile
+
+    def _dispatch(self, key: tuple[Any, ...]) -> None:
+        pile = self._piles.pop(key)
+        for texts in batches(pile.texts, self._batching):
+            task = pile.loop.create_task(self._send(pile, texts))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send(self, pile: _Pile, texts: list[str]) -> None:
+        waiting = [pile.texts[text] for text in texts]
+        try:
+            parts = await self._ask(texts, pile.model, pile.dimensions)
+        except Fault as fault:
+            for future in waiting:
+                future.set_exception(fault)
+                future.exception()  # seen, even if whoever waited has left
+        except BaseException:
+            for future in waiting:
+                future.cancel()
+            raise
+        else:
+            for future, part in zip(waiting, parts, strict=True):
+                future.set_result(part)
+
+    async def _ask(self, texts: list[str], model: str, dimensions: int | None) -> list[_Part]:
+        body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
+        if dimensions is not None:
+            body["dimensions"] = dimensions
+        delivered = await self._line.post(PATH, to_json(body))
+        said = self._read(delivered.body, len(texts))
+        provider, names = self._line.provider, (said.model, model) if said.model else (model,)
+        used = said.usage.prompt_tokens if said.usage else None
+        tokens = shares(used, texts)
+        return [
+            _Part(tuple(each.embedding), names[0], part, cost(provider, names, Usage(part, 0)), delivered)
+            for each, part in zip(said.data, tokens, strict=True)
+        ]
+
+    def _read(self, body: bytes, wanted: int) -> "_Response":
+        who = f"provider {self._line.provider.name!r}"
+        try:
+            said = _response.decode(body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
+            raise ForeignFault(f"{who} answered 200 with no embeddings: {wrong}") from None
+        said.data.sort(key=lambda each: each.index)
+        if [each.index for each in said.data] != list(range(wanted)):
+            raise ForeignFault(f"{who} sent {len(said.data)} vectors for {wanted} texts")
+        if len({len(each.embedding) for each in said.data}) != 1:
+            raise ForeignFault(f"{who} sent vectors of different lengths")
+        if not all(math.isfinite(number) for each in said.data for number in each.embedding):
+            raise ForeignFault(f"{who} sent a vector with a number that is none")
+        return said
+
+
+def batches(texts: Iterable[str], limit: Batching) -> Iterable[list[str]]:
+    """In order, each within the limit; a text that is over it by itself goes alone."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (len(batch) == limit.texts or size + len(text) > limit.characters):
+            yield batch
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield batch
+
+
+class _Vector(msgspec.Struct):
+    index: int
+    embedding: Annotated[list[float], msgspec.Meta(min_length=1)]
+
+
+class _Used(msgspec.Struct):
+    prompt_tokens: Annotated[int, msgspec.Meta(ge=0)] | None = None
+
+
+class _Response(msgspec.Struct):
+    data: list[_Vector]
+    model: str | None = None
+    usage: _Used | None = None
+
+
+_response = msgspec.json.Decoder(_Response)

@@ -1,0 +1,43 @@
+"""Reads the JSON value a model wrote (decision 25); what is not exactly one value is a problem, never a guess."""
+
+import json
+import re
+from typing import Any
+
+import msgspec
+
+THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)  # some models show them before the answer
+FENCE = re.compile(r"\A\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*\Z", re.DOTALL)
+
+
+def read_value(text: str) -> tuple[Any, str | None]:
+    """
+    The value and no problem, or unset and what is wrong.
+
+        read_value('{"passed": true}') == ({"passed": True}, None)
+        read_value('{"passed": true, "passed": false}')[1] == "says 'passed' twice"
+    """
+    text = THOUGHTS.sub("", text, count=1)
+    if fenced := FENCE.match(text):
+        text = fenced[1]
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number), None
+    except json.JSONDecodeError as wrong:
+        return msgspec.UNSET, f"is no JSON: {wrong.msg} at character {wrong.pos}"
+    except RecursionError:
+        return msgspec.UNSET, "is nested too deeply"
+    except ValueError as wrong:
+        return msgspec.UNSET, str(wrong)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"says {twice!r} twice")
+    return value
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"says {name}, which is no JSON number")

@@ -1,0 +1,95 @@
+"""Replies kept on disk, by everything that changes them; off unless somebody asks for it (`--cache`)."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from assay.ports import Ask, Model, Provider, Reply
+
+log = logging.getLogger(__name__)
+
+FORMAT = 1  # of an entry; another number is another key
+T = TypeVar("T")
+
+
+class DiskCache:
+    """
+    One file an entry, named by its key, written beside and renamed, readable by its owner only.
+
+    An entry that cannot be read is a miss; one that cannot be written is said in the log and costs nothing else.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def get(self, key: str, type: type[T]) -> T | None:
+        return await asyncio.to_thread(self._get, key, type)
+
+    async def put(self, key: str, entry: msgspec.Struct) -> None:
+        await asyncio.to_thread(self._put, key, entry)
+
+    def _get(self, key: str, type: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode(self._path(key).read_bytes(), type=type)
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+
+    def _put(self, key: str, entry: msgspec.Struct) -> None:
+        path = self._path(key)
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            handle, beside = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(msgspec.json.encode(entry))
+                os.replace(beside, path)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(beside)
+                raise
+        except (OSError, UnicodeEncodeError) as refused:  # a full disk; half a surrogate pair
+            log.warning("the cache could not keep an answer: %s", refused)
+
+    def _path(self, key: str) -> Path:
+        return self._folder / key[:2] / f"{key[2:]}.json"
+
+
+def key_of(kind: str, provider: Provider, **parts: Any) -> str:
+    """SHA-256 of all that changes the answer, as JSON with sorted keys. The provider's key is not among it."""
+    whose = {"name": provider.name, "base_url": provider.base_url, "structured": provider.structured}
+    whole = {"format": FORMAT, "kind": kind, "provider": whose, **parts}
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+class CachedModel:
+    """
+    A Model that answers from the cache where it can: `cached`, at 0.0, with the first price in `saved_usd`.
+
+    What was cut off, filtered, refused or no JSON is not kept: asking again may do better.
+    """
+
+    def __init__(self, inner: Model, cache: DiskCache, provider: Provider) -> None:
+        self._inner, self._cache, self._provider = inner, cache, provider
+
+    async def complete(self, ask: Ask) -> Reply:
+        asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name != "timeout"}
+        asked["messages"] = [[message.role, message.content] for message in ask.messages]
+        key = key_of("reply", self._provider, **asked)
+        kept = await self._cache.get(key, Reply)
+        if kept is not None:
+            return msgspec.structs.replace(kept, cached=True, cost_usd=0.0, saved_usd=kept.cost_usd)
+        reply = await self._inner.complete(ask)
+        if reply.finish_reason == "stop" and reply.refusal is None and reply.problem is None:
+            await self._cache.put(key, reply)
+        return reply
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -1,0 +1,115 @@
+"""What a provider's failure is called and what to do about it (decision 26), without what must not be repeated."""
+
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.backends.models.retry import BUSY, may_pass
+from assay.backends.models.secrets import scrubbed
+from assay.backends.models.wire import OPENAI, Answer, Flood, Late, Lost, Outcome
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.ports import Provider
+
+SAID = 300  # characters of a provider's own message that are repeated
+TOLD = 4000  # bytes of it that are looked at
+
+ADVICE = {
+    401: "check its api_key",
+    403: "its api_key may not do this",
+    404: "check its base_url and the model's name",
+    413: "the prompt is too long for it",
+    429: "lower its max_concurrency or requests_per_minute, or wait",
+}
+
+
+class Rejected(ForeignFault):
+    """The provider answered, and will not answer otherwise. `told` is what it said, as far as it may be repeated."""
+
+    def __init__(self, message: str, *, status: int, told: str, attempts: int, seconds: float) -> None:
+        self.status, self.told, self.attempts, self.seconds = status, told, attempts, seconds
+        super().__init__(message)
+
+
+def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seconds: float) -> Fault:
+    """The fault that ends a call: its place, how often it was tried, what was said, what to do."""
+    who = f"provider {provider.name!r}"
+    often = "" if attempts == 1 else f" {attempts} times"
+    match outcome:
+        case Late(seconds):
+            return TimeFault(f"{who} gave no answer in {seconds:.3g} s{often}; raise its timeout or deadline")
+        case Lost(why):
+            message = f"{who} at {address(provider)} could not be reached{often}: {scrubbed(why, key)[:SAID]}"
+            return ForeignFault(message, recoverable=True)
+        case Flood(limit):
+            return ForeignFault(f"{who} sent more than {limit} bytes in one answer")
+        case Answer(status):
+            message = f"{who} answered {status}{_phrase(status)}{often}"
+            if advice := ADVICE.get(429 if status in BUSY else status):
+                message += f"; {advice}"
+            if said := _said(outcome, key):
+                message += f": {said}"
+            if may_pass(outcome):
+                return ForeignFault(message, recoverable=True)
+            told = scrubbed(outcome.body[:TOLD].decode(errors="replace"), key)
+            return Rejected(message, status=status, told=told, attempts=attempts, seconds=seconds)
+
+
+def address(provider: Provider) -> str:
+    """Its base URL without user, password or query."""
+    parts = urlsplit(provider.base_url or OPENAI)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def unwrapped(answer: Answer) -> Answer:
+    """Some gateways send an error under a 200: then what it says counts, and without a code it is a 502."""
+    if not (answer.ok and b'"error"' in answer.body[:1024]):
+        return answer
+    match _read(answer.body):
+        case {"choices": _} | {"data": _}:
+            return answer
+        case {"error": {"code": int(code)}} if 400 <= code < 600:
+            return Answer(code, answer.headers, answer.body)
+        case {"error": dict() | str()}:
+            return Answer(502, answer.headers, answer.body)
+        case _:
+            return answer
+
+
+def spent(answer: Answer) -> bool:
+    """The 429 that no waiting ends: the account has run out."""
+    match _read(answer.body):
+        case {"error": {"code": "insufficient_quota"} | {"type": "insufficient_quota"}}:
+            return True
+        case _:
+            return False
+
+
+def _said(answer: Answer, key: str) -> str:
+    if answer.status in (401, 403):  # where a key is most likely quoted
+        return ""
+    match _read(answer.body):
+        case (
+            {"error": {"message": str(text)}}
+            | {"error": str(text)}
+            | {"message": str(text)}
+            | {"detail": str(text)}
+        ):
+            return scrubbed(text, key)[:SAID]
+        case _:
+            return ""
+
+
+def _read(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+
+
+def _phrase(status: int) -> str:
+    try:
+        return f" ({HTTPStatus(status).phrase})"
+    except ValueError:
+        return ""

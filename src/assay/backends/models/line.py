@@ -1,0 +1,162 @@
+"""The line to one provider: who is next, how often to try, when to stop. Models and embedders share it (decision 26)."""
+
+import asyncio
+import itertools
+import logging
+import math
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from assay.backends.models.faults import fault, spent, unwrapped
+from assay.backends.models.pace import Gate, Pace
+from assay.backends.models.retry import BACKOFF, Backoff, asked_pause, may_pass, pause, throttles
+from assay.backends.models.secrets import checked_key, scrubbed_body
+from assay.backends.models.wire import Answer, Late, Outcome, Wire, open_wire
+from assay.ports import Provider
+
+log = logging.getLogger(__name__)
+
+
+class Delivered(msgspec.Struct, frozen=True):
+    """A body, how long it took with every retry (time in line aside), and how many attempts."""
+
+    body: bytes
+    seconds: float
+    attempts: int
+
+
+class _Place(NamedTuple):
+    """What belongs to one event loop."""
+
+    gate: Gate
+    wire: Wire
+
+
+class Line:
+    """
+    One connection pool, one concurrency limit and one rate limit for a provider, on each event loop that uses it.
+
+        line = Line(provider)
+        model, embedder = OpenAICompatibleModel(line), OpenAICompatibleEmbedder(line)
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        backoff: Backoff = BACKOFF,
+        max_bytes: int = 64 * 1024 * 1024,
+        roll: Callable[[], float] = random.random,
+    ) -> None:
+        self.provider = provider
+        self._key = checked_key(provider)
+        self._backoff, self._max_bytes, self._roll = backoff, max_bytes, roll
+        self._tickets = itertools.count()
+        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+
+    async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> Delivered:
+        """
+        Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
+
+        The clock starts when the request first leaves the line: a long queue is no fault of the provider. A retry keeps
+        its ticket, so it goes before whoever came later. Raises TimeFault, ForeignFault or its subclass Rejected.
+        """
+        loop = asyncio.get_running_loop()
+        gate, wire = self._place(loop)
+        ticket = next(self._tickets)
+        await gate.enter(ticket)
+        started = loop.time()
+        end = started + (self.provider.deadline if timeout is None else timeout)
+        counted = 0
+        for attempt in itertools.count(1):
+            outcome, wait, hasty = await self._attempt(gate, wire, path, body, counted + 1, end)
+            # while the line learns how fast it may go, nobody pays for it with an attempt
+            counted += not hasty
+            now = loop.time()
+            if isinstance(outcome, Answer) and outcome.ok:
+                return Delivered(outcome.body, now - started, attempt)
+            if counted > self.provider.max_retries or now + wait >= end:
+                raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=now - started)
+            log.info(
+                "%s, attempt %d: %s; again in %.2f s", self.provider.name, attempt, _brief(outcome), wait
+            )
+            # throttled, it waits at the closed gate, where its ticket puts it first
+            if not await self._again(gate, ticket, 0.0 if throttles(outcome) else wait, end):
+                raise fault(self.provider, self._key, Late(end - started), attempts=1, seconds=end - started)
+        raise AssertionError("counting does not end")
+
+    async def close(self) -> None:
+        """Close this event loop's connections."""
+        place = self._places.pop(asyncio.get_running_loop(), None)
+        if place is not None:
+            await place.wire.close()
+
+    def _place(self, loop: asyncio.AbstractEventLoop) -> _Place:
+        place = self._places.get(loop)
+        if place is None:
+            for old in [other for other in self._places if other.is_closed()]:
+                del self._places[old]
+            per_minute = self.provider.requests_per_minute
+            ceiling = Pace(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
+            place = _Place(Gate(ceiling), open_wire(self.provider, max_bytes=self._max_bytes))
+            self._places[loop] = place
+        return place
+
+    async def _attempt(
+        self, gate: Gate, wire: Wire, path: str, body: bytes, attempt: int, end: float
+    ) -> tuple[Outcome, float, bool]:
+        """What came of it, how long to wait before another, and if we were too fast. The gate learns before it is left."""
+        loop = asyncio.get_running_loop()
+        sent = loop.time()
+        hasty = False
+        try:
+            outcome = await self._try(wire, path, body, limit=min(self.provider.timeout, end - sent))
+            wait = self._wait(outcome, attempt)
+            if throttles(outcome):  # a wait that nobody would sit through closes nothing
+                hasty = gate.throttled(
+                    sent=sent, until=loop.time() + wait if wait < self.provider.deadline else sent
+                )
+            elif isinstance(outcome, Answer) and outcome.ok:
+                gate.answered()
+        finally:
+            gate.leave()
+        return outcome, wait, hasty
+
+    async def _try(self, wire: Wire, path: str, body: bytes, *, limit: float) -> Outcome:
+        try:
+            async with asyncio.timeout(limit):
+                outcome = await wire.send(path, body)
+        except TimeoutError:
+            return Late(limit)
+        if isinstance(outcome, Answer):
+            outcome = unwrapped(
+                Answer(outcome.status, outcome.headers, scrubbed_body(outcome.body, self._key))
+            )
+        return outcome
+
+    def _wait(self, outcome: Outcome, attempt: int) -> float:
+        """Seconds until the next attempt; infinite where there should be none."""
+        if not may_pass(outcome) or (
+            isinstance(outcome, Answer) and outcome.status == 429 and spent(outcome)
+        ):
+            return math.inf
+        asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, Answer) else None
+        return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
+
+    async def _again(self, gate: Gate, ticket: int, wait: float, end: float) -> bool:
+        """Wait and come back through the gate; False if the time is over before."""
+        try:
+            async with asyncio.timeout_at(end):
+                await asyncio.sleep(wait)
+                await gate.enter(ticket)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _brief(outcome: Outcome) -> str:
+    return str(outcome.status) if isinstance(outcome, Answer) else type(outcome).__name__.lower()

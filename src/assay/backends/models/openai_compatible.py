@@ -1,0 +1,196 @@
+"""A Model at any endpoint that speaks OpenAI's chat protocol (FEP 2.3.6, `llm_judge`)."""
+
+import json
+from typing import Annotated, Any, cast
+
+import msgspec
+
+from assay.backends.models.answers import read_value
+from assay.backends.models.faults import Rejected
+from assay.backends.models.line import Delivered, Line
+from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.wire import to_json
+from assay.errors import ForeignFault, ValueFault
+from assay.ports import RESERVED_PARAMETERS, Ask, Message, Reply
+
+PATH = "/chat/completions"
+REMEMBERED = 1000  # refusals; names and schemas may come from a request
+IN_PROMPT = (
+    "Answer with exactly one JSON value that fits this JSON Schema, and with nothing before or after it:\n"
+)
+
+
+class OpenAICompatibleModel:
+    """
+    Asks for structured output; where the endpoint refuses it, puts the schema in the prompt and remembers.
+
+    What comes back is reported, not judged: whether `value` fits the schema is the check's to say.
+    """
+
+    def __init__(self, line: Line) -> None:
+        need_prices(line.provider)
+        self._line = line
+        self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
+
+    async def complete(self, ask: Ask) -> Reply:
+        if taken := sorted(RESERVED_PARAMETERS & ask.parameters.keys()):
+            raise ValueFault(f"a model's parameters may not set {', '.join(taken)}")
+        timeout = self._line.provider.deadline if ask.timeout is None else ask.timeout
+        if not self._may_structure(ask):
+            return self._read(
+                ask, await self._line.post(PATH, request(ask, structured=False), timeout=timeout)
+            )
+        try:
+            delivered = await self._line.post(PATH, request(ask, structured=True), timeout=timeout)
+        except Rejected as rejected:
+            if not _refuses_schema(rejected):
+                raise
+            refusal = rejected
+        else:
+            return self._read(ask, delivered, structured=True)
+        if len(self._refused) >= REMEMBERED:
+            self._refused.clear()
+        self._refused.add(_memory(ask))
+        again = await self._line.post(PATH, request(ask, structured=False), timeout=timeout - refusal.seconds)
+        return self._read(ask, again, earlier=refusal)
+
+    async def close(self) -> None:
+        await self._line.close()
+
+    def _may_structure(self, ask: Ask) -> bool:
+        if ask.schema is None or not self._line.provider.structured:
+            return False
+        return not self._refused or _memory(ask) not in self._refused
+
+    def _read(
+        self, ask: Ask, delivered: Delivered, *, structured: bool = False, earlier: Rejected | None = None
+    ) -> Reply:
+        provider = self._line.provider
+        try:
+            said = _completion.decode(delivered.body)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
+            raise ForeignFault(
+                f"provider {provider.name!r} answered 200 with no chat completion: {wrong}"
+            ) from None
+        choice = said.choices[0]
+        text = _text(choice.message.content)
+        value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
+        usage = _usage(said.usage)
+        return Reply(
+            text=text,
+            value=value,
+            problem=problem,
+            finish_reason=choice.finish_reason or "unknown",
+            refusal=choice.message.refusal or None,
+            structured=structured,
+            model=said.model or ask.model,
+            provider=provider.name,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            cost_usd=cost(provider, (said.model, ask.model) if said.model else (ask.model,), usage),
+            seconds=delivered.seconds + (earlier.seconds if earlier else 0.0),
+            attempts=delivered.attempts + (earlier.attempts if earlier else 0),
+        )
+
+
+def request(ask: Ask, *, structured: bool) -> bytes:
+    """The body of the request, with the schema as `response_format` or in the prompt."""
+    messages = ask.messages
+    body: dict[str, Any] = {"model": ask.model, **ask.parameters}
+    if ask.schema is not None and structured:
+        asked = {"name": "reply", "schema": ask.schema, "strict": is_strict(ask.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": asked}
+    elif ask.schema is not None:
+        messages = _with_schema(messages, ask.schema)
+    body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+    return to_json(body)
+
+
+def is_strict(schema: object) -> bool:
+    """OpenAI's strict mode takes a schema only if every object in it is closed and requires all it names."""
+    if isinstance(schema, list):
+        return all(map(is_strict, cast("list[object]", schema)))
+    if not isinstance(schema, dict):
+        return True
+    here = cast("dict[str, Any]", schema)
+    properties: dict[str, Any] = here.get("properties", {})
+    if here.get("type") == "object" or properties:
+        closed = here.get("additionalProperties") is False
+        if not closed or set(here.get("required", ())) != set(properties):
+            return False
+    below = [*properties.values(), *here.get("$defs", {}).values(), here.get("items"), here.get("anyOf")]
+    return all(map(is_strict, below))
+
+
+def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
+    """The schema where a judge's rules are: in the system message, before anything an output may say."""
+    text = IN_PROMPT + json.dumps(schema)
+    if messages and messages[0].role == "system":
+        return (Message("system", f"{messages[0].content}\n\n{text}"), *messages[1:])
+    return (Message("system", text), *messages)
+
+
+def _memory(ask: Ask) -> tuple[str, str]:
+    return ask.model, json.dumps(ask.schema, sort_keys=True)
+
+
+def _refuses_schema(no: Rejected) -> bool:
+    return no.status in (400, 422) and ("response_format" in no.told or "json_schema" in no.told)
+
+
+Tokens = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Piece(msgspec.Struct):
+    text: str = ""
+
+
+class _Said(msgspec.Struct):
+    content: str | list[_Piece] | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Said
+    finish_reason: str | None = None
+
+
+class _Completion(msgspec.Struct):
+    choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
+    model: str | None = None
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: Tokens | None = None
+
+
+class _Used(msgspec.Struct):
+    prompt_tokens: Tokens | None = None
+    completion_tokens: Tokens | None = None
+    prompt_tokens_details: _Details | None = None
+
+
+_completion = msgspec.json.Decoder(_Completion)
+_used = msgspec.json.Decoder(_Used | None)
+
+
+def _usage(raw: msgspec.Raw) -> Usage:
+    """What was used, if it says so in numbers that can be; else unknown."""
+    try:
+        used = _used.decode(raw)
+    except msgspec.DecodeError:
+        used = None
+    if used is None:
+        return Usage()
+    details = used.prompt_tokens_details
+    return Usage(
+        used.prompt_tokens, used.completion_tokens, (details.cached_tokens if details else None) or 0
+    )
+
+
+def _text(content: str | list[_Piece] | None) -> str:
+    """The words of a message, which a few endpoints send in parts."""
+    if not isinstance(content, list):
+        return content or ""
+    return "".join(part.text for part in content)

@@ -1,0 +1,120 @@
+"""How many requests may be out at once and how often, learned from 429s; whoever waits keeps their place in line."""
+
+import asyncio
+import heapq
+import math
+from typing import Literal, NamedTuple
+
+
+class Pace(NamedTuple):
+    """`slots` requests at once and `rate` a second; `failed` is how many at once were last too many."""
+
+    slots: float
+    rate: float = math.inf
+    failed: float = math.inf
+
+
+PROBING = 0.1  # how much slower it goes from where it failed
+
+
+def adapt(pace: Pace, event: Literal["answered", "throttled"], ceiling: Pace) -> Pace:
+    """
+    Half of both when throttled, never less than one slot; back by a slot for each round of answers.
+
+    One slot below where it last failed it goes on at a tenth of that. A rate comes back by a fiftieth of its ceiling with
+    each answer; one that was never set stays infinite.
+    """
+    if event == "throttled":
+        return Pace(max(1.0, pace.slots / 2), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
+    step = (1.0 if pace.slots + 1 < pace.failed else PROBING) / pace.slots
+    return Pace(
+        min(ceiling.slots, pace.slots + step), min(ceiling.rate, pace.rate + ceiling.rate / 50), pace.failed
+    )
+
+
+def spacing(due: float, now: float, rate: float) -> tuple[float, float]:
+    """
+    How long the next request waits, and when the one after it is due (GCRA).
+
+    Up to one second's worth may go at once after a silence; then they are spaced evenly.
+    """
+    if math.isinf(rate):
+        return 0.0, now
+    gap = 1 / rate
+    slack = max(1.0, rate) * gap
+    after = max(due, now) + gap
+    return max(0.0, after - slack - now), after
+
+
+class Gate:
+    """Where requests to one provider wait, in the order of their tickets. It belongs to one event loop."""
+
+    def __init__(self, ceiling: Pace) -> None:
+        self.pace = ceiling
+        self._ceiling = ceiling
+        self._loop = asyncio.get_running_loop()
+        self._line: list[tuple[int, asyncio.Future[None]]] = []
+        self._out = 0
+        self._due = 0.0
+        self._closed_until = 0.0
+        self._slowed_at = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def enter(self, ticket: int) -> None:
+        turn: asyncio.Future[None] = self._loop.create_future()
+        heapq.heappush(self._line, (ticket, turn))
+        self._admit()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # let in at the moment it gave up
+                self.leave()
+            else:
+                self._admit()  # whoever is behind may be first now
+            raise
+
+    def leave(self) -> None:
+        self._out -= 1
+        self._admit()
+
+    def answered(self) -> None:
+        self.pace = adapt(self.pace, "answered", self._ceiling)
+        self._admit()
+
+    def throttled(self, *, sent: float, until: float) -> bool:
+        """
+        Nobody enters before `until`; True if it was our own haste, and there is a slower pace to try.
+
+        Requests that were already out when we slowed down teach nothing new, but they went out too fast as well.
+        """
+        self._closed_until = max(self._closed_until, until)
+        if sent < self._slowed_at:
+            return True
+        hasty = self.pace.slots > 1
+        self._slowed_at = self._loop.time()
+        self.pace = adapt(self.pace, "throttled", self._ceiling)
+        return hasty
+
+    def _admit(self) -> None:
+        while self._line:
+            turn = self._line[0][1]
+            if turn.done():  # cancelled in line
+                heapq.heappop(self._line)
+                continue
+            if self._out >= int(self.pace.slots):
+                return
+            now = self._loop.time()
+            wait, due = spacing(self._due, now, self.pace.rate)
+            wait = max(wait, self._closed_until - now)
+            if wait > 0:
+                self._wake(now + wait)
+                return
+            heapq.heappop(self._line)
+            self._out += 1
+            self._due = due
+            turn.set_result(None)
+
+    def _wake(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(when, self._admit)

@@ -1,0 +1,62 @@
+"""What a call costs: the operator's prices, else the published ones (genai-prices); unknown is None, never 0."""
+
+import functools
+from decimal import Decimal
+
+import msgspec
+
+from assay.backends.models.wire import OPENAI, need
+from assay.ports import Prices, Provider
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens in, tokens out, and how many of those in the provider read from its own cache."""
+
+    input: int | None = None
+    output: int | None = None
+    remembered: int = 0
+
+
+def need_prices(provider: Provider) -> None:
+    """Refuse before anything is paid for where no price could be looked up."""
+    if provider.prices is None:
+        need("genai_prices", "judges")
+
+
+def cost(provider: Provider, models: tuple[str, ...], usage: Usage) -> float | None:
+    """In US dollars, for the first of the names that has a price: what answered, then what was asked for."""
+    if usage.input is None or usage.output is None:
+        return None
+    if provider.prices is not None:
+        return _configured(provider.prices, usage.input, usage.output)
+    where = provider.base_url or OPENAI
+    priced = next((model for model in models if _has_price(model, where)), None)
+    return None if priced is None else _published(priced, where, usage)
+
+
+def _published(model: str, where: str, usage: Usage) -> float:
+    """By address, never by the model's name alone: the same name at home costs something else."""
+    from genai_prices import Usage as Counted
+    from genai_prices import calc_price
+
+    read = usage.input or 0
+    counted = Counted(
+        input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.remembered, read)
+    )
+    return float(calc_price(counted, model, provider_api_url=where).total_price)
+
+
+@functools.lru_cache(maxsize=1024)  # a name may come from a request
+def _has_price(model: str, where: str) -> bool:
+    try:
+        _published(model, where, Usage(0, 0))
+    except LookupError:
+        return False
+    return True
+
+
+def _configured(prices: Prices, read: int, written: int) -> float:
+    million = Decimal(1_000_000)
+    return float(
+        Decimal(str(prices.input)) * read / million + Decimal(str(prices.output)) * written / million
+    )

@@ -1,0 +1,65 @@
+"""Whether a provider is asked again, and after how long; pure, so its rows are its tests (decision 26)."""
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+import msgspec
+
+from assay.backends.models.wire import Answer, Flood, Outcome
+
+BUSY = frozenset({429, 529})  # 529 is how some say 429
+PASSING = frozenset({408, 409}) | BUSY
+
+
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
+    """The first wait in seconds, doubled each time up to the cap."""
+
+    base: float = 0.5
+    cap: float = 30.0
+
+
+BACKOFF = Backoff()
+
+
+def may_pass(outcome: Outcome) -> bool:
+    """The same request may do better later: a lost connection, a missed deadline, 408, 409, 429 and 5xx."""
+    if isinstance(outcome, Answer):
+        return outcome.status in PASSING or outcome.status >= 500
+    return not isinstance(outcome, Flood)
+
+
+def throttles(outcome: Outcome) -> bool:
+    """The provider means all of us, not this request alone."""
+    if not isinstance(outcome, Answer):
+        return False
+    return outcome.status in BUSY or (outcome.status == 503 and "retry-after" in outcome.headers)
+
+
+def pause(attempt: int, *, asked: float | None, backoff: Backoff, roll: float) -> float:
+    """Seconds before the next attempt: never less than asked for, else the backoff between its half and its whole."""
+    whole = min(backoff.cap, backoff.base * 2 ** (attempt - 1))
+    return max(asked or 0.0, whole * (0.5 + roll / 2))
+
+
+def asked_pause(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Seconds from `Retry-After` (seconds or an HTTP date, RFC 9110) or `retry-after-ms`; None if neither makes sense."""
+    if (millis := _seconds(headers.get("retry-after-ms"))) is not None:
+        return millis / 1000
+    text = headers.get("retry-after", "")
+    if (seconds := _seconds(text)) is not None:
+        return seconds
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return max(0.0, (date.replace(tzinfo=date.tzinfo or UTC) - now).total_seconds())
+
+
+def _seconds(text: str | None) -> float | None:
+    try:
+        seconds = float(text or "")
+    except ValueError:
+        return None
+    return None if math.isnan(seconds) else max(0.0, seconds)

@@ -1,0 +1,101 @@
+"""Tells those who follow a run that it got further: at once in this process, by looking now and then for others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from assay.errors import Refusal
+
+
+class Tally(NamedTuple):
+    """How far a run is."""
+
+    events: int
+    closed: bool
+
+
+class Bell:
+    """
+    One look answers everybody who waits, however many they are.
+
+    `look` answers for the runs that exist; one that does not is not worth waiting for.
+    """
+
+    def __init__(
+        self, look: Callable[[Sequence[str]], Awaitable[dict[str, Tally]]], *, every: float = 0.2
+    ) -> None:
+        self._look, self._every = look, every
+        self._waiting: dict[str, dict[asyncio.Future[None], int]] = {}
+        self._seen: dict[str, Tally | None] = {}  # of the runs waited for, what the last look said
+        self._news = asyncio.Event()
+        self._watch: asyncio.Task[None] | None = None
+
+    async def wait(self, run: str, after: int, timeout: float) -> bool:
+        if run in self._seen and _arrived(self._seen[run], after):
+            return True
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if run not in self._waiting:
+            self._waiting[run] = {}
+            self._news.set()  # a run nobody watched: look now, not in a while
+        self._waiting[run][future] = after
+        if self._watch is None or self._watch.done():
+            self._watch = asyncio.create_task(self._keep_looking())
+        try:
+            async with asyncio.timeout(timeout):
+                await future
+        except TimeoutError:
+            return False
+        finally:
+            self._forget(run, future)
+        return True
+
+    def ring(self, run: str, tally: Tally | None) -> None:
+        """The run got this far; None: there is no such run."""
+        waiting = self._waiting.get(run)
+        if waiting is None:
+            return
+        seen = self._seen.get(run)
+        if tally and seen and tally.events < seen.events:
+            return  # a look that began before a commit ended
+        self._seen[run] = tally
+        for future, after in waiting.items():
+            if _arrived(tally, after) and not future.done():
+                future.set_result(None)
+
+    def fail(self, error: BaseException) -> None:
+        for waiting in self._waiting.values():
+            for future in waiting:
+                if not future.done():
+                    future.set_exception(error)
+
+    async def close(self) -> None:
+        if self._watch:
+            self._watch.cancel()
+            await asyncio.gather(self._watch, return_exceptions=True)
+
+    async def _keep_looking(self) -> None:
+        while self._waiting:
+            self._news.clear()
+            runs = list(self._waiting)
+            try:
+                tallies = await self._look(runs)
+            except Refusal as error:  # the followers get it, and may follow again
+                self.fail(error)
+                return
+            for run in runs:
+                self.ring(run, tallies.get(run))
+            try:
+                async with asyncio.timeout(self._every):
+                    await self._news.wait()
+            except TimeoutError:
+                pass
+
+    def _forget(self, run: str, future: asyncio.Future[None]) -> None:
+        self._waiting[run].pop(future)
+        if not self._waiting[run]:
+            del self._waiting[run]
+            self._seen.pop(run, None)
+
+
+def _arrived(tally: Tally | None, after: int) -> bool:
+    return tally is None or tally.closed or tally.events > after + 1

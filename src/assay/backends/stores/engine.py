@@ -1,0 +1,137 @@
+"""One database behind an address: how it is opened, and what its errors mean."""
+
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
+from sqlalchemy.pool import QueuePool
+
+from assay.errors import Broken, WrongUsage
+
+T = TypeVar("T")
+
+READERS = 4
+BUSY_SECONDS = 5
+
+_PRAGMAS = (
+    "journal_mode=WAL",
+    "synchronous=NORMAL",
+    "foreign_keys=ON",
+    "journal_size_limit=67108864",
+    "secure_delete=ON",  # what is deleted is gone from the file too
+)
+
+# What passes: the server stops, starts or is out of connections; two writers met. By SQLSTATE, or its class.
+_PASSING = ("08", "40", "53300", "55000", "55P03", "57P01", "57P02", "57P03", "57P05")
+_HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
+
+
+def open_engine(address: str) -> Engine:
+    """`sqlite:///file.db` or `postgresql://…`."""
+    try:
+        url = make_url(address)
+    except ArgumentError as error:
+        raise WrongUsage(f"{address!r} is no database address; sqlite:///runs.db is one") from error
+    match url.get_backend_name():
+        case "sqlite":
+            return _sqlite(url)
+        case "postgresql":
+            return _postgres(url)
+        case other:
+            raise WrongUsage(f"no store for {other!r}; there are sqlite:///FILE, postgresql://… and memory:")
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise WrongUsage("a SQLite store is a file; for one that is forgotten say memory:")
+    engine = create_engine(
+        url,
+        poolclass=QueuePool,
+        pool_size=READERS + 1,
+        max_overflow=0,
+        connect_args={"timeout": BUSY_SECONDS},
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        connection.isolation_level = None  # BEGIN is ours to say: sqlite3 would say it too late
+        for pragma in _PRAGMAS:
+            connection.execute(f"PRAGMA {pragma}").close()
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
+        # a writer that begins as a reader is turned away when it wants to write, busy timeout or not
+        writes = connection.get_execution_options().get("writes")
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _postgres(url: URL) -> Engine:
+    return create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_size=READERS + 1,
+        max_overflow=0,
+        connect_args={
+            "connect_timeout": 5,
+            "application_name": "assay",
+            "keepalives_idle": 30,
+            "tcp_user_timeout": 15_000,
+        },
+    )
+
+
+class Patience:
+    """Does again what failed for a passing reason, for so long; then says plainly what is wrong."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._gone = threading.Event()
+
+    def lose(self) -> None:
+        """The store closes: try no more."""
+        self._gone.set()
+
+    def over(self, work: Callable[[], T], *, since: float | None = None) -> T:
+        """What `work` returns in the end. Lets through what is no trouble of the database, and broken rules of it."""
+        deadline = (time.monotonic() if since is None else since) + self._seconds
+        pause = 0.02
+        while True:
+            try:
+                return work()
+            except IntegrityError:
+                raise
+            except DBAPIError as error:
+                passing = _passes(error)
+                if not passing or time.monotonic() + pause > deadline or self._gone.is_set():
+                    raise Broken(_plainly(error, passing)) from error
+            self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many do not come back as one
+            pause = min(1.0, pause * 2)
+
+
+def _passes(error: DBAPIError) -> bool:
+    original: Any = error.orig
+    if isinstance(original, sqlite3.Error):
+        return getattr(original, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+    state = getattr(original, "sqlstate", None)
+    if state is not None:
+        return state.startswith(_PASSING)
+    return not any(said in str(original) for said in _HOPELESS)  # no answer at all: the server is away
+
+
+def _plainly(error: DBAPIError, passing: bool) -> str:
+    original: Any = error.orig
+    said = " ".join(str(original).split())
+    if (
+        getattr(original, "sqlite_errorname", "") == "SQLITE_FULL"
+        or getattr(original, "sqlstate", "") == "53100"
+    ):
+        return f"the disk of the database is full; nothing was written ({said})"
+    if passing:
+        return f"the database does not answer, tried again and again ({said})"
+    return f"the database refused: {said}"

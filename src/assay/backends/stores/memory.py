@@ -1,0 +1,173 @@
+"""A store that lasts as long as its process: for tests, for the library, and to say plainly what a store does."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+import msgspec
+
+from assay.backends.stores import rules
+from assay.backends.stores.bell import Bell, Tally
+from assay.errors import Conflict
+from assay.ports import (
+    CLOSED,
+    Batch,
+    Clock,
+    Document,
+    Event,
+    Piece,
+    Run,
+    RunQuery,
+    RunStatus,
+    Slot,
+    SystemClock,
+)  # fmt: skip
+
+Place = tuple[str, str, int]  # kind, key, first
+
+
+class MemoryStore:
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._runs: dict[str, Run] = {}
+        self._events: dict[str, list[Event]] = {}
+        self._evidence: dict[str, dict[Place, Piece]] = {}
+        self._documents: dict[rules.Name, Document] = {}
+        self._bell = Bell(self._look)
+
+    async def commit(self, batch: Batch) -> tuple[int, ...]:
+        rules.check(batch)
+        settled = rules.settle(batch, self._runs, self._documents, self._clock.now())
+        self._refuse_taken(settled.pieces)
+        settled.onto(self._runs, self._documents)
+        for run, event in settled.events:
+            self._events.setdefault(run, []).append(event)
+        for run, piece in settled.pieces:
+            self._evidence.setdefault(run, {})[_place(piece)] = piece
+        for run in settled.runs:
+            self._bell.ring(run, _tally(self._runs[run]))
+        return tuple(settled.ends)
+
+    async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
+        found = self._runs.get(run)
+        return found if found and tenant in (None, found.tenant) else None
+
+    async def runs(self, query: RunQuery) -> list[Run]:
+        found = [run for run in self._runs.values() if _wanted(run, query)]
+        return sorted(found, key=_age, reverse=True)[: query.limit]
+
+    async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
+        start = max(0, after + 1)
+        return self._events.get(run, [])[start : start + limit]
+
+    async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
+        return await self._bell.wait(run, after, timeout)
+
+    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+        rest = (after.key, after.first) if after else ("", -1)
+        found = [piece for piece in self._pieces(run, kind) if (piece.key, piece.first) > rest]
+        return [
+            Slot(kind=kind, key=piece.key, first=piece.first, last=piece.last, size=len(piece.data))
+            for piece in found[:limit]
+        ]
+
+    async def pieces(
+        self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
+    ) -> list[Piece]:
+        found = [piece for piece in self._pieces(run, kind) if piece.key == key and piece.last >= start]
+        return [piece for piece in found if stop is None or piece.first < stop][:limit]
+
+    async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
+        kept = self._evidence.get(run, {})
+        gone = [place for place in kept if kind in (None, place[0])][:limit]
+        for place in gone:
+            del kept[place]
+        return len(gone)
+
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        return self._documents.get((tenant, kind, key))
+
+    async def documents(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[Document]:
+        found = [
+            document
+            for name, document in self._documents.items()
+            if name[:2] == (tenant, kind) and name[2].startswith(prefix) and (name[2] > after or not after)
+        ]
+        return sorted(found, key=lambda document: document.key)[:limit]
+
+    async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
+        old = [
+            name for name, found in self._documents.items() if name[1] == kind and found.updated < before
+        ][:limit]  # fmt: skip
+        for name in old:
+            del self._documents[name]
+        return len(old)
+
+    async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
+        found = self._runs.get(run)
+        return self._take([found], holder, seconds)[0] if found and self._free(found, holder) else None
+
+    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
+        lost = [run for run in self._runs.values() if run.holder != holder and self._free(run, holder)]
+        return self._take(sorted(lost, key=_age)[:limit], holder, seconds)
+
+    async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
+        held = [run for run in self._runs.values() if run.holder == holder]
+        return {run.id: run.status for run in self._take(held, holder, seconds)}
+
+    async def release(self, run: str, holder: str) -> None:
+        found = self._runs.get(run)
+        if found and found.holder == holder:
+            self._runs[run] = msgspec.structs.replace(found, holder=None, leased=None)
+
+    async def close(self) -> None:
+        await self._bell.close()
+
+    def _pieces(self, run: str, kind: str) -> list[Piece]:
+        kept = self._evidence.get(run, {})
+        return [kept[place] for place in sorted(kept) if place[0] == kind]
+
+    def _refuse_taken(self, pieces: Iterable[tuple[str, Piece]]) -> None:
+        seen: set[tuple[str, Place]] = set()
+        for run, piece in pieces:
+            place = _place(piece)
+            if (run, place) in seen or place in self._evidence.get(run, {}):
+                raise Conflict("exists", f"run {run}", "it has that piece of evidence already")
+            seen.add((run, place))
+
+    def _free(self, run: Run, holder: str) -> bool:
+        return rules.free(run, holder, self._clock.now())
+
+    def _take(self, runs: Iterable[Run], holder: str, seconds: float) -> list[Run]:
+        leased = self._clock.now() + timedelta(seconds=seconds)
+        taken = [msgspec.structs.replace(run, holder=holder, leased=leased) for run in runs]
+        self._runs.update({run.id: run for run in taken})
+        return taken
+
+    async def _look(self, runs: Sequence[str]) -> dict[str, Tally]:
+        return {run: _tally(self._runs[run]) for run in runs if run in self._runs}
+
+
+def _place(piece: Piece) -> Place:
+    return piece.kind, piece.key, piece.first
+
+
+def _tally(run: Run) -> Tally:
+    return Tally(run.events, run.status in CLOSED)
+
+
+def _age(run: Run) -> tuple[datetime, str]:
+    return run.created, run.id
+
+
+def _wanted(run: Run, query: RunQuery) -> bool:
+    return (
+        query.tenant in (None, run.tenant)
+        and query.kind in (None, run.kind)
+        and query.name in (None, run.name)
+        and (query.statuses is None or run.status in query.statuses)
+        and (query.since is None or run.created >= query.since)
+        and (query.until is None or run.created < query.until)
+        and (query.before is None or _age(run) < query.before)
+    )

@@ -1,0 +1,51 @@
+"""Brings a database to the shape this version of assay knows, whatever older shape it has."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from assay.backends.stores.failpoints import Reach
+from assay.errors import WrongUsage
+
+SCRIPTS = Path(__file__).parent / "migrations"
+HEAD = "0001"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
+
+_LOCK = 0x6173736179  # "assay"
+
+
+def bring_up(engine: Engine, reach: Reach, *, scripts: Path = SCRIPTS, head: str = HEAD) -> None:
+    """Two processes that start at once take turns: the second finds nothing left to do."""
+    with engine.connect() as connection, connection.begin():
+        if _in_shape(connection, head):
+            return
+    reach("migrate.before")
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+        if not _in_shape(connection, head):
+            _upgrade(connection, scripts, head)
+        reach("migrate.written")
+    reach("migrate.after")
+
+
+def _in_shape(connection: Connection, head: str) -> bool:
+    if not inspect(connection).has_table("alembic_version"):
+        return False
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is not None and found > head:
+        raise WrongUsage(
+            f"this database has the shape {found} of a newer assay; this one knows shapes up to {head}. "
+            "Run the newer assay, or give another database"
+        )
+    return found == head
+
+
+def _upgrade(connection: Connection, scripts: Path, head: str) -> None:
+    from alembic import command  # a database in shape does not pay for it
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, head)

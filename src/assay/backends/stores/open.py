@@ -1,0 +1,23 @@
+"""The store behind an address: `memory:`, `sqlite:///runs.db` or `postgresql://…`."""
+
+from assay.backends.stores.memory import MemoryStore
+from assay.errors import WrongUsage
+from assay.ports import Cipher, Clock, Store
+
+
+async def open_store(
+    address: str,
+    *,
+    cipher: Cipher | None = None,
+    compress: bool = False,
+    clock: Clock | None = None,
+    patience: float = 30.0,
+) -> Store:
+    if address == "memory:":
+        return MemoryStore(clock)
+    try:
+        from assay.backends.stores.sql import SqlStore  # 0.3 s that a plain evaluation does not need
+
+        return await SqlStore.open(address, cipher=cipher, compress=compress, clock=clock, patience=patience)
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"a store needs {error.name}: pip install 'assay[store]'") from error

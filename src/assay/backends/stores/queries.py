@@ -1,0 +1,201 @@
+"""What can be asked of the tables: each a connection and a question, answered in the port's nouns."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, or_, select, tuple_
+
+from assay.backends.stores.bell import Tally
+from assay.backends.stores.seal import Sealed, Vault
+from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
+from assay.ports import ACTIVE, CLOSED, Document, Event, Piece, Run, RunQuery, Slot
+
+T = TypeVar("T")
+
+_MOST = 500  # names in one statement
+
+# Built once: building them costs more than SQLite takes to answer.
+_RUNS = select(runs).where(runs.c.id.in_(bindparam("ids", expanding=True))).order_by(runs.c.id)
+_TALLIES = select(runs.c.id, runs.c.events, runs.c.status).where(
+    runs.c.id.in_(bindparam("ids", expanding=True))
+)
+_EVENTS = (
+    select(events.c.type, events.c.data, events.c.at, events.c.sequence)
+    .where(events.c.run == bindparam("run"), events.c.sequence > bindparam("after"))
+    .order_by(events.c.sequence)
+    .limit(bindparam("limit"))
+)
+_DOCUMENT_NAME = documents.c.tenant, documents.c.kind, documents.c.key
+_DOCUMENTS = (
+    select(documents)
+    .where(tuple_(*_DOCUMENT_NAME).in_(bindparam("names", expanding=True)))
+    .order_by(*_DOCUMENT_NAME)
+)
+_RUNS_LOCKED, _DOCUMENTS_LOCKED = _RUNS.with_for_update(), _DOCUMENTS.with_for_update()
+
+
+def find_runs(connection: Connection, ids: Sequence[str], *, lock: bool = False) -> list[Run]:
+    query = _RUNS_LOCKED if lock else _RUNS
+    return [run for some in _portions(ids) for run in _read_runs(connection, query, {"ids": some})]
+
+
+def list_runs(connection: Connection, wanted: RunQuery) -> list[Run]:
+    conditions: list[ColumnElement[bool]] = [
+        column == value
+        for column, value in (
+            (runs.c.tenant, wanted.tenant),
+            (runs.c.kind, wanted.kind),
+            (runs.c.name, wanted.name),
+        )
+        if value is not None
+    ]
+    if wanted.statuses is not None:
+        conditions.append(runs.c.status.in_(sorted(wanted.statuses)))
+    if wanted.since is not None:
+        conditions.append(runs.c.created >= stamp(wanted.since))
+    if wanted.until is not None:
+        conditions.append(runs.c.created < stamp(wanted.until))
+    if wanted.before is not None:
+        created, id = wanted.before
+        conditions.append(tuple_(runs.c.created, runs.c.id) < tuple_(stamp(created), id))
+    query = (
+        select(runs).where(*conditions).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.limit)
+    )
+    return _read_runs(connection, query)
+
+
+def held_runs(connection: Connection, holder: str) -> list[Run]:
+    query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder)
+    return _read_runs(connection, query.order_by(runs.c.id).with_for_update())
+
+
+def lost_runs(connection: Connection, holder: str, now: datetime, limit: int) -> list[Run]:
+    """Active runs nobody else holds any more; ones that another process is just taking are passed over."""
+    free = or_(runs.c.holder.is_(None), and_(runs.c.holder != holder, runs.c.leased <= stamp(now)))
+    query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), free).order_by(runs.c.created, runs.c.id)
+    return _read_runs(connection, query.limit(limit).with_for_update(skip_locked=True))
+
+
+def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, Tally]:
+    return {
+        row.id: Tally(row.events, row.status in CLOSED)
+        for some in _portions(ids)
+        for row in connection.execute(_TALLIES, {"ids": some})
+    }
+
+
+def list_events(connection: Connection, run: str, after: int, limit: int) -> list[Event]:
+    rows = connection.execute(_EVENTS, {"run": run, "after": after, "limit": limit})
+    return [Event(type, data, moment(at), sequence) for type, data, at, sequence in rows]
+
+
+def list_slots(connection: Connection, run: str, kind: str, after: Slot | None, limit: int) -> list[Slot]:
+    place = evidence.c.key, evidence.c.first
+    query = select(*place, evidence.c.last, evidence.c.size).where(
+        evidence.c.run == run, evidence.c.kind == kind
+    )
+    if after is not None:
+        query = query.where(tuple_(*place) > tuple_(after.key, after.first))
+    rows = connection.execute(query.order_by(*place).limit(limit))
+    return [Slot(kind=kind, key=row.key, first=row.first, last=row.last, size=row.size) for row in rows]
+
+
+def list_pieces(
+    connection: Connection,
+    vault: Vault,
+    run: str,
+    kind: str,
+    key: str,
+    start: int,
+    stop: int | None,
+    limit: int,
+) -> list[Piece]:
+    here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key == key
+    reaching = select(func.max(evidence.c.first)).where(*here, evidence.c.first <= start).scalar_subquery()
+    query = select(evidence).where(
+        *here, evidence.c.first >= func.coalesce(reaching, 0), evidence.c.last >= start
+    )  # fmt: skip
+    if stop is not None:
+        query = query.where(evidence.c.first < stop)
+    return [
+        Piece(
+            kind=kind,
+            key=key,
+            first=row.first,
+            last=row.last,
+            data=vault.open(_sealed(row), "evidence", run, kind, key, row.first),
+        )
+        for row in connection.execute(query.order_by(evidence.c.first).limit(limit))
+    ]
+
+
+def find_documents(
+    connection: Connection, vault: Vault, names: Sequence[tuple[str, str, str]], *, lock: bool = False
+) -> list[Document]:
+    query = _DOCUMENTS_LOCKED if lock else _DOCUMENTS
+    return [
+        _read_document(row, vault)
+        for some in _portions(names)
+        for row in connection.execute(query, {"names": some})
+    ]
+
+
+def list_documents(
+    connection: Connection, vault: Vault, tenant: str, kind: str, prefix: str, after: str, limit: int
+) -> list[Document]:
+    query = select(documents).where(documents.c.tenant == tenant, documents.c.kind == kind)
+    if after:
+        query = query.where(documents.c.key > after)
+    if prefix:
+        query = query.where(documents.c.key >= prefix, func.substr(documents.c.key, 1, len(prefix)) == prefix)
+        if (end := _past(prefix)) is not None:
+            query = query.where(documents.c.key < end)
+    rows = connection.execute(query.order_by(documents.c.key).limit(limit))
+    return [_read_document(row, vault) for row in rows]
+
+
+def _past(prefix: str) -> str | None:
+    """A text after everything that begins so, if there is an easy one: it only saves reading on."""
+    last = ord(prefix[-1])
+    return prefix[:-1] + chr(last + 1) if last < 0xD7FF else None
+
+
+def _portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (names[start : start + _MOST] for start in range(0, len(names), _MOST))
+
+
+def _read_runs(connection: Connection, query: Select[Any], given: dict[str, Any] | None = None) -> list[Run]:
+    return [
+        Run(
+            id=row.id,
+            tenant=row.tenant,
+            kind=row.kind,
+            status=row.status,
+            name=row.name,
+            head=msgspec.json.decode(row.head, type=dict[str, Any]),
+            created=moment(row.created),
+            started=None if row.started is None else moment(row.started),
+            ended=None if row.ended is None else moment(row.ended),
+            events=row.events,
+            holder=row.holder,
+            leased=None if row.leased is None else moment(row.leased),
+        )
+        for row in connection.execute(query, given)
+    ]
+
+
+def _read_document(row: Row[Any], vault: Vault) -> Document:
+    return Document(
+        tenant=row.tenant,
+        kind=row.kind,
+        key=row.key,
+        version=row.version,
+        data=vault.open(_sealed(row), "documents", row.tenant, row.kind, row.key),
+        updated=moment(row.updated),
+    )
+
+
+def _sealed(row: Row[Any]) -> Sealed:
+    return Sealed(row.coding, row.key_id, row.data)

@@ -1,0 +1,161 @@
+"""What a batch may do to what is there: pure, and the same for every store."""
+
+from collections import ChainMap
+from collections.abc import Iterable, Mapping, MutableMapping
+from datetime import datetime, timedelta
+
+import msgspec
+
+from assay.errors import Conflict, InvalidRequest, Problem
+from assay.ports import ACTIVE, CLOSED, Batch, Document, Drop, Entry, Event, Piece, Put, Run
+
+Name = tuple[str, str, str]  # tenant, kind, key
+
+MAX_NAME_BYTES = 512  # several of them make one index entry, of which PostgreSQL allows 2,700
+
+
+class Settled(msgspec.Struct):
+    """What is to be written: runs and documents as they become (None: deleted), events and pieces as they are added."""
+
+    runs: dict[str, Run] = {}
+    documents: dict[Name, Document | None] = {}
+    events: list[tuple[str, Event]] = []
+    pieces: list[tuple[str, Piece]] = []
+    ends: list[int] = []
+
+    def onto(self, runs: dict[str, Run], documents: dict[Name, Document]) -> None:
+        """Let what is there become what will be there."""
+        runs.update(self.runs)
+        for name, document in self.documents.items():
+            if document is None:
+                documents.pop(name, None)
+            else:
+                documents[name] = document
+
+
+def settle(
+    batch: Batch, runs: MutableMapping[str, Run], documents: Mapping[Name, Document], now: datetime
+) -> Settled:
+    """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
+    out = Settled()
+    known = ChainMap(out.runs, runs)
+    for entry in batch.entries:
+        run = _opened(entry, known, now) if entry.opens else _admitted(entry, known)
+        out.events += [
+            (run.id, msgspec.structs.replace(event, sequence=run.events + offset))
+            for offset, event in enumerate(entry.events)
+        ]
+        out.pieces += [(run.id, piece) for piece in entry.evidence]
+        out.runs[run.id] = run = _advanced(run, entry, now)
+        out.ends.append(run.events)
+    for change in batch.documents:
+        name = name_of(change)
+        before = out.documents[name] if name in out.documents else documents.get(name)
+        out.documents[name] = _changed(change, before, now)
+    return out
+
+
+def names(batches: Iterable[Batch]) -> tuple[list[str], list[Name]]:
+    """The runs and documents that some batches name, sorted, so that two processes lock them in the same order."""
+    batches = list(batches)
+    return (
+        sorted({entry.run for batch in batches for entry in batch.entries}),
+        sorted({name_of(change) for batch in batches for change in batch.documents}),
+    )
+
+
+def name_of(change: Put | Drop) -> Name:
+    return change.tenant, change.kind, change.key
+
+
+def free(run: Run, holder: str, now: datetime) -> bool:
+    """Whether this holder may take the run."""
+    return run.status in ACTIVE and (run.holder in (None, holder) or run.leased is None or run.leased <= now)
+
+
+def check(batch: Batch) -> None:
+    """Refuse what no database could keep, before it is tried."""
+    problems: list[Problem] = []
+    for entry in batch.entries:
+        opens = (entry.opens.tenant, entry.opens.kind, entry.opens.name) if entry.opens else ()
+        for name in (entry.run, entry.holder or "", *opens, *(event.type for event in entry.events)):
+            problems += _bad_name(name)
+        for piece in entry.evidence:
+            problems += [*_bad_name(piece.kind), *_bad_name(piece.key)]
+            if not 0 <= piece.first <= piece.last:
+                problems.append(Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}"))
+    for change in batch.documents:
+        problems += [problem for name in name_of(change) for problem in _bad_name(name)]
+    if problems:
+        raise InvalidRequest(problems)
+
+
+def _bad_name(name: str) -> list[Problem]:
+    if name.isascii() and name.isprintable() and len(name) <= MAX_NAME_BYTES:
+        return []
+    try:
+        long = len(name.encode()) > MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return [Problem("", f"{name[:40]!r} is no name: it is not text")]
+    if long:
+        return [Problem("", f"{name[:40]!r}… is no name: it has more than {MAX_NAME_BYTES} bytes")]
+    return [Problem("", f"{name[:40]!r} is no name: it holds a NUL")] if "\0" in name else []
+
+
+def _opened(entry: Entry, known: Mapping[str, Run], now: datetime) -> Run:
+    assert entry.opens
+    if entry.run in known:
+        raise Conflict("exists", f"run {entry.run}", "there is one of that id already")
+    if entry.expected:
+        raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
+    opens = entry.opens
+    leased = now + timedelta(seconds=opens.seconds) if opens.holder else None
+    return Run(
+        id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased
+    )  # fmt: skip
+
+
+def _admitted(entry: Entry, known: Mapping[str, Run]) -> Run:
+    run, place = known.get(entry.run), f"run {entry.run}"
+    if run is None:
+        raise Conflict("missing", place, "there is no such run")
+    if run.status in CLOSED:
+        raise Conflict("closed", place, f"it is {run.status}, and nothing follows that")
+    if entry.holder is not None and run.holder != entry.holder:
+        raise Conflict("lease", place, f"it is held by {run.holder or 'nobody'}, no longer by {entry.holder}")
+    if entry.when is not None and run.status not in entry.when:
+        raise Conflict("status", place, f"it is {run.status}, not {' or '.join(sorted(entry.when))}")
+    if entry.expected is not None and entry.expected != run.events:
+        raise Conflict("sequence", place, f"its next event is {run.events}, not {entry.expected}")
+    return run
+
+
+def _advanced(run: Run, entry: Entry, now: datetime) -> Run:
+    status = entry.status or run.status
+    held = status in ACTIVE
+    return msgspec.structs.replace(
+        run,
+        status=status,
+        head=run.head if entry.head is None else entry.head,
+        started=now if run.started is None and status not in ("pending", "cancelled") else run.started,
+        ended=now if status in CLOSED else None,
+        events=run.events + len(entry.events),
+        holder=run.holder if held else None,
+        leased=run.leased if held else None,
+    )
+
+
+def _changed(change: Put | Drop, before: Document | None, now: datetime) -> Document | None:
+    version = before.version if before else 0
+    if change.version is not None and change.version != version:
+        place = f"{change.kind} {change.key!r}"
+        if change.version == 0:
+            raise Conflict("exists", place, f"it is there already, at version {version}")
+        if before is None:
+            raise Conflict("missing", place, f"it is not there, so not at version {change.version}")
+        raise Conflict("version", place, f"it is at version {version}, not {change.version}")
+    if isinstance(change, Drop):
+        return None
+    return Document(
+        tenant=change.tenant, kind=change.kind, key=change.key, version=version + 1, data=change.data, updated=now
+    )  # fmt: skip

@@ -1,0 +1,210 @@
+"""Writes: many batches in one transaction, each of them whole or not at all."""
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Engine, bindparam, delete, insert, select, text, tuple_, update
+
+from assay.backends.stores import queries, rules
+from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.seal import Vault
+from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
+from assay.errors import Broken, Conflict
+from assay.ports import Batch, Clock, Document, Event, Piece, Run
+
+Outcome = rules.Settled | Conflict
+
+_INSERT_RUN, _INSERT_EVENT = insert(runs), insert(events)
+_INSERT_PIECE, _INSERT_DOCUMENT = insert(evidence), insert(documents)
+_CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased")
+_UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
+_NAMED = (
+    documents.c.tenant == bindparam("b_tenant"),
+    documents.c.kind == bindparam("b_kind"),
+    documents.c.key == bindparam("b_key"),
+)
+_UPDATE_DOCUMENT = (
+    update(documents)
+    .where(*_NAMED)
+    .values({c: bindparam(c) for c in ("version", "updated", "coding", "key_id", "data")})
+)
+_DELETE_DOCUMENT = delete(documents).where(*_NAMED)
+
+# PostgreSQL's clock, so that leases mean the same on every machine; and the name of the transaction, to ask after it
+_BEGUN = text(
+    "SELECT pg_current_xact_id()::text AS id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now"
+)
+_ENDED = text("SELECT pg_xact_status(CAST(:id AS xid8))")
+
+
+class Doubt:
+    """What was about to be committed when the database went away: it may have arrived."""
+
+    transaction: str | None = None
+    outcomes: list[Outcome]
+
+
+class Scribe:
+    def __init__(self, engine: Engine, vault: Vault, clock: Clock, reach: Reach) -> None:
+        self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
+        self._postgres = engine.dialect.name == "postgresql"
+
+    def write(self, batches: Sequence[Batch], doubt: Doubt) -> list[Outcome]:
+        """What became of each batch, durably. Called again with its doubt, it does not write what did arrive."""
+        with self._engine.connect().execution_options(writes=True) as connection:
+            if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
+                return doubt.outcomes
+            doubt.transaction = None
+            with connection.begin():
+                transaction, now = self.begun(connection)
+                outcomes = self._write(connection, batches, now)
+                self._reach("commit.written")
+                doubt.transaction, doubt.outcomes = transaction, outcomes
+            self._reach("commit.after")
+            doubt.transaction = None
+            return outcomes
+
+    def begun(self, connection: Connection) -> tuple[str | None, datetime]:
+        """The name of this transaction, where it has one, and the time."""
+        if not self._postgres:
+            return None, self._clock.now()
+        row = connection.execute(_BEGUN).one()
+        return row.id, moment(row.now)
+
+    def erase(self, connection: Connection, run: str, kind: str | None, limit: int) -> int:
+        where = [evidence.c.run == run] + ([] if kind is None else [evidence.c.kind == kind])
+        place = evidence.c.run, evidence.c.kind, evidence.c.key, evidence.c.first
+        some = select(*place).where(*where).order_by(*place).limit(limit)
+        return connection.execute(delete(evidence).where(tuple_(*place).in_(some))).rowcount
+
+    def sweep(self, connection: Connection, kind: str, before: datetime, limit: int) -> int:
+        name = documents.c.tenant, documents.c.kind, documents.c.key
+        old = select(*name).where(documents.c.kind == kind, documents.c.updated < stamp(before))
+        return connection.execute(delete(documents).where(tuple_(*name).in_(old.limit(limit)))).rowcount
+
+    def hold(self, connection: Connection, held: Iterable[Run]) -> None:
+        """Write who holds some runs."""
+        self._many(connection, _UPDATE_RUN, [_changed_run(run) for run in held])
+
+    def _arrived(self, connection: Connection, transaction: str) -> bool:
+        for _ in range(100):
+            with connection.begin():
+                state = connection.execute(_ENDED, {"id": transaction}).scalar()
+            if state != "in progress":
+                return state == "committed"
+            time.sleep(0.05)  # its server process has not noticed yet that we are gone
+        raise Broken("the database went away during a commit, and does not say what became of it")
+
+    def _write(self, connection: Connection, batches: Sequence[Batch], now: datetime) -> list[Outcome]:
+        run_names, document_names = rules.names(batches)
+        known = {run.id: run for run in queries.find_runs(connection, run_names, lock=True)}
+        kept = {
+            (document.tenant, document.kind, document.key): document
+            for document in queries.find_documents(connection, self._vault, document_names, lock=True)
+        }
+        old_runs, old_documents = set(known), set(kept)
+        outcomes: list[Outcome] = []
+        for batch in batches:
+            try:
+                settled = rules.settle(batch, known, kept, now)
+            except Conflict as conflict:
+                outcomes.append(conflict)
+            else:
+                settled.onto(known, kept)
+                outcomes.append(settled)
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
+        self._put_runs(connection, {id: known[id] for settled in done for id in settled.runs}, old_runs)
+        self._many(
+            connection, _INSERT_EVENT, [_event(*added) for settled in done for added in settled.events]
+        )
+        self._many(
+            connection, _INSERT_PIECE, [self._piece(*added) for settled in done for added in settled.pieces]
+        )
+        changed = {name: kept.get(name) for settled in done for name in settled.documents}
+        self._put_documents(connection, changed, old_documents)
+        return outcomes
+
+    def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
+        self._many(connection, _INSERT_RUN, [_new_run(run) for id, run in changed.items() if id not in old])
+        self._many(connection, _UPDATE_RUN, [_changed_run(run) for id, run in changed.items() if id in old])
+
+    def _put_documents(
+        self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
+    ) -> None:
+        gone = [_named(name) for name, document in changed.items() if document is None and name in old]
+        self._many(connection, _DELETE_DOCUMENT, gone)
+        made: list[dict[str, Any]] = []
+        renewed: list[dict[str, Any]] = []
+        for name, document in changed.items():
+            if document is not None and name in old:
+                renewed.append(_named(name) | self._document(document))
+            elif document is not None:
+                tenant, kind, key = name
+                made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
+        self._many(connection, _UPDATE_DOCUMENT, renewed)
+        self._many(connection, _INSERT_DOCUMENT, made)
+
+    def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            connection.execute(statement, rows)
+
+    def _piece(self, run: str, piece: Piece) -> dict[str, Any]:
+        sealed = self._vault.seal(piece.data, "evidence", run, piece.kind, piece.key, piece.first)
+        return {
+            "run": run,
+            "kind": piece.kind,
+            "key": piece.key,
+            "first": piece.first,
+            "last": piece.last,
+            "size": len(piece.data),
+            **sealed._asdict(),
+        }
+
+    def _document(self, document: Document) -> dict[str, Any]:
+        sealed = self._vault.seal(document.data, "documents", document.tenant, document.kind, document.key)
+        return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
+
+
+def _event(run: str, event: Event) -> dict[str, Any]:
+    return {
+        "run": run,
+        "sequence": event.sequence,
+        "type": event.type,
+        "at": stamp(event.at),
+        "data": event.data,
+    }
+
+
+def _new_run(run: Run) -> dict[str, Any]:
+    fixed = {
+        "id": run.id,
+        "tenant": run.tenant,
+        "kind": run.kind,
+        "name": run.name,
+        "created": stamp(run.created),
+    }
+    return fixed | _state(run)
+
+
+def _changed_run(run: Run) -> dict[str, Any]:
+    return {"b_id": run.id} | _state(run)
+
+
+def _state(run: Run) -> dict[str, Any]:
+    return {
+        "status": run.status,
+        "head": msgspec.json.encode(run.head),
+        "started": run.started and stamp(run.started),
+        "ended": run.ended and stamp(run.ended),
+        "events": run.events,
+        "holder": run.holder,
+        "leased": run.leased and stamp(run.leased),
+    }
+
+
+def _named(name: rules.Name) -> dict[str, Any]:
+    tenant, kind, key = name
+    return {"b_tenant": tenant, "b_kind": kind, "b_key": key}

@@ -1,0 +1,182 @@
+"""The store on a database: SQLite in a file of its own, or PostgreSQL. Waits in threads, never in the event loop."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Engine
+
+from assay.backends.stores import queries, rules
+from assay.backends.stores.bell import Bell, Tally
+from assay.backends.stores.engine import READERS, Patience, open_engine
+from assay.backends.stores.failpoints import Reach, from_environment
+from assay.backends.stores.migrate import bring_up
+from assay.backends.stores.scribe import Scribe
+from assay.backends.stores.seal import Vault
+from assay.backends.stores.writer import Writer
+from assay.ports import (
+    CLOSED,
+    Batch,
+    Cipher,
+    Clock,
+    Document,
+    Event,
+    Piece,
+    Run,
+    RunQuery,
+    RunStatus,
+    Slot,
+    SystemClock,
+)  # fmt: skip
+
+T = TypeVar("T")
+
+
+class SqlStore:
+    """Made by `open`. Belongs to the event loop it was opened in."""
+
+    def __init__(self, engine: Engine, vault: Vault, clock: Clock, patience: Patience, reach: Reach) -> None:
+        self._engine, self._vault, self._patience = engine, vault, patience
+        self._scribe = Scribe(engine, vault, clock, reach)
+        self._writer = Writer(engine, self._scribe, patience, reach)
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
+        self._bell = Bell(self._look)
+
+    @classmethod
+    async def open(
+        cls,
+        address: str,
+        *,
+        cipher: Cipher | None = None,
+        compress: bool = False,
+        clock: Clock | None = None,
+        patience: float = 30.0,
+        reach: Reach | None = None,
+    ) -> "SqlStore":
+        """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
+        engine, bearing, reach = open_engine(address), Patience(patience), reach or from_environment()
+        try:
+            await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine, Vault(cipher, compress=compress), clock or SystemClock(), bearing, reach)
+
+    async def commit(self, batch: Batch) -> tuple[int, ...]:
+        rules.check(batch)
+        settled = await _answer(self._writer.write(batch))
+        for run in settled.runs.values():
+            self._bell.ring(run.id, Tally(run.events, run.status in CLOSED))
+        return tuple(settled.ends)
+
+    async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
+        found = await self._read(lambda connection: queries.find_runs(connection, [run]))
+        return found[0] if found and tenant in (None, found[0].tenant) else None
+
+    async def runs(self, query: RunQuery) -> list[Run]:
+        return await self._read(lambda connection: queries.list_runs(connection, query))
+
+    async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
+        return await self._read(lambda connection: queries.list_events(connection, run, after, limit))
+
+    async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
+        return await self._bell.wait(run, after, timeout)
+
+    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+        return await self._read(lambda connection: queries.list_slots(connection, run, kind, after, limit))
+
+    async def pieces(
+        self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
+    ) -> list[Piece]:
+        return await self._read(
+            lambda connection: queries.list_pieces(
+                connection, self._vault, run, kind, key, start, stop, limit
+            )
+        )
+
+    async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
+        return await self._do(lambda connection: self._scribe.erase(connection, run, kind, limit))
+
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        name = tenant, kind, key
+        found = await self._read(lambda connection: queries.find_documents(connection, self._vault, [name]))
+        return found[0] if found else None
+
+    async def documents(
+        self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
+    ) -> list[Document]:
+        return await self._read(
+            lambda connection: queries.list_documents(
+                connection, self._vault, tenant, kind, prefix, after, limit
+            )
+        )
+
+    async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
+        return await self._do(lambda connection: self._scribe.sweep(connection, kind, before, limit))
+
+    async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
+        def work(connection: Connection) -> list[Run]:
+            now = self._scribe.begun(connection)[1]
+            found = queries.find_runs(connection, [run], lock=True)
+            free = [one for one in found if rules.free(one, holder, now)]
+            return self._hold(connection, free, holder, now + timedelta(seconds=seconds))
+
+        taken = await self._do(work)
+        return taken[0] if taken else None
+
+    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
+        def work(connection: Connection) -> list[Run]:
+            now = self._scribe.begun(connection)[1]
+            lost = queries.lost_runs(connection, holder, now, limit)
+            return self._hold(connection, lost, holder, now + timedelta(seconds=seconds))
+
+        return await self._do(work)
+
+    async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
+        def work(connection: Connection) -> list[Run]:
+            now = self._scribe.begun(connection)[1]
+            held = queries.held_runs(connection, holder)
+            return self._hold(connection, held, holder, now + timedelta(seconds=seconds))
+
+        return {run.id: run.status for run in await self._do(work)}
+
+    async def release(self, run: str, holder: str) -> None:
+        def work(connection: Connection) -> None:
+            held = [one for one in queries.find_runs(connection, [run], lock=True) if one.holder == holder]
+            self._scribe.hold(
+                connection, [msgspec.structs.replace(one, holder=None, leased=None) for one in held]
+            )
+
+        await self._do(work)
+
+    async def close(self) -> None:
+        await self._bell.close()
+        self._patience.lose()
+        await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._readers.shutdown)
+        self._engine.dispose()
+
+    def _hold(self, connection: Connection, found: Sequence[Run], holder: str, leased: datetime) -> list[Run]:
+        held = [msgspec.structs.replace(run, holder=holder, leased=leased) for run in found]
+        self._scribe.hold(connection, held)
+        return held
+
+    async def _look(self, runs: Sequence[str]) -> dict[str, Tally]:
+        return await self._read(lambda connection: queries.tallies(connection, runs))
+
+    async def _read(self, question: Callable[[Connection], T]) -> T:
+        def ask() -> T:
+            with self._engine.connect() as connection, connection.begin():
+                return question(connection)
+
+        return await _answer(self._readers.submit(self._patience.over, ask))
+
+    async def _do(self, work: Callable[[Connection], T]) -> T:
+        return await _answer(self._writer.do(work))
+
+
+async def _answer(future: Future[T]) -> T:
+    return await asyncio.wrap_future(future)

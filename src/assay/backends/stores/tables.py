@@ -1,0 +1,97 @@
+"""The three drawers as tables. Times are microseconds since 1970, so that both databases compare them alike."""
+
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+metadata = MetaData()
+
+# Bytewise order, as Python's and SQLite's, whatever the language of a PostgreSQL cluster is.
+Name = Text().with_variant(Text(collation="C"), "postgresql")
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", Name, primary_key=True),
+    Column("tenant", Name, nullable=False),
+    Column("kind", Name, nullable=False),
+    Column("status", Name, nullable=False),
+    Column("name", Name, nullable=False),
+    Column("head", LargeBinary, nullable=False),
+    Column("created", BigInteger, nullable=False),
+    Column("started", BigInteger),
+    Column("ended", BigInteger),
+    Column("events", BigInteger, nullable=False),
+    Column("holder", Name),
+    Column("leased", BigInteger),
+    Index("runs_by_age", "created", "id"),
+    Index("runs_by_tenant", "tenant", "created", "id"),
+    Index("runs_by_name", "tenant", "name", "created", "id"),
+    Index(
+        "runs_at_work",
+        "created",
+        sqlite_where=text("status IN ('pending', 'running', 'cancelling')"),
+        postgresql_where=text("status IN ('pending', 'running', 'cancelling')"),
+    ),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("run", Name, ForeignKey("runs.id"), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("type", Name, nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("run", Name, ForeignKey("runs.id"), primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
+    Column("first", BigInteger, primary_key=True, autoincrement=False),
+    Column("last", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("coding", Integer, nullable=False),
+    Column("key_id", Name, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+)
+
+documents = Table(
+    "documents",
+    metadata,
+    Column("tenant", Name, primary_key=True),
+    Column("kind", Name, primary_key=True),
+    Column("key", Name, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("updated", BigInteger, nullable=False),
+    Column("coding", Integer, nullable=False),
+    Column("key_id", Name, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    Index("documents_by_age", "kind", "updated"),
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def stamp(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment(stamp: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=stamp)

@@ -1,0 +1,135 @@
+"""Group commit: one thread writes for everybody, at once all that came while it wrote the last."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import IntegrityError
+
+from assay.backends.stores.engine import Patience
+from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.rules import Settled
+from assay.backends.stores.scribe import Doubt, Outcome, Scribe
+from assay.errors import Broken, Conflict
+from assay.ports import Batch
+
+T = TypeVar("T")
+Work = Callable[[Connection], Any]
+
+MOST_BATCHES = 256  # in one transaction
+MOST_BYTES = 16 * 1024 * 1024
+
+
+class _Task(NamedTuple):
+    """A batch, which may be written together with others; or other work, which has a transaction of its own."""
+
+    what: Batch | Work
+    answer: Future[Any]
+    since: float
+
+
+class Writer:
+    def __init__(self, engine: Engine, scribe: Scribe, patience: Patience, reach: Reach) -> None:
+        self._engine, self._scribe, self._patience, self._reach = engine, scribe, patience, reach
+        self._given: deque[_Task] = deque()
+        self._news = threading.Condition()
+        self._closed = False
+        self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, batch: Batch) -> Future[Settled]:
+        return self._give(batch)
+
+    def do(self, work: Callable[[Connection], T]) -> Future[T]:
+        """Work in a transaction of its own. It may be done twice, if the database went away the first time."""
+        return self._give(work)
+
+    def close(self) -> None:
+        """Write what was given, then end."""
+        with self._news:
+            self._closed = True
+            self._news.notify()
+        self._thread.join()
+
+    def _give(self, what: Batch | Work) -> Future[Any]:
+        task = _Task(what, Future(), time.monotonic())
+        with self._news:
+            if self._closed:
+                raise Broken("the store is closed")
+            self._given.append(task)
+            self._news.notify()
+        return task.answer
+
+    def _serve(self) -> None:
+        while group := self._next():
+            group = [task for task in group if task.answer.set_running_or_notify_cancel()]
+            if group:
+                self._reach("commit.before")
+                try:
+                    self._settle(group)
+                except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
+                    _tell(group, [surprise] * len(group))
+                self._reach("commit.told")
+
+    def _next(self) -> list[_Task]:
+        """What goes into the next transaction, in the order given; nothing: the end."""
+        with self._news:
+            while not self._given and not self._closed:
+                self._news.wait()
+            group: list[_Task] = []
+            weight = 0
+            while self._given and len(group) < MOST_BATCHES:
+                what = self._given[0].what
+                weight += _weight(what) if isinstance(what, Batch) else MOST_BYTES
+                if group and weight >= MOST_BYTES:
+                    break
+                group.append(self._given.popleft())
+            return group
+
+    def _settle(self, group: Sequence[_Task]) -> None:
+        work = group[0].what
+        try:
+            if isinstance(work, Batch):
+                _tell(group, self._write(group))
+            else:
+                _tell(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
+        except Broken as broken:
+            _tell(group, [broken] * len(group))
+        except IntegrityError:
+            for task in group:  # another process wrote the same, or one of these is at odds with another
+                _tell([task], [self._write_alone(task)])
+
+    def _write(self, group: Sequence[_Task]) -> list[Outcome]:
+        batches = [task.what for task in group if isinstance(task.what, Batch)]
+        doubt = Doubt()
+        return self._patience.over(lambda: self._scribe.write(batches, doubt), since=group[0].since)
+
+    def _write_alone(self, task: _Task) -> Outcome | Broken:
+        for _ in range(3):
+            try:
+                return self._write([task])[0]
+            except Broken as broken:
+                return broken
+            except IntegrityError:
+                continue  # by now it can be seen what another process wrote
+        return Conflict("exists", "batch", "some of its evidence is there already")
+
+    def _do(self, work: Work) -> Any:
+        with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
+            return work(connection)
+
+
+def _weight(batch: Batch) -> int:
+    return sum(len(piece.data) for entry in batch.entries for piece in entry.evidence)
+
+
+def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
+    for task, outcome in zip(group, outcomes, strict=True):
+        if isinstance(outcome, Exception):
+            task.answer.set_exception(outcome)
+        else:
+            task.answer.set_result(outcome)

@@ -1,0 +1,44 @@
+"""
+A process that writes to a store until it is killed, and says what it was told is written: `stores_worker.py ADDRESS [STEPS]`.
+
+Step n of run `r` is one batch: event n, piece n, version n + 1 of a document. It goes on where it finds the run.
+"""
+
+import asyncio
+import contextlib
+import sys
+from datetime import UTC, datetime
+
+from assay.backends.stores.open import open_store
+from assay.errors import Conflict
+from assay.ports import Batch, Entry, Event, Opening, Piece, Put
+
+
+async def main(address: str, steps: int) -> None:
+    store = await open_store(address)
+    with contextlib.suppress(Conflict):  # a process before this one opened it
+        await store.commit(Batch(entries=[Entry(run="r", opens=Opening(tenant="t", kind="k"))]))
+    run = await store.run("r")
+    assert run
+    gate = asyncio.Semaphore(8)
+
+    async def step(n: int) -> None:
+        entry = Entry(
+            run="r",
+            expected=n,
+            events=[Event("step", b"%d" % n, datetime.now(UTC))],
+            evidence=[Piece(kind="result", first=n, last=n, data=b"%d" % n)],
+        )
+        document = Put(tenant="t", kind="k", key="steps", data=b"%d" % n, version=n)
+        await store.commit(Batch(entries=[entry], documents=[document]))
+        print(n, flush=True)  # noqa: T201
+        gate.release()
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(run.events, run.events + steps):
+            await gate.acquire()
+            group.create_task(step(n))
+    await store.close()
+
+
+asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))

@@ -1,0 +1,517 @@
+"""What every store promises (the Store port), asked of each of them. A new backend adds a word to `STORES`."""
+
+import asyncio
+import contextlib
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from assay.backends.stores.open import open_store
+from assay.errors import Conflict, InvalidRequest, WrongUsage
+from assay.ports import Batch, Drop, Entry, Event, Opening, Piece, Put, RunQuery, Slot
+from postgres import server
+
+STORES = ["memory", "sqlite", "postgres"]
+NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=STORES)
+def address(request, tmp_path):
+    with contextlib.ExitStack() as stack:
+        yield {
+            "memory": lambda: "memory:",
+            "sqlite": lambda: f"sqlite:///{tmp_path}/runs.db",
+            "postgres": lambda: stack.enter_context(server().database()),
+        }[request.param]()
+
+
+@pytest.fixture
+async def store(address):
+    store = await open_store(address)
+    yield store
+    await store.close()
+
+
+def event(n=0):
+    return Event("eval.scored", b'{"n":%d}' % n, NOW)
+
+
+def opening(run="r", *, tenant="t", kind="evaluation", name="", holder=None, **rest):
+    return Batch(
+        entries=[Entry(run=run, opens=Opening(tenant=tenant, kind=kind, name=name, holder=holder), **rest)]
+    )
+
+
+def entry(run="r", **rest):
+    return Batch(entries=[Entry(run=run, **rest)])
+
+
+def put(key="k", data=b"{}", version: int | None = 0, *, tenant="t", kind="suite"):
+    return Put(tenant=tenant, kind=kind, key=key, data=data, version=version)
+
+
+# Runs and events
+
+
+async def test_a_run_is_what_was_committed_of_it(store):
+    assert await store.commit(opening(name="exp", head={"cases": 3}, events=[event()])) == (1,)
+    await store.commit(entry(status="running"))
+    running = await store.run("r")
+    await store.commit(entry(status="completed", head={"cases": 3, "passed": 2}, events=[event(1)]))
+    run = await store.run("r")
+
+    assert (running.status, running.ended) == ("running", None)
+    assert (run.id, run.tenant, run.kind, run.name, run.status) == (
+        "r",
+        "t",
+        "evaluation",
+        "exp",
+        "completed",
+    )
+    assert (run.head, run.events) == ({"cases": 3, "passed": 2}, 2)
+    assert run.created <= run.started <= run.ended
+    assert run.started == running.started
+    assert await store.run("r", tenant="t") == run
+    assert await store.run("r", tenant="other") is None
+    assert await store.run("unknown") is None
+
+
+async def test_a_whole_run_can_be_one_commit(store):
+    assert await store.commit(opening(status="completed", events=[event(), event(1)])) == (2,)
+    assert (await store.run("r")).status == "completed"
+
+
+async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
+    await store.commit(opening())
+    for n in range(0, 30, 3):
+        await store.commit(entry(expected=n, events=[event(n), event(n + 1), event(n + 2)]))
+
+    events = await store.events("r")
+    assert events == [msgspec.structs.replace(event(n), sequence=n) for n in range(30)]
+    assert await store.events("r", after=24) == events[25:]
+    assert await store.events("r", after=9, limit=4) == events[10:14]
+    assert await store.events("r", after=29) == await store.events("r", after=99) == []
+    assert await store.events("unknown") == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "what"),
+    [
+        (opening("open"), "exists"),
+        (entry("unknown", events=[event()]), "missing"),
+        (entry("open", expected=0, events=[event()]), "sequence"),  # it has two
+        (entry("open", expected=3, events=[event()]), "sequence"),
+        (opening("new", expected=1, events=[event()]), "sequence"),
+        (entry("open", holder="other", events=[event()]), "lease"),
+        (entry("free", holder="me", events=[event()]), "lease"),  # nobody's is not mine
+        (entry("open", when=frozenset({"pending"}), status="running"), "status"),
+        (entry("done", events=[event()]), "closed"),
+        (entry("done", status="running"), "closed"),
+        (entry("done", status="completed"), "closed"),  # not even the same again
+        (entry("done", head={}), "closed"),
+        (entry("done", evidence=[Piece(kind="late", data=b"")]), "closed"),
+        (entry("open", evidence=[Piece(kind="request", data=b"again")]), "exists"),
+        (entry("open", evidence=[Piece(kind="twin", data=b"1"), Piece(kind="twin", data=b"2")]), "exists"),
+        (Batch(documents=[put("there")]), "exists"),
+        (Batch(documents=[put("there", version=2)]), "version"),
+        (Batch(documents=[put("absent", version=1)]), "missing"),
+        (Batch(documents=[Drop(tenant="t", kind="suite", key="there", version=2)]), "version"),
+        (Batch(documents=[Drop(tenant="t", kind="suite", key="absent", version=1)]), "missing"),
+        (Batch(documents=[put("twice"), put("twice")]), "exists"),
+    ],
+)
+async def test_what_does_not_fit_is_refused_whole(store, batch, what):
+    await store.commit(opening("open", holder="me", status="running", events=[event(), event()],
+                               evidence=[Piece(kind="request", data=b"first")]))  # fmt: skip
+    await store.commit(opening("free"))
+    await store.commit(opening("done", status="failed", events=[event()]))
+    await store.commit(Batch(documents=[put("there")]))
+    good = Entry(run="free", events=[event()], evidence=[Piece(kind="note", data=b"")], head={"good": True})
+
+    with pytest.raises(Conflict) as refused:
+        await store.commit(Batch(entries=[good, *batch.entries], documents=[put("good"), *batch.documents]))
+
+    assert refused.value.what == what
+    assert (await store.run("free")).events == (await store.run("free")).head.get("good", 0) == 0
+    assert await store.slots("free", "note") == []
+    assert await store.document("t", "suite", "good") is None
+    assert (await store.pieces("open", "request"))[0].data == b"first"
+    assert await store.run("new") is None
+
+
+async def test_several_runs_can_move_in_one_batch(store):
+    await store.commit(opening("parent"))
+    child = Entry(
+        run="child", opens=Opening(tenant="t", kind="workflow"), head={"parent": "parent"}, events=[event()]
+    )
+    ends = await store.commit(
+        Batch(entries=[Entry(run="parent", events=[event()]), child, Entry(run="child", events=[event()])])
+    )
+    assert ends == (1, 1, 2)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "x" * 513, "é" * 300, "\ud800"])
+async def test_a_name_no_database_could_keep_is_refused(store, name):
+    for batch in (
+        opening(name),
+        Batch(documents=[put(name)]),
+        opening(evidence=[Piece(kind="k", key=name, data=b"")]),
+    ):
+        with pytest.raises(InvalidRequest):
+            await store.commit(batch)
+
+
+async def test_runs_are_listed_newest_first_by_filter_and_page(store):
+    rows = [
+        ("a", "evaluation", "x", "completed"),
+        ("a", "evaluation", "y", "failed"),
+        ("b", "evaluation", "x", None),
+    ]
+    for n in range(12):
+        tenant, kind, name, status = rows[n % 3]
+        await store.commit(opening(f"r{n:02}", tenant=tenant, kind=kind, name=name, status=status))
+
+    async def ids(**query):
+        return [int(run.id[1:]) for run in await store.runs(RunQuery(**query))]
+
+    everything = await store.runs(RunQuery())
+    middle = next(run for run in everything if run.id == "r06")
+    assert await ids() == list(range(11, -1, -1))
+    assert await ids(tenant="a") == [10, 9, 7, 6, 4, 3, 1, 0]
+    assert await ids(name="x") == [11, 9, 8, 6, 5, 3, 2, 0]
+    assert await ids(tenant="a", name="x", limit=2) == [9, 6]
+    assert await ids(statuses=frozenset({"failed", "pending"})) == [11, 10, 8, 7, 5, 4, 2, 1]
+    assert await ids(statuses=frozenset()) == await ids(kind="other") == []
+    assert await ids(since=middle.created) == [11, 10, 9, 8, 7, 6]
+    assert await ids(until=middle.created) == [5, 4, 3, 2, 1, 0]
+
+    seen, before = [], None
+    while page := await store.runs(RunQuery(before=before, limit=5)):
+        seen += page
+        before = page[-1].created, page[-1].id
+    assert seen == everything
+
+
+# Evidence
+
+
+async def test_a_range_of_many_results_is_read_in_pieces(store):
+    await store.commit(opening())
+    for first in (20, 0, 10, 40):  # units end in any order; 30 to 39 are not there yet
+        lines = b"\n".join(b'{"case":%d}' % n for n in range(first, first + 10))
+        await store.commit(entry(evidence=[Piece(kind="results", first=first, last=first + 9, data=lines)]))
+
+    async def firsts(**query):
+        return [piece.first for piece in await store.pieces("r", "results", limit=99, **query)]
+
+    assert await firsts() == [0, 10, 20, 40]
+    assert await firsts(start=9) == [0, 10, 20, 40]
+    assert await firsts(start=10) == [10, 20, 40]
+    assert await firsts(start=35) == [40]
+    assert await firsts(start=15, stop=20) == [10]
+    assert await firsts(start=15, stop=21) == [10, 20]
+    assert await firsts(start=50) == await firsts(start=30, stop=40) == await firsts(key="other") == []
+
+    cases, at = [], 5
+    while pieces := await store.pieces("r", "results", start=at, stop=25, limit=2):
+        cases += [msgspec.json.decode(line)["case"] for piece in pieces for line in piece.lines(at, 25)]
+        at = pieces[-1].last + 1
+    assert cases == list(range(5, 25))
+
+
+async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
+    places = [("judge", "b", 0), ("judge", "a", 1), ("judge", "a", 0), ("request", "", 0)]
+    pieces = [
+        Piece(kind=kind, key=key, first=first, last=first, data=key.encode()) for kind, key, first in places
+    ]
+    await store.commit(opening(evidence=pieces))
+    await store.commit(opening("other", evidence=pieces))
+
+    slots = await store.slots("r", "judge")
+    assert [(slot.key, slot.first, slot.size) for slot in slots] == [("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]
+    assert await store.slots("r", "judge", after=slots[0], limit=1) == slots[1:2]
+    assert await store.slots("r", "judge", after=slots[-1]) == []
+    assert await store.pieces("r", "judge", key="a") == [pieces[2], pieces[1]]
+
+    assert [await store.erase("r", kind="judge", limit=2) for _ in range(3)] == [2, 1, 0]
+    assert await store.slots("r", "judge") == []
+    assert await store.slots("r", "request") == [Slot(kind="request")]
+    assert [await store.erase("r"), await store.erase("r")] == [1, 0]
+    assert len(await store.slots("other", "judge")) == 3
+
+
+# Documents
+
+
+async def test_a_document_changes_only_from_the_version_it_was_read_at(store):
+    await store.commit(Batch(documents=[put(data=b"1")]))
+    await store.commit(Batch(documents=[put(data=b"2", version=1)]))
+    await store.commit(Batch(documents=[put(data=b"3", version=None)]))
+    document = await store.document("t", "suite", "k")
+    assert (document.version, document.data, document.key) == (3, b"3", "k")
+    for where in (("other", "suite", "k"), ("t", "other", "k"), ("t", "suite", "other")):
+        assert await store.document(*where) is None
+
+    await store.commit(Batch(documents=[Drop(tenant="t", kind="suite", key="k", version=3)]))
+    assert await store.document("t", "suite", "k") is None
+    await store.commit(
+        Batch(documents=[Drop(tenant="t", kind="suite", key="k", version=None)])
+    )  # gone anyway
+    await store.commit(Batch(documents=[put(version=None)]))
+    assert (await store.document("t", "suite", "k")).version == 1
+
+
+async def test_documents_are_listed_in_one_order_everywhere(store):
+    keys = ["", "B", "a", "a%", "a/1", "a/10", "a/2", "a_", "ab", "é", "\ud7ff", "\uffff", "😀", "😀x"]
+    await store.commit(Batch(documents=[put(key, key.encode()) for key in reversed(keys)]))
+    await store.commit(Batch(documents=[put("a/3", tenant="other"), put("a/4", kind="other")]))
+
+    async def found(**query):
+        return [document.key for document in await store.documents("t", "suite", **query)]
+
+    assert await found() == keys
+    assert await found(prefix="a/") == ["a/1", "a/10", "a/2"]
+    assert await found(prefix="a/", after="a/1", limit=1) == ["a/10"]
+    assert await found(prefix="a%") == ["a%"]  # a sign, not a pattern
+    assert await found(prefix="\ud7ff") == ["\ud7ff"]
+    assert await found(prefix="😀") == ["😀", "😀x"]
+    assert await found(after="ab", limit=2) == ["é", "\ud7ff"]
+
+
+async def test_old_documents_are_swept(store):
+    await store.commit(Batch(documents=[put(f"{n}", kind="idempotency", tenant=f"t{n}") for n in range(5)]))
+    await store.commit(Batch(documents=[put("suite")]))
+    later = (await store.document("t0", "idempotency", "0")).updated + timedelta(seconds=1)
+    assert await store.sweep("idempotency", before=later - timedelta(seconds=1)) == 0
+    assert [await store.sweep("idempotency", before=later, limit=3) for _ in range(3)] == [3, 2, 0]
+    assert await store.document("t", "suite", "suite")
+
+
+# Leases
+
+
+async def test_one_process_holds_a_run_until_it_lets_go_or_is_gone(store):
+    await store.commit(opening(holder="a"))
+    assert await store.claim("r", "b", seconds=30) is None
+    assert (await store.claim("r", "a", seconds=0.05)).holder == "a"
+    assert await store.adopt("a", seconds=30) == []  # what one holds is not lost
+    await asyncio.sleep(0.06)
+    assert [run.id for run in await store.adopt("b", seconds=30)] == ["r"]
+    assert await store.renew("a", seconds=30) == {}
+    with pytest.raises(Conflict, match="held by b, no longer by a"):
+        await store.commit(entry(holder="a", events=[event()]))
+
+    await store.commit(entry(holder="b", status="running", events=[event()]))
+    await store.commit(entry(status="cancelling"))  # anybody may ask for it
+    assert await store.renew("b", seconds=30) == {"r": "cancelling"}
+    await store.release("r", "a")
+    assert (await store.run("r")).holder == "b"
+    await store.release("r", "b")
+    assert (await store.claim("r", "a", seconds=30)).leased > datetime.now(UTC)
+
+    await store.commit(entry(holder="a", status="cancelled"))
+    assert (await store.run("r")).holder is None
+    assert await store.claim("r", "a", seconds=30) is None
+    assert await store.adopt("b", seconds=30) == []
+
+
+async def test_a_run_that_waits_for_a_person_is_nobodys_to_adopt(store):
+    await store.commit(opening("waits", holder="a", status="waiting-approval"))
+    await store.commit(opening("queued"))
+    assert (await store.run("waits")).holder is None
+    assert [run.id for run in await store.adopt("b", seconds=30)] == ["queued"]
+    assert await store.claim("waits", "b", seconds=30) is None
+
+
+async def test_a_lost_run_is_adopted_once_however_many_want_it(store):
+    for n in range(20):
+        await store.commit(opening(f"r{n}"))
+    taken = await asyncio.gather(*(store.adopt(f"p{n}", seconds=30, limit=4) for n in range(8)))
+    ids = [run.id for runs in taken for run in runs]
+    assert sorted(ids) == sorted(f"r{n}" for n in range(20))
+
+
+# Following
+
+
+async def test_following_waits_for_what_is_not_there_yet(store):
+    await store.commit(opening(events=[event()]))
+    assert await store.wait_for_events("r", after=-1, timeout=5)
+    assert not await store.wait_for_events("r", after=0, timeout=0.05)
+
+    waiting = [asyncio.create_task(store.wait_for_events("r", after=0, timeout=5)) for _ in range(200)]
+    await asyncio.sleep(0.05)
+    await store.commit(entry(head={}))  # nothing to read
+    assert not any(task.done() for task in waiting)
+    await store.commit(entry(events=[event()]))
+    assert all(await asyncio.gather(*waiting))
+
+    await store.commit(entry(status="completed", events=[event()]))
+    assert await store.wait_for_events("r", after=2, timeout=5)  # and nothing will come
+    assert await store.wait_for_events("unknown", after=-1, timeout=5)
+
+
+async def test_followers_miss_nothing_and_see_nothing_twice(store):
+    await store.commit(opening())
+
+    async def follow():
+        seen = []
+        while (run := await store.run("r")) and (run.status == "pending" or len(seen) < run.events):
+            if await store.wait_for_events("r", after=len(seen) - 1, timeout=5):
+                seen += [event.sequence for event in await store.events("r", after=len(seen) - 1, limit=7)]
+        return seen
+
+    followers = [asyncio.create_task(follow()) for _ in range(10)]
+    for n in range(40):
+        await store.commit(entry(events=[event(n)], status="completed" if n == 39 else None))
+    assert await asyncio.gather(*followers) == [list(range(40))] * 10
+
+
+# Many at once
+
+
+async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store):
+    await store.commit(opening("shared"))
+    conflicts = []
+
+    async def write(n):
+        await store.commit(opening(f"own{n}"))
+        for step in range(25):
+            await store.commit(entry(f"own{n}", expected=step, events=[event(step)]))
+            while True:  # compare and set, by the sequence seen
+                seen = (await store.run("shared")).events
+                try:
+                    await store.commit(entry("shared", expected=seen, events=[event(n)]))
+                    break
+                except Conflict as conflict:
+                    conflicts.append(conflict.what)
+
+    await asyncio.gather(*(write(n) for n in range(8)))
+    shared = await store.events("shared")
+    assert set(conflicts) <= {"sequence"}
+    assert [event.sequence for event in shared] == list(range(200))
+    assert sorted(event.data for event in shared) == sorted([event(n).data for n in range(8)] * 25)
+    for n in range(8):
+        assert [msgspec.json.decode(event.data)["n"] for event in await store.events(f"own{n}")] == list(
+            range(25)
+        )
+
+
+async def test_of_many_that_want_the_same_one_gets_it(store):
+    answers = await asyncio.gather(
+        *(store.commit(Batch(documents=[put("key", b"%d" % n)])) for n in range(20)),
+        *(store.commit(opening("same", tenant=f"t{n}")) for n in range(20)),
+        return_exceptions=True,
+    )
+    assert [
+        sum(isinstance(answer, Conflict) for answer in some) for some in (answers[:20], answers[20:])
+    ] == [19, 19]
+
+
+# A plain model
+
+
+RUNS, KEYS = st.sampled_from(["r1", "r2"]), st.sampled_from(["k1", "k2"])
+CHANGES = st.one_of(
+    st.builds(put, KEYS, st.binary(max_size=3), st.none() | st.integers(0, 2)),
+    st.builds(
+        Drop, tenant=st.just("t"), kind=st.just("suite"), key=KEYS, version=st.none() | st.integers(1, 2)
+    ),
+)
+ENTRIES = st.builds(
+    Entry,
+    run=RUNS,
+    opens=st.none() | st.just(Opening(tenant="t", kind="k")),
+    expected=st.none() | st.integers(0, 3),
+    status=st.sampled_from([None, None, None, "running", "completed"]),
+    events=st.lists(st.builds(event, st.integers(0, 9)), max_size=2),
+    evidence=st.lists(st.builds(Piece, kind=st.just("e"), first=st.integers(0, 3), last=st.just(3), data=st.binary(max_size=3)), max_size=1),
+)  # fmt: skip
+BATCHES = st.builds(Batch, entries=st.lists(ENTRIES, max_size=2), documents=st.lists(CHANGES, max_size=2))
+
+
+class Model:
+    """The whole promise of `commit` in dictionaries, written apart from the stores' own rules."""
+
+    def __init__(self):
+        self.runs, self.documents = {}, {}
+
+    def commit(self, batch):
+        runs = {
+            id: (status, list(events), dict(pieces)) for id, (status, events, pieces) in self.runs.items()
+        }
+        documents = dict(self.documents)
+        for entry in batch.entries:
+            if (entry.run in runs) == bool(entry.opens):
+                return False
+            status, events, pieces = runs.setdefault(entry.run, ("pending", [], {}))
+            if status == "completed" or entry.expected not in (None, len(events)):
+                return False
+            events += [event.data for event in entry.events]
+            if any(piece.first in pieces for piece in entry.evidence):
+                return False
+            pieces |= {piece.first: piece.data for piece in entry.evidence}
+            runs[entry.run] = (entry.status or status, events, pieces)
+        for change in batch.documents:
+            version = documents.get(change.key, (0, b""))[0]
+            if change.version not in (None, version):
+                return False
+            if isinstance(change, Put):
+                documents[change.key] = (version + 1, change.data)
+            else:
+                documents.pop(change.key, None)
+        self.runs, self.documents = runs, documents
+        return True
+
+
+@given(groups=st.lists(st.lists(BATCHES, min_size=1, max_size=4), max_size=6))
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.generate, Phase.shrink],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+async def test_any_batches_leave_what_a_plain_model_has(store, groups):
+    model, prefix = Model(), uuid.uuid4().hex  # an example finds nothing of the one before
+
+    def placed(batch):
+        entries = [msgspec.structs.replace(entry, run=prefix + entry.run) for entry in batch.entries]
+        changes = [msgspec.structs.replace(change, tenant=prefix) for change in batch.documents]
+        return Batch(entries=entries, documents=changes)
+
+    for group in groups:  # committed at once, so in one transaction, in this order
+        answers = await asyncio.gather(
+            *(store.commit(placed(batch)) for batch in group), return_exceptions=True
+        )
+        assert [isinstance(answer, tuple) for answer in answers] == [
+            model.commit(batch) for batch in group
+        ], answers
+
+    for id_, (status, events, pieces) in model.runs.items():
+        run = await store.run(prefix + id_)
+        assert (run.status, run.events) == (status, len(events))
+        found = await store.events(prefix + id_)
+        assert [(event.sequence, event.data) for event in found] == list(enumerate(events))
+        slots = await store.slots(prefix + id_, "e")
+        assert [slot.first for slot in slots] == sorted(pieces)
+    kept = await store.documents(prefix, "suite")
+    assert {document.key: (document.version, document.data) for document in kept} == model.documents
+
+
+@pytest.mark.parametrize(
+    "address", ["mysql://x", "no address", "sqlite://", "sqlite:///:memory:"], indirect=False
+)
+async def test_an_address_that_is_no_store_is_refused(address):
+    with pytest.raises(WrongUsage):
+        await open_store(address)

@@ -1,0 +1,385 @@
+"""What the stores on a database promise beyond the contract: through crashes, other processes, outages, full disks, old shapes."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from assay.backends.stores import migrate, tables
+from assay.backends.stores.engine import open_engine
+from assay.backends.stores.sql import SqlStore
+from assay.errors import Broken, Conflict, WrongUsage
+from assay.ports import Batch, Entry, Event, Opening, Piece, Put
+from postgres import server
+
+HERE = Path(__file__).parent
+NOW = tables.moment(1_800_000_000_000_000)
+OPENED = Batch(entries=[Entry(run="r", opens=Opening(tenant="t", kind="k"))])
+STEP = Batch(entries=[Entry(run="r", events=[Event("step", b"{}", NOW)])])
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request, tmp_path):
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/runs.db"
+    else:
+        with server().database() as address:
+            yield address
+
+
+@pytest.fixture
+def postgres_address():
+    with server().database() as address:
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def opened(address, **options) -> AsyncGenerator[Any]:
+    store = await SqlStore.open(address, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def engine_of(address):
+    engine = open_engine(address)
+    yield engine
+    engine.dispose()
+
+
+def passing(name):
+    pass
+
+
+def worker(address, *arguments, failpoint=""):
+    """Started; killed by the failpoint, or by the caller."""
+    environment = os.environ | {"ASSAY_FAILPOINT": failpoint, "PYTHONPATH": str(HERE.parent / "src")}
+    command = [sys.executable, str(HERE / "stores_worker.py"), address, *arguments]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+async def check_after_crash(address, told):
+    """Nothing that was told is lost; nothing is half there."""
+    async with opened(address) as store:
+        run = await store.run("r")
+        count = run.events if run else 0
+        events = await store.events("r", limit=1_000_000)
+        slots = await store.slots("r", "result", limit=1_000_000)
+        document = await store.document("t", "k", "steps")
+    assert max(told, default=-1) < count
+    assert [(event.sequence, event.data) for event in events] == [(n, b"%d" % n) for n in range(count)]
+    assert [slot.first for slot in slots] == list(range(count))
+    assert (document.version if document else 0) == count
+    return count
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
+async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, point):
+    process = worker(address, failpoint=point)
+    told, _ = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    count = await check_after_crash(address, map(int, told.split()))
+    told, _ = worker(address, "20").communicate(timeout=30)
+    assert sorted(map(int, told.split())) == list(range(count, count + 20))
+
+
+async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_there(address):
+    for _ in range(4):
+        process = worker(address)
+        first = process.stdout.readline() if process.stdout else ""  # it is at work
+        await asyncio.sleep(random.uniform(0, 0.25))
+        process.kill()
+        told, _ = process.communicate(timeout=30)
+        assert await check_after_crash(address, map(int, (first + told).split())) > 0
+
+
+@pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
+async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, point):
+    process = worker(address, failpoint=point)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    async with opened(address) as store:
+        await store.commit(OPENED)
+
+
+async def test_what_was_committed_is_there_when_opened_again(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        steps = [asyncio.ensure_future(store.commit(STEP)) for _ in range(10)]
+        await asyncio.sleep(0)
+    assert [await step for step in steps] == [(n,) for n in range(1, 11)]  # closing wrote what was given
+    with pytest.raises(Broken, match="closed"):
+        await store.commit(STEP)
+    async with opened(address) as store:
+        assert (await store.run("r")).events == 10
+
+
+# Other processes
+
+
+async def test_several_processes_write_one_database_and_hear_of_each_other(address):
+    async with opened(address) as here, opened(address) as there:
+        await here.commit(OPENED)
+        waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=10))
+        await asyncio.sleep(0.05)
+        await here.commit(STEP)
+        assert await waiting
+        await asyncio.gather(*(store.commit(STEP) for _ in range(50) for store in (here, there)))
+        assert [event.sequence for event in await there.events("r")] == list(range(101))
+
+        made = [Batch(documents=[Put(tenant="t", kind="k", key=f"{n}", data=b"")]) for n in range(20)]
+        answers = await asyncio.gather(
+            *(store.commit(batch) for batch in made for store in (here, there)), return_exceptions=True
+        )
+        assert sum(isinstance(answer, Conflict) for answer in answers) == 20
+
+
+async def test_processes_that_start_at_once_make_the_tables_once(address):
+    workers = [worker(address, "0") for _ in range(3)]
+    assert [process.wait(timeout=30) for process in workers] == [0, 0, 0]
+    for process in workers:
+        process.communicate()
+
+
+async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        calls = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
+        await asyncio.sleep(0.001)
+        for call in calls[::2]:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await store.commit(STEP)
+        run = await store.run("r")
+        assert 11 <= run.events <= 21
+        assert len(await store.events("r")) == run.events
+
+
+# Shapes
+
+
+async def test_the_migrations_make_the_tables_the_code_knows(address):
+    async with opened(address):
+        pass
+    assert ScriptDirectory(str(migrate.SCRIPTS)).get_current_head() == migrate.HEAD
+    with engine_of(address) as engine, engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_path):
+    """There is one shape so far, so the next one is made up here: 0002 adds a column and fills it."""
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        await store.commit(STEP)
+    scripts = tmp_path / "newer"
+    (scripts / "versions").mkdir(parents=True)
+    for script in ("env.py", "versions/r0001_three_drawers.py"):
+        (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
+    (scripts / "versions" / "r0002_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0002', '0001'\n"
+        "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
+    )
+    with engine_of(address) as engine:
+        migrate.bring_up(engine, passing, scripts=scripts, head="0002")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0002")
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
+
+    with pytest.raises(WrongUsage, match="shape 0002 of a newer assay; this one knows shapes up to 0001"):
+        await SqlStore.open(address)
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(address, tmp_path):
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "env.py").write_text((migrate.SCRIPTS / "env.py").read_text())
+    (tmp_path / "versions" / "r0001.py").write_text(
+        "from alembic import op\nrevision, down_revision = '0001', None\n"
+        "def upgrade():\n    op.execute('CREATE TABLE half (id int)')\n    op.execute('nonsense')\n"
+    )
+    with engine_of(address) as engine:
+        with pytest.raises(DBAPIError):
+            migrate.bring_up(engine, passing, scripts=tmp_path, head="0001")
+        assert sa.inspect(engine).get_table_names() == []
+
+
+def test_nothing_heavy_is_loaded_before_it_is_needed(tmp_path):
+    program = (
+        "import asyncio, sys\nfrom assay.backends.stores.open import open_store\n"
+        "assert 'sqlalchemy' not in sys.modules\n"
+        f"asyncio.run(open_store('sqlite:///{tmp_path}/x.db'))\nprint('alembic.command' in sys.modules)"
+    )
+    said = [
+        subprocess.check_output(
+            [sys.executable, "-c", program], text=True, env=os.environ | {"PYTHONPATH": "src"}
+        )
+        for _ in range(2)
+    ]
+    assert said == ["True\n", "False\n"]
+
+
+# A world that refuses
+
+
+async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_address):
+    async with opened(postgres_address) as store:
+        await store.commit(OPENED)
+        with server().away(postgres_address):
+            steps = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
+            read = asyncio.create_task(store.run("r"))
+            await asyncio.sleep(0.5)
+            assert not any(task.done() for task in (*steps, read))
+        assert await asyncio.gather(*steps) == [(n,) for n in range(1, 21)]
+        assert (await read).id == "r"
+
+
+async def test_a_database_that_stays_away_is_an_error_that_says_so(postgres_address):
+    async with opened(postgres_address, patience=0.3) as store:
+        await store.commit(OPENED)
+        with server().away(postgres_address):
+            for verb in (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9)):
+                with pytest.raises(Broken, match="the database does not answer"):
+                    await verb
+        await store.commit(STEP)
+        assert (await store.run("r")).events == 1
+
+
+async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_address):
+    """The connection breaks after PostgreSQL committed and before we hear of it."""
+    lost = [OperationalError("COMMIT", {}, ConnectionError("gone"))]
+
+    def reach(name):
+        if name == "commit.after" and lost and armed:
+            raise lost.pop()
+
+    armed = False
+    async with opened(postgres_address, reach=reach) as store:
+        await store.commit(OPENED)
+        armed = True
+        entry = Entry(run="r", expected=0, events=[Event("step", b"{}", NOW)])
+        assert await store.commit(Batch(entries=[entry])) == (1,)
+        assert not lost
+        assert len(await store.events("r")) == 1
+
+
+async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        await (fill if address.startswith("sqlite") else refuse_as_full)(store)
+        evidence = [Piece(kind="big", data=os.urandom(3_000_000))]
+        with pytest.raises(Broken, match="disk of the database is full; nothing was written"):
+            await store.commit(
+                Batch(entries=[Entry(run="r", events=STEP.entries[0].events, evidence=evidence)])
+            )
+        run = await store.run("r")
+        assert (run.events, await store.events("r"), await store.slots("r", "big")) == (0, [], [])
+        assert await store.commit(STEP) == (1,)
+
+
+async def fill(store):
+    """Let SQLite's file not grow by more than a little, on every connection there is and will be."""
+
+    @event.listens_for(store._engine, "begin")
+    def limit(connection):  # pyright: ignore[reportUnusedFunction]
+        connection.exec_driver_sql("PRAGMA max_page_count=300")
+
+
+async def refuse_as_full(store):
+    """PostgreSQL says of big evidence what it says of a full disk."""
+    with store._engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
+        )
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON evidence FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: f"sqlite:///{path}/no/such/folder/runs.db", "unable to open"),
+        (
+            lambda path: (path / "x.db").write_text("not a database" * 100) and f"sqlite:///{path}/x.db",
+            "not a database",
+        ),
+        (lambda path: "postgresql://nobody@127.0.0.1:1/none", "does not answer"),
+    ],
+)
+async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path, make, said):
+    with pytest.raises(Broken, match=said):
+        await SqlStore.open(make(tmp_path), patience=0.2)
+
+
+# At rest
+
+
+async def test_what_is_erased_is_gone_from_the_file(tmp_path):
+    address, piece = f"sqlite:///{tmp_path}/runs.db", Piece(kind="e", data=b"canary" * 5000)
+    async with opened(address) as store:
+        await store.commit(Batch(entries=[Entry(run="r", opens=OPENED.entries[0].opens, evidence=[piece])]))
+    assert b"canary" in (tmp_path / "runs.db").read_bytes()
+    async with opened(address) as store:
+        assert await store.erase("r") == 1
+    assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+class Mask:
+    """A cipher to test with: it hides, and it notices a thing in another's place."""
+
+    key_id = "k1"
+
+    def seal(self, data, place):
+        return bytes(byte ^ 0x5A for byte in place + b"|" + data)
+
+    def open(self, key_id, sealed, place):
+        assert key_id == "k1"
+        found, _, data = bytes(byte ^ 0x5A for byte in sealed).partition(b"|")
+        assert found == place
+        return data
+
+
+@pytest.mark.parametrize("compress", [False, True])
+async def test_with_a_cipher_no_content_is_in_clear(tmp_path, compress):
+    address, canary = f"sqlite:///{tmp_path}/runs.db", b"canary" * 200
+    piece = Piece(kind="results", first=3, last=4, data=canary)
+    put = Put(tenant="t", kind="k", key="d", data=canary)
+    opens = OPENED.entries[0].opens
+    async with opened(address, cipher=Mask(), compress=compress) as store:
+        await store.commit(Batch(entries=[Entry(run="r", opens=opens, evidence=[piece])], documents=[put]))
+        assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
+        assert await store.pieces("r", "results") == [piece]
+        assert (await store.document("t", "k", "d")).data == canary
+        assert [slot.size for slot in await store.slots("r", "results")] == [len(canary)]
+    async with opened(address) as store:
+        with pytest.raises(Broken, match="sealed with key 'k1', and no key is set"):
+            await store.pieces("r", "results")
+        await store.commit(Batch(entries=[Entry(run="clear", opens=opens, evidence=[piece])]))
+    async with opened(address, cipher=Mask()) as store:
+        assert await store.pieces("clear", "results") == [piece]  # from before there was a key

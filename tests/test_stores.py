@@ -1,7 +1,6 @@
-"""What every store promises (the Store port), asked of each of them. A new backend adds a word to `STORES`."""
+"""What every store promises (the Store port), asked of each of them. A new backend adds a word in conftest.py."""
 
 import asyncio
-import contextlib
 import uuid
 from datetime import UTC, datetime, timedelta
 
@@ -13,34 +12,10 @@ from hypothesis import strategies as st
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, InvalidRequest, WrongUsage
 from assay.ports import Batch, Drop, Entry, Event, Opening, Piece, Put, RunQuery, Slot
-from postgres import server
 
-STORES = ["memory", "sqlite", "postgres"]
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture(params=STORES)
-def address(request, tmp_path):
-    with contextlib.ExitStack() as stack:
-        yield {
-            "memory": lambda: "memory:",
-            "sqlite": lambda: f"sqlite:///{tmp_path}/runs.db",
-            "postgres": lambda: stack.enter_context(server().database()),
-        }[request.param]()
-
-
-@pytest.fixture
-async def store(address):
-    store = await open_store(address)
-    yield store
-    await store.close()
 
 
 def event(n=0):

@@ -9,7 +9,12 @@ Everything that can go wrong, on one page.
     │   ├── MalformedPath        a text that is no RFC 9535 query
     │   ├── WrongUsage           the command or a setting was given something impossible
     │   ├── Broken               the world refused: a file, a disk, a pipe
-    │   └── Conflict             the record has moved on
+    │   ├── Conflict             the record has moved on
+    │   ├── Unauthenticated      no key, or none that is good
+    │   ├── Forbidden            a good key without the scope
+    │   ├── NotFound             there is none, or it is another tenant's
+    │   ├── TooMuch              not at this rate, or not so much at once
+    │   └── Unavailable          not now
     └── Fault                    stops at `checks.run` and becomes a CheckError in the result (FEP 2.3.4)
         ├── PathFault            jsonpath_error
         ├── ValueFault           validation_error
@@ -46,7 +51,12 @@ class Problem(NamedTuple):
 class Refusal(Exception):
     """Said before anything ran, or instead of running on."""
 
-    code: ClassVar[str] = "validation_error"
+    code: str = "validation_error"  # of openwop-contract §2.3
+
+    @property
+    def details(self) -> dict[str, object]:
+        """The parts a program may want, as the error body names them."""
+        return {}
 
 
 class InvalidRequest(Refusal):
@@ -108,6 +118,73 @@ class Conflict(Refusal):
     ) -> None:
         self.what, self.place = what, place
         super().__init__(f"{place}: {why}")
+
+
+KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked"]
+
+
+class Unauthenticated(Refusal):
+    """No key, or none that is good. What was given is not repeated: it may be somebody's secret."""
+
+    _SAID: ClassVar[dict[KeyTrouble, str]] = {
+        "unauthenticated": "no key was given, or none that is known here; `assay key create` makes one",
+        "key_expired": "this key has expired; `assay key create` makes another",
+        "key_revoked": "this key was revoked; `assay key create` makes another",
+    }
+
+    def __init__(self, code: KeyTrouble = "unauthenticated") -> None:
+        self.code = code
+        super().__init__(self._SAID[code])
+
+
+class Forbidden(Refusal):
+    """A good key that does not open this door."""
+
+    code = "forbidden"
+
+    def __init__(self, scope: str) -> None:
+        self.scope = scope
+        super().__init__(f"this key lacks the scope {scope!r}")
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"scopeRequired": self.scope}
+
+
+class NotFound(Refusal):
+    """There is none. Another tenant's is said to be absent in the same words."""
+
+    code = "not_found"
+
+
+class TooMuch(Refusal):
+    """Not at this rate, or not so much at once; in `retry_after` seconds perhaps."""
+
+    code = "rate_limited"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float,
+        scope: Literal["tenant", "route", "global", "key"] = "global",
+    ) -> None:
+        self.retry_after, self.scope = retry_after, scope
+        super().__init__(message)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"retryAfterMs": round(self.retry_after * 1000), "scope": self.scope}
+
+
+class Unavailable(Refusal):
+    """Not now: the host stops, or what it stands on is away; in `retry_after` seconds perhaps."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
 
 
 class Fault(Exception):

@@ -52,6 +52,17 @@ class Secret:
         return hash(self._text)
 
 
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is asking, by the credential and never by the request (contract §2.2). The id is opaque."""
+
+    tenant: str
+    id: str
+    scopes: frozenset[str] = frozenset()
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes
+
+
 class Prices(msgspec.Struct, frozen=True, kw_only=True):
     """US dollars per million tokens."""
 
@@ -70,9 +81,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     base_url: str | None = None  # None: OpenAI's own
     api_key: Secret | None = None
     timeout: Positive = 60.0  # seconds for one attempt
-    deadline: Positive = (
-        180.0  # seconds for one call: every attempt and the waits between, time in line aside
-    )
+    deadline: Positive = 180.0  # seconds for one call: every attempt and the waits, time in line aside
     max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3
     max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
     requests_per_minute: Positive | None = None
@@ -95,9 +104,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     messages: tuple[Message, ...]
     model: str
-    schema: dict[str, Any] | None = (
-        None  # the JSON Schema the reply should fit; nobody has checked that it does
-    )
+    schema: dict[str, Any] | None = None  # what the reply should fit; nobody has checked that it does
     parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
     check_version: str = ""

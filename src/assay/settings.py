@@ -19,6 +19,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`ASSAY_CONCURRENCY` or `concurrency` in assay.toml; the limits under `[limits]`, in the environment flat."""
 
     home: str = ".assay"
+    database_url: str = ""  # "": SQLite, assay.db in the home folder
     concurrency: int = 16
     check_modules: list[str] = []
     limits: Limits = Limits()

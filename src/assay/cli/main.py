@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import evaluate, schema
+from assay.cli import evaluate, key, schema
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
 )
 app.command("evaluate", help=evaluate.HELP)(evaluate.evaluate)
 app.command("schema", help=schema.HELP)(schema.schema)
+app.add_typer(key.key, name="key", help=key.HELP)
 
 PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
 

@@ -35,8 +35,8 @@ def open_engine(address: str) -> Engine:
     """`sqlite:///file.db` or `postgresql://…`."""
     try:
         url = make_url(address)
-    except ArgumentError as error:
-        raise WrongUsage(f"{address!r} is no database address; sqlite:///runs.db is one") from error
+    except (ArgumentError, ValueError):  # not to be repeated: it may hold a password
+        raise WrongUsage("the database's address is no URL; sqlite:///runs.db is one") from None
     match url.get_backend_name():
         case "sqlite":
             return _sqlite(url)

@@ -1,0 +1,35 @@
+"""What a key may be good for (decision 43, openwop-contract §2.1). A scope never implies another."""
+
+from collections.abc import Iterable
+
+from assay.errors import Problem
+
+SCOPES: dict[str, str] = {
+    "evaluations:create": "start evaluations",
+    "evaluations:read": "read evaluations, their results and the catalogue of checks",
+    "evaluations:cancel": "cancel evaluations",
+    "runs:create": "start and fork runs",
+    "runs:read": "read runs, their events, summaries and reports",
+    "runs:cancel": "cancel, pause and resume runs",
+    "artifacts:read": "read what runs have made",
+    "approvals:respond": "answer a run that waits for a person",
+    "manifest:read": "read agents, deployments and workflows",
+    "suites:read": "read suites",
+    "suites:write": "store suites",
+    "packs:publish": "publish packs",
+    "packs:yank": "withdraw packs",
+    "deploy:promote": "promote deployments",
+    "deploy:rollback": "roll deployments back",
+    "deploy:pause": "pause deployments",
+    "webhooks:manage": "register and remove webhooks",
+    "audit:read": "read the audit log",
+    "metrics:read": "read metrics",
+    "keys:manage": "create, list and revoke keys of one's own tenant",
+}
+DEFAULT: frozenset[str] = frozenset(SCOPES)  # of a local key, and of one for which none is named
+
+
+def problems_of(scopes: Iterable[str]) -> list[Problem]:
+    """What is none of the table, in one."""
+    unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys()))
+    return [Problem("scope", f"no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []

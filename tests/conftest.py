@@ -1,0 +1,29 @@
+"""What several files of tests share."""
+
+import pytest
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def address(request, tmp_path):
+    """Of each kind of store an empty one. A new backend adds a word here."""
+    if request.param == "postgres":
+        from postgres import server  # half a second that most tests do not need
+
+        with server().database() as address:
+            yield address
+    else:
+        yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
+
+
+@pytest.fixture
+async def store(address):
+    from assay.backends.stores.open import open_store
+
+    store = await open_store(address)
+    yield store
+    await store.close()

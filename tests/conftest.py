@@ -2,6 +2,16 @@
 
 import pytest
 
+from command import Command
+
+
+@pytest.fixture(scope="session")
+def command():
+    """`command("evaluate", …, folder=tmp_path)` runs assay there."""
+    running = Command()
+    yield running
+    running.close()
+
 
 @pytest.fixture
 def anyio_backend():

@@ -160,6 +160,21 @@ def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
     assert (code, "was begun with other inputs" in told) == (2, True)
 
 
+def test_checks_listed_per_case_go_on_at_their_own_case(work):
+    lists = [
+        [{"type": "threshold", "arguments": {"value": "$.test_case.input", "max_value": at}}]
+        for at in range(50)
+    ]
+    (work / "each.json").write_text(json.dumps(lists))
+    (work / "fifty.jsonl").write_text("".join(json.dumps(context(at)) + "\n" for at in range(50)))
+    files = {"contexts": "fifty.jsonl", "checks": "each.json"}
+    assert finished(work, "each.jsonl", **files)[0] == 0
+    whole = timeless(work / "each.jsonl")
+    (work / "each.jsonl").write_bytes((work / "each.jsonl").read_bytes()[:9000])
+    assert finished(work, "each.jsonl", "--resume", **files)[0] == 0
+    assert timeless(work / "each.jsonl") == whole
+
+
 @pytest.mark.parametrize(
     ("options", "code"), [([], 1), (["--skip-bad-lines"], 1), (["--skip-bad-lines", "--allow-errors"], 0)]
 )

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from assay import paths
     from assay.api import Progress, evaluate, evaluate_stream, evaluate_sync
     from assay.checks import STANDARD
-    from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Text
+    from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
     from assay.errors import (
         Fault,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
     "assay.checks": ("STANDARD",),
-    "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Text"),
+    "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
     "assay.errors": (
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "PathFault", "Refusal", "TimeFault", "ValueFault",
@@ -70,7 +70,9 @@ __all__ = [
     "Progress",
     "Refusal",
     "Registry",
+    "Schema",
     "Services",
+    "Template",
     "TestCase",
     "TestCaseResult",
     "TestCaseSummary",

@@ -1,14 +1,25 @@
 """The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`."""
 
 import asyncio
+import gc
 import threading
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Sequence,
+)
+from contextlib import aclosing, contextmanager
 from typing import Any, TypeGuard, TypeVar
 
 from msgspec import Struct
 
 from assay import app
+from assay.backends.providers import Policy
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
@@ -48,29 +59,37 @@ async def evaluate(
     timeout: float | None = None,
     fail_fast: bool = False,
     on_progress: OnProgress | None = None,
+    max_cost: float | None = None,
+    cache: bool = False,
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """
     Put every output to its checks.
 
     `checks` is one list for all cases, one list a case, or None where the cases carry their own. `timeout` is a
-    check's, in seconds. Cancelled, it returns what is done, and the rest as `skip`.
+    check's, in seconds. Cancelled, or when what judges cost reaches `max_cost` US dollars, it returns what is done,
+    and the rest as `skip`. With `cache`, a judge's answer that is kept in the home folder is not asked for again.
     """
     settings = load()
-    services = app.services(settings)
+    how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
+    services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
     started = services.clock.now()
     plan = Plan(checks_from(checks), registry or app.registry(settings), services)
-    contexts = contexts_of(test_cases, outputs, settings.limits)
+    with calm():
+        contexts = contexts_of(test_cases, outputs, settings.limits)
     sheets_of(plan, contexts)
     experiment = experiment_from(experiment_metadata)
-    how = _conduct(settings, concurrency, timeout, fail_fast=fail_fast, keep=True)
     tally = Tally()
     lines: list[bytes] = []
-    async for scored in stream(plan, iter(contexts), tally, how):
-        lines.append(scored.line)
-        if on_progress is not None:
-            on_progress(Progress(len(lines), len(contexts), tally.error_cases))
-    return run_result(new_id(), started, services.clock.now(), tally, lines, experiment)
+    try:
+        async for scored in stream(plan, iter(contexts), tally, how):
+            lines.append(scored.line)
+            if on_progress is not None:
+                on_progress(Progress(len(lines), len(contexts), tally.error_cases))
+    finally:
+        await services.close()
+    with calm():
+        return run_result(new_id(), started, services.clock.now(), tally, lines, experiment)
 
 
 def evaluate_sync(
@@ -83,6 +102,8 @@ def evaluate_sync(
     timeout: float | None = None,
     fail_fast: bool = False,
     on_progress: OnProgress | None = None,
+    max_cost: float | None = None,
+    cache: bool = False,
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """`evaluate` for code that does not await; inside a running loop, a notebook's say, it takes a thread."""
@@ -96,6 +117,8 @@ def evaluate_sync(
             timeout=timeout,
             fail_fast=fail_fast,
             on_progress=on_progress,
+            max_cost=max_cost,
+            cache=cache,
             registry=registry,
         )
     )
@@ -107,32 +130,59 @@ async def evaluate_stream(
     *,
     concurrency: int | None = None,
     timeout: float | None = None,
+    max_cost: float | None = None,
+    cache: bool = False,
     registry: Registry | None = None,
 ) -> AsyncIterator[TestCaseResult]:
     """
     Results as they finish, in the order of the contexts, holding only what is in flight.
 
     A context is `{"test_case": …, "output": …}` or a pair of the two. One that is none ends the stream with an
-    InvalidRequest that says which; everything before it has been yielded.
+    InvalidRequest that says which, and one that has cost `max_cost` US dollars with a Refusal; everything before it
+    has been yielded.
     """
     settings = load()
-    services = app.services(settings)
+    how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
+    services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
     plan = Plan(checks_from(checks), registry or app.registry(settings), services)
-    how = _conduct(settings, concurrency, timeout, fail_fast=False, keep=False)
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
     )
-    async with aclosing(stream(plan, source, Tally(), how)) as results:
-        async for scored in results:
-            yield read_result(scored.line)
+    try:
+        async with aclosing(stream(plan, source, Tally(), how)) as results:
+            async for scored in results:
+                yield read_result(scored.line)
+    finally:
+        await services.close()
+
+
+@contextmanager
+def calm() -> Generator[None]:
+    """Many objects are made here and no cycles: looking for some again and again takes half of the time."""
+    on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if on and gc.get_freeze_count() == 0:
+            gc.freeze()  # and at once back: what was made goes among the old, without being looked at
+            gc.unfreeze()
+        if on:
+            gc.enable()
 
 
 def _conduct(
-    settings: Settings, concurrency: int | None, timeout: float | None, *, fail_fast: bool, keep: bool
+    settings: Settings,
+    concurrency: int | None,
+    timeout: float | None,
+    max_cost: float | None,
+    *,
+    fail_fast: bool,
+    keep: bool,
 ) -> Conduct:
     problems = [
         Problem(name, f"wanted a number above 0, got {value!r}")
-        for name, value in (("concurrency", concurrency), ("timeout", timeout))
+        for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
         if value is not None and not value > 0
     ]
     if problems:
@@ -143,6 +193,7 @@ def _conduct(
         run_seconds=settings.limits.run_seconds,
         fail_fast=fail_fast,
         keep=keep,
+        max_cost=max_cost,
     )
 
 
@@ -189,19 +240,25 @@ def is_pair(given: Any) -> TypeGuard[tuple[Any, Any]]:
 
 
 def _run(make: Callable[[], Awaitable[T]]) -> T:
-    async def main() -> T:
-        return await make()
+    outcome: list[T] = []
+    trouble: list[BaseException] = []
+
+    async def main() -> None:
+        # not returned: asyncio.run asks for a task's repr when it ends, and with it for the whole result's
+        outcome.append(await make())
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError  # Ctrl-C: asyncio makes it the KeyboardInterrupt it was
 
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(main())
-    outcome: list[T] = []
-    trouble: list[BaseException] = []
+        asyncio.run(main())
+        return outcome[0]
 
     def elsewhere() -> None:
         try:
-            outcome.append(asyncio.run(main()))
+            asyncio.run(main())
         except BaseException as surprise:  # noqa: BLE001  # carried over to the caller's thread, whatever it is
             trouble.append(surprise)
 

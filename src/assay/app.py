@@ -1,13 +1,23 @@
 """The composition root: settings become a registry, services and a plan. The only file that sees both sides."""
 
-from collections.abc import AsyncGenerator, Iterable
+import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from socket import socket
+from typing import NamedTuple, Protocol
 
+from assay.backends.engines.local import LocalEngine
+from assay.backends.models.cached import DiskCache
+from assay.backends.providers import ConfiguredProviders, Policy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import WrongUsage
-from assay.ports import Services, Store
+from assay.fep.execute import Conduct
+from assay.fep.kind import EvaluationKind
+from assay.fep.office import Office
+from assay.ports import Provider, Repeats, Secret, Services, Store
+from assay.runs.desk import Desk
 from assay.settings import Settings
 
 
@@ -17,8 +27,28 @@ def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
     return STANDARD.extended([*installed(), *named])
 
 
-def services(settings: Settings) -> Services:
-    return Services(limits=settings.limits)
+def services(settings: Settings, policy: Policy | None = None, *, cache: bool = False) -> Services:
+    """For one run. `seconds` of the policy is the time a check has; without one it is that of the settings."""
+    policy = policy or Policy(seconds=settings.limits.check_seconds)
+    return Services(
+        limits=settings.limits,
+        providers=providers(settings, policy, cache=cache),
+        repeats=Repeats() if cache else None,
+    )
+
+
+def providers(
+    settings: Settings, policy: Policy, *, cache: bool = False, environment: Mapping[str, str] | None = None
+) -> ConfiguredProviders:
+    """Those of the settings; a key of OpenAI's in the environment is one more."""
+    environment = os.environ if environment is None else environment
+    known = dict(settings.providers)
+    key, url = environment.get("OPENAI_API_KEY"), environment.get("OPENAI_BASE_URL")
+    if key or url:
+        told = Provider(name="openai", base_url=url or None, api_key=Secret(key) if key else None)
+        known.setdefault("openai", told)
+    kept = DiskCache(Path(settings.home) / "cache") if cache else None
+    return ConfiguredProviders(known, settings.models, environment=environment, policy=policy, cache=kept)
 
 
 @asynccontextmanager
@@ -32,6 +62,63 @@ async def store(settings: Settings) -> AsyncGenerator[Store]:
         yield opened
     finally:
         await opened.close()
+
+
+class House(NamedTuple):
+    """A host that runs: what transports are put on."""
+
+    store: Store
+    desk: Desk
+    office: Office
+
+
+@asynccontextmanager
+async def house(
+    settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
+) -> AsyncGenerator[House]:
+    """
+    The record, and the desk that conducts runs in it: it takes up what a crashed process left.
+
+    A request may name a provider that is configured here, and nothing else of the world (decision 39).
+    """
+    policy = Policy(seconds=settings.limits.check_seconds, trusted=False)
+    known, means = registry(settings, modules), services(settings, policy)
+    how = Conduct(
+        concurrency=settings.concurrency,
+        seconds=settings.limits.check_seconds,
+        run_seconds=settings.limits.run_seconds,
+    )
+    async with store(settings) as record:
+        kind = EvaluationKind(record, known, means, how)
+        engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
+        desk = Desk(record, engine, {kind.name: kind})
+        await desk.open()
+        try:
+            yield House(record, desk, Office(record, known, means))
+        finally:
+            await desk.close(stop)
+
+
+class Transport(Protocol):
+    """Something that serves until it should exit."""
+
+    should_exit: bool
+    started: bool
+
+    async def serve(self, sockets: list[socket] | None = None) -> None: ...
+
+
+def rest(house: House, settings: Settings, *, host: str, port: int, log_level: str = "warning") -> Transport:
+    """FEP over HTTP."""
+    try:
+        from assay.access.gate import Gate  # a lazy door
+        from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
+        from assay.serve.rest.server import server  # a lazy door
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+    gate = Gate(house.store, clock=house.office.services.clock)
+    app = create_app(house.desk, house.office, gate.authenticate, settings.serving)
+    return server(app, settings.serving, host=host, port=port, log_level=log_level)
 
 
 def _embedded(home: Path) -> str:

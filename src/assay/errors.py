@@ -9,10 +9,18 @@ Everything that can go wrong, on one page.
     │   ├── MalformedPath        a text that is no RFC 9535 query
     │   ├── WrongUsage           the command or a setting was given something impossible
     │   ├── Broken               the world refused: a file, a disk, a pipe
+    │   │   └── Spent            the run cost what it may cost
     │   ├── Conflict             the record has moved on
     │   ├── Unauthenticated      no key, or none that is good
     │   ├── Forbidden            a good key without the scope
     │   ├── NotFound             there is none, or it is another tenant's
+    │   ├── WrongMethod          there is one, and it is not for this
+    │   ├── Unfinished           it has not ended yet
+    │   ├── Ended                it has ended already
+    │   ├── KeyReused            an Idempotency-Key that came with another request before
+    │   ├── InFlight             the same request is under way
+    │   ├── TooLarge             more bytes than are taken
+    │   ├── WrongMedia           a form of content that nobody reads here
     │   ├── TooMuch              not at this rate, or not so much at once
     │   └── Unavailable          not now
     └── Fault                    stops at `checks.run` and becomes a CheckError in the result (FEP 2.3.4)
@@ -28,11 +36,16 @@ Everything that can go wrong, on one page.
     checks/registry.py                            a module given by --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/stores/*                             a database and its driver
+    runs/conduct.py                               a kind of run: its bug ends its run, and no other
+    cli/evaluating.py                             anything, after which results are written and it goes on up
     cli/main.py                                   a bug of ours: said in one line, never a traceback
+    serve/rest/guard.py                           a bug of ours: answered with its number, never a traceback
+    serve/rest/checks.py                          the fields of a check that have no schema
     api.py                                        a thread's outcome, carried over to the caller's
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple
 
 ErrorType = Literal["jsonpath_error", "validation_error", "timeout_error", "unknown_error"]
@@ -68,6 +81,14 @@ class InvalidRequest(Refusal):
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
+    @property
+    def details(self) -> dict[str, object]:
+        """The first hundred; a request may be wrong in more places than anybody reads."""
+        details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:100]]}
+        if len(self.problems) > 100:
+            details["more"] = len(self.problems) - 100
+        return details
+
 
 class UnknownCheck(InvalidRequest):
     """No check is registered under this type and version."""
@@ -81,9 +102,13 @@ class UnknownCheck(InvalidRequest):
 class BadLine(InvalidRequest):
     """A part of a stream that is no context (decision 34), by its place: `cases.jsonl:7`. All before it is kept."""
 
-    def __init__(self, place: str, problems: Sequence[Problem]) -> None:
-        self.place, self.found = place, tuple(problems)
+    def __init__(self, place: str, problems: Sequence[Problem], line: int | None = None) -> None:
+        self.place, self.found, self.line = place, tuple(problems), line
         super().__init__([Problem(place, str(problem)) for problem in problems])
+
+    @property
+    def details(self) -> dict[str, object]:
+        return super().details | ({} if self.line is None else {"line": self.line})
 
 
 class MalformedPath(Refusal):
@@ -103,6 +128,18 @@ class Broken(Refusal):
     """The world refused: a file that is not there, a full disk, a closed pipe."""
 
     code = "internal_error"
+
+
+class Spent(Broken):
+    """A run has cost what it may cost. What is done is kept, and the rest was not begun."""
+
+    code = "budget_exhausted"
+
+    def __init__(self, spent: float, ceiling: float) -> None:
+        self.spent, self.ceiling = spent, ceiling
+        super().__init__(
+            f"the ceiling of ${ceiling:.6f} is reached: ${spent:.6f} is spent, and the rest was not measured"
+        )
 
 
 class Conflict(Refusal):
@@ -157,6 +194,90 @@ class NotFound(Refusal):
     code = "not_found"
 
 
+class WrongMethod(Refusal):
+    """A place that is there, asked for something it does not do."""
+
+    code = "method_not_allowed"
+
+    def __init__(self, method: str, allowed: Sequence[str]) -> None:
+        self.allowed = tuple(allowed)
+        super().__init__(f"{method} is not for this; it takes {', '.join(self.allowed)}")
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"allowed": list(self.allowed)}
+
+
+class _AboutARun(Refusal):
+    def __init__(self, message: str, status: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"status": self.status}
+
+
+class Unfinished(_AboutARun):
+    """A result was asked of a run that has not ended (decision 41)."""
+
+    code = "conflict"
+
+
+class Ended(_AboutARun):
+    """A run that has ended cannot be cancelled."""
+
+    code = "run_terminal"
+
+
+class KeyReused(Refusal):
+    """The same Idempotency-Key came with another request before."""
+
+    code = "idempotency_key_mismatch"
+
+
+class InFlight(Refusal):
+    """The request of this Idempotency-Key is under way elsewhere."""
+
+    code = "idempotency_in_flight"
+
+    def __init__(self, message: str, *, retry_after: float = 1) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"retryAfter": self.retry_after}
+
+
+class TooLarge(Refusal):
+    """More bytes than are taken, by the setting that says how many."""
+
+    code = "payload_too_large"
+
+    def __init__(self, what: str, limit: int, setting: str) -> None:
+        self.limit, self.setting = limit, setting
+        super().__init__(f"{what} has more than {limit} bytes, which is the limit (ASSAY_{setting.upper()})")
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"limit": self.limit, "setting": self.setting}
+
+
+class WrongMedia(Refusal):
+    """A content type or encoding that nobody reads here."""
+
+    code = "unsupported_media_type"
+
+    def __init__(self, message: str, supported: Sequence[str]) -> None:
+        self.supported = tuple(supported)
+        super().__init__(message)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"supported": list(self.supported)}
+
+
 class TooMuch(Refusal):
     """Not at this rate, or not so much at once; in `retry_after` seconds perhaps."""
 
@@ -192,6 +313,7 @@ class Fault(Exception):
 
     type: ClassVar[ErrorType] = "unknown_error"
     recoverable: bool = False
+    metadata: Mapping[str, object] = MappingProxyType({})  # of the check's result: what it cost all the same
 
 
 class PathFault(Fault):

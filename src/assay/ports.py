@@ -1,13 +1,17 @@
 """Every seam on one page: what the engine asks of the world, and the limits it keeps (decision 40)."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
+from assay.protocol.asking import Ask, Embedded, Reply
+from assay.protocol.asking import Message as Message
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How far anything may go. Each is a setting (`ASSAY_MAX_…`, `[limits]` in assay.toml) with a default."""
 
     max_line_bytes: int = 64 * 1024 * 1024
@@ -90,72 +94,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     wire: Literal["aiohttp", "openai"] = "aiohttp"  # the SDK takes ten times the processor time
 
 
-class Message(msgspec.Struct, frozen=True):
-    role: Literal["system", "user", "assistant"]
-    content: str
-
-
-# What `Ask` says itself, or what would make the answer something else than one reply.
-RESERVED_PARAMETERS = frozenset({"messages", "model", "n", "response_format", "stream", "stream_options"})
-
-
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a model. `check_version` and `repeat` change no request, only which cached reply answers it."""
-
-    messages: tuple[Message, ...]
-    model: str
-    schema: dict[str, Any] | None = None  # what the reply should fit; nobody has checked that it does
-    parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
-    timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
-    check_version: str = ""
-    repeat: int = 0
-
-
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """
-    What a model said, as it said it: cut off (`finish_reason` "length"), filtered or refused is still a reply.
-
-    Where a schema was asked for, `value` is the JSON value of the text, or unset with the `problem` that kept it from
-    being one. A cost nobody knows is None. A cached reply costs 0.0 and says in `saved_usd` what it cost when it was new.
-    """
-
-    text: str
-    finish_reason: str
-    model: str
-    provider: str
-    value: Any = msgspec.UNSET
-    problem: str | None = None
-    refusal: str | None = None
-    structured: bool = False  # the endpoint was asked to enforce the schema
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cost_usd: float | None = None
-    saved_usd: float | None = None
-    seconds: float = 0.0
-    attempts: int = 1
-    cached: bool = False
-
-
 class Model(Protocol):
     """Answers questions. A failure is a Fault (decision 26): a TimeFault, or a ForeignFault that says if it may pass."""
 
     async def complete(self, ask: Ask) -> Reply: ...
 
     async def close(self) -> None: ...
-
-
-class Embedded(msgspec.Struct, frozen=True, kw_only=True):
-    """One vector a text, in their order and as the model gives them: nothing is normalised."""
-
-    vectors: tuple[tuple[float, ...], ...]
-    model: str
-    provider: str
-    tokens: int | None = None
-    cost_usd: float | None = None
-    saved_usd: float | None = None
-    seconds: float = 0.0
-    attempts: int = 1
-    cached: bool = False
 
 
 class Embedder(Protocol):
@@ -166,11 +110,59 @@ class Embedder(Protocol):
     async def close(self) -> None: ...
 
 
+Config = Mapping[str, Any] | None
+Embed = Callable[[Sequence[str]], Awaitable[Embedded]]
+
+
+class Providers(Protocol):
+    """
+    Who may be asked here: `provider_config` and `model_config` in, somebody to ask out (decision 39).
+
+    What cannot be is an InvalidRequest that places it among a check's arguments. Choosing the same again is quick.
+    """
+
+    @property
+    def remote(self) -> bool:
+        """Whether anything that was chosen so far is asked over the network."""
+        ...
+
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+        """Whom to ask, and the question but for what it says; its `timeout` is for an answer and its repair."""
+        ...
+
+    def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
+        """What places texts in a space, and the name of the model it was asked for."""
+        ...
+
+    async def close(self) -> None:
+        """Let go of this event loop's connections."""
+        ...
+
+
+class Repeats:
+    """How often the same was asked before in this run: a cached reply answers it once (`Ask.repeat`)."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def of(self, question: Any) -> int:
+        key = hash(question)
+        self._seen[key] = many = self._seen.get(key, -1) + 1
+        return many
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
     """What a check may ask of its host. It grows with the checks that need something."""
 
     clock: Clock = SystemClock()
     limits: Limits = Limits()
+    providers: Providers | None = None
+    repeats: Repeats | None = None  # of one run; None where nothing is cached
+
+    async def close(self) -> None:
+        """On every event loop that used them, when it is done with them."""
+        if self.providers is not None:
+            await self.providers.close()
 
 
 # The record: three drawers, one transaction.
@@ -385,4 +377,12 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Finish what was given to commit, then let go."""
+        ...
+
+
+class Engine(Protocol):
+    """Does units of work, here or elsewhere. What crosses it is a name and bytes, never a closure."""
+
+    def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """What each unit comes to, in the order they end; a unit that was given up may be done again."""
         ...

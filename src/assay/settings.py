@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -9,40 +10,79 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
-from assay.ports import Limits
+from assay.ports import Limits, Provider
+from assay.protocol.values import is_object
+from assay.serve.limits import Serving
 
 PREFIX = "ASSAY_"
+MODEL = f"{PREFIX}MODEL_"
+TABLES = frozenset({"limits", "serving", "models", "providers"})
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ASSAY_CONCURRENCY` or `concurrency` in assay.toml; the limits under `[limits]`, in the environment flat."""
+    """
+    `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]` and `[serving]` in the environment flat.
+
+    `[models]` names models by what they are for (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`), and
+    `[providers.NAME]` says where they are; `${VARIABLES}` there are filled in when a provider is used.
+    """
 
     home: str = ".assay"
     database_url: str = ""  # "": SQLite, assay.db in the home folder
     concurrency: int = 16
     check_modules: list[str] = []
     limits: Limits = Limits()
+    serving: Serving = Serving()
+    models: dict[str, str] = {}
+    providers: dict[str, Provider] = {}
 
 
 def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
     """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
     environment = os.environ if environment is None else environment
     told = _from_file(environment)
-    limits: dict[str, Any] = dict(told.pop("limits", {}))
-    for field in msgspec.structs.fields(Limits):
-        if (said := environment.get(PREFIX + field.name.upper())) is not None:
-            limits[field.name] = said
+    limits, serving, models, tables = (
+        _table(told, name) for name in ("limits", "serving", "models", "providers")
+    )
+    for name, said in environment.items():
+        if name.startswith(MODEL) and said:
+            models[name.removeprefix(MODEL).lower()] = said
+    for table, kind in ((limits, Limits), (serving, Serving)):
+        for field in msgspec.structs.fields(kind):
+            if (said := environment.get(PREFIX + field.name.upper())) is not None:
+                table[field.name] = said
     for field in msgspec.structs.fields(Settings):
-        if field.name != "limits" and (said := environment.get(PREFIX + field.name.upper())) is not None:
-            told[field.name] = said.split(",") if field.type == list[str] else said
+        if field.name not in TABLES and (said := environment.get(PREFIX + field.name.upper())) is not None:
+            told[field.name] = [one for one in said.split(",") if one] if field.type == list[str] else said
     told.update((name, value) for name, value in given.items() if value is not None)
     try:
-        settings = msgspec.convert({**told, "limits": limits}, Settings, strict=False)
+        tabled = {"limits": limits, "serving": serving, "models": models}
+        settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
         raise WrongUsage(f"settings: {_place(wrong)}") from None
     _positive(settings)
-    return settings
+    return msgspec.structs.replace(settings, providers=_providers(tables))
+
+
+def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
+    table = told.pop(name, {})
+    if not is_object(table):
+        raise WrongUsage(f"settings: {name}: wanted a table, [{name}]")
+    return dict(table)
+
+
+def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
+    providers: dict[str, Provider] = {}
+    for name, table in tables.items():
+        if not is_object(table):
+            raise WrongUsage(f"settings: providers.{name}: wanted a table, [providers.{name}]")
+        try:
+            providers[name] = read(name, table)
+        except Unusable as wrong:
+            raise WrongUsage(f"settings: providers.{name}.{wrong.member}: {wrong}") from None
+    return providers
 
 
 def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -66,12 +106,13 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _place(wrong: msgspec.ValidationError) -> str:
-    message, _, place = str(wrong).partition(" - at `$.")
+    message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
     return f"{place.rstrip('`')}: {message}" if place else message
 
 
 def _positive(settings: Settings) -> None:
-    numbers = {"concurrency": settings.concurrency, **msgspec.structs.asdict(settings.limits)}
+    tables = (msgspec.structs.asdict(table) for table in (settings.limits, settings.serving))
+    numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
         if value <= 0:
             raise WrongUsage(f"settings: {name}: wanted a number above 0, got {value}")

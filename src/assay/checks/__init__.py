@@ -1,4 +1,4 @@
-"""Questions put to an output: the table of those that every host has (FEP 2.3.5, and ours)."""
+"""Questions put to an output: the table of those that every host has (FEP 2.3.5, 2.3.6, and ours)."""
 
 from assay.checks.contains import Contains
 from assay.checks.exact_match import ExactMatch
@@ -6,8 +6,10 @@ from assay.checks.exists import Exists
 from assay.checks.has_items import HasItems
 from assay.checks.json_match import JsonMatch
 from assay.checks.json_schema import JsonSchema
+from assay.checks.llm_judge import LlmJudge
 from assay.checks.regex import Regex
 from assay.checks.registry import Registry
+from assay.checks.semantic_similarity import SemanticSimilarity
 from assay.checks.threshold import Threshold
 
 STANDARD = Registry(
@@ -16,6 +18,8 @@ STANDARD = Registry(
         Contains,
         Regex,
         Threshold,
+        SemanticSimilarity,
+        LlmJudge,
         JsonMatch,
         JsonSchema,
         Exists,

@@ -9,12 +9,14 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
 import msgspec
-from msgspec import UNSET, Struct, inspect
+from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import paths
 from assay.checks.checker import Checker, Nodes, Text, Unfit
 from assay.checks.registry import Registry
+from assay.checks.secrets import without_secrets
+from assay.checks.templates import Form
 from assay.errors import (
     Fault,
     ForeignFault,
@@ -24,13 +26,14 @@ from assay.errors import (
     Problem,
     UnknownCheck,
     ValueFault,
+    WrongUsage,
 )
-from assay.ports import Limits
+from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
-from assay.protocol.values import is_list
+from assay.protocol.values import is_finite, is_list
 
-Takes = Literal["one", "list", "nodes"]
+Takes = Literal["one", "list", "nodes", "text"]
 
 
 class Field(NamedTuple):
@@ -41,15 +44,21 @@ class Field(NamedTuple):
     type: Any
     takes: Takes
     literal: bool  # opaque or a template: never a path
+    secrets: bool  # it may hold some, which are not shown
     required: bool
 
 
 class Path(NamedTuple):
-    """An argument that is a path; a malformed one is kept, with what is wrong (decision 16)."""
+    """An argument that depends on the case; a malformed path is kept, with what is wrong (decision 16)."""
 
     field: Field
     text: str
-    query: paths.Query | MalformedPath
+    query: paths.Query | MalformedPath | Form
+
+    @property
+    def shown(self) -> str | UnsetType:
+        """The path as resolved_arguments has it; a template is none."""
+        return UNSET if isinstance(self.query, Form) else self.text
 
 
 class Bound(Struct, frozen=True):
@@ -62,8 +71,12 @@ class Bound(Struct, frozen=True):
     order: tuple[str, ...]  # wire names, in the order of the fields
 
 
-def bind(check: Check, registry: Registry, place: str) -> Bound:
-    """Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33)."""
+def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> Bound:
+    """
+    Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33).
+
+    Given its services, the host is asked whether it can do what the check needs.
+    """
     checker = _found(check, registry, place)
     try:
         fields = fields_of(checker)
@@ -75,20 +88,40 @@ def bind(check: Check, registry: Registry, place: str) -> Bound:
     if problems:
         raise InvalidRequest(problems)
     known = {*literals, *(path.field.attribute for path in found)}
-    for field, default in _defaults(checker):
+    for field, info in _optional(checker):
         if field.attribute not in known:
+            default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
             literals[field.attribute] = default
             if default is not UNSET:
                 shown[field.name] = _shown(default, default)
+    _vet(checker, literals, whole=not found, services=services, place=place)
+    return Bound(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
+
+
+def _vet(
+    checker: type[Checker], literals: dict[str, Any], *, whole: bool, services: Services | None, place: str
+) -> None:
+    """What is wrong whatever the case; where everything is known, that is also what building refuses."""
     try:
         checker.vet(literals)
-        if not found:
-            checker(**literals)  # everything is known: what building refuses is wrong whatever the case
+        if whole:
+            checker(**literals)
+        if services is not None:
+            checker.meet(literals, services)
+    except InvalidRequest as refusal:
+        raise InvalidRequest(
+            [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
+        ) from None
+    except WrongUsage as wrong:
+        raise InvalidRequest(Problem(place, str(wrong))) from None
     except Unfit as wrong:
         raise InvalidRequest(Problem(f"{place}.arguments.{wrong.argument}", str(wrong))) from None
     except (ValueError, TypeError) as wrong:
         raise InvalidRequest(Problem(f"{place}.arguments", str(wrong))) from None
-    return Bound(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
+    except Exception as surprise:  # vet() and __post_init__ are the check's own
+        raise InvalidRequest(
+            Problem(f"{place}.arguments", f"{checker.type} failed with {type(surprise).__name__}: {surprise}")
+        ) from surprise
 
 
 def _found(check: Check, registry: Registry, place: str) -> type[Checker]:
@@ -102,11 +135,11 @@ def _read(
     check: Check, fields: tuple[Field, ...], place: str
 ) -> tuple[dict[str, Any], dict[str, Any], list[Path], list[Problem]]:
     """Literals by attribute, what is shown of them by name, paths, and what is wrong."""
-    takes = ", ".join(field.name for field in fields)
+    names = [field.name for field in fields]
     problems = [
-        Problem(f"{place}.{name}", f"{check.type} takes no such argument; it takes {takes}")
+        Problem(f"{place}.{name}", f"{check.type} takes no such argument; it takes {', '.join(names)}")
         for name in check.arguments
-        if all(field.name != name for field in fields)
+        if name not in names
     ]
     literals: dict[str, Any] = {}
     shown: dict[str, Any] = {}
@@ -117,14 +150,21 @@ def _read(
                 problems.append(Problem(f"{place}.{field.name}", f"{check.type} needs this argument"))
             continue
         value = check.arguments[field.name]
+        if isinstance(value, str) and field.takes == "text" and (form := Form.read(value)) is not None:
+            found.append(Path(field, value, form))
+            continue
         if isinstance(value, str) and not field.literal:
             if value.startswith("$."):
                 found.append(Path(field, value, _query(value)))
                 continue
             value = value[1:] if value.startswith("\\$.") else value
+        if not is_finite(value):
+            problems.append(Problem(f"{place}.{field.name}", "NaN and infinity are no JSON numbers"))
+            continue
         try:
             literals[field.attribute] = convert(field, value)
-            shown[field.name] = _shown(literals[field.attribute], value)
+            whole = _shown(literals[field.attribute], value)
+            shown[field.name] = without_secrets(whole) if field.secrets else whole
         except ValueFault as wrong:
             problems.append(Problem(f"{place}.{field.name}", str(wrong).removeprefix(f"{field.name}: ")))
     return literals, shown, found, problems
@@ -144,22 +184,29 @@ def resolve(bound: Bound, document: Any, limits: Limits) -> tuple[dict[str, Any]
 
 def follow(path: Path, document: Any, limits: Limits) -> Any:
     """One value, or a list of them, as the argument takes it (decisions 14, 15)."""
-    query, (name, _, _, takes, _, _) = path.query, path.field
+    query, name, takes = path.query, path.field.name, path.field.takes
     if isinstance(query, MalformedPath):
         raise PathFault(f"{name}: {query}")
     try:
+        if isinstance(query, Form):
+            return query.fill(document, limits)
+        if query.singular and takes == "one" and (value := query.get(document)) is not paths.MISSING:
+            return value  # the commonest
         values = query.values(document, max_nodes=limits.max_nodes)
     except PathFault as fault:
         raise PathFault(f"{name}: {fault}") from None
-    if takes == "nodes":
-        return values
-    if takes == "list":
+    return values if takes == "nodes" else _taken(path, query, values)
+
+
+def _taken(path: Path, query: paths.Query, values: list[Any]) -> Any:
+    if path.field.takes == "list":
         if len(values) == 1 and is_list(values[0]):
             return values[0]
         if values or not query.singular:
             return values
     elif len(values) == 1:
         return values[0]
+    name = path.field.name
     if not values:
         raise PathFault(f"{name}: {path.text} finds nothing")
     raise PathFault(f"{name}: {path.text} finds {len(values)} values, and this argument takes one")
@@ -178,6 +225,8 @@ def build(bound: Bound, values: Mapping[str, Any]) -> Checker:
 
 
 def convert(field: Field, value: Any) -> Any:
+    if field.type is Text and type(value) is str:
+        return Text(value)
     try:
         return msgspec.convert(value, field.type, dec_hook=_special)
     except msgspec.ValidationError as wrong:
@@ -205,27 +254,40 @@ def fields_of(checker: type[Checker]) -> tuple[Field, ...]:
 
 
 def _field(described: inspect.Field, info: FieldInfo) -> Field:
-    kind, literal = described.type, False
+    kind, marked = described.type, _marked(described.type)
     while isinstance(kind, inspect.Metadata):
-        marked = cast("dict[str, Any] | None", kind.extra)  # pyright: ignore[reportUnknownMemberType]
-        literal = literal or bool(marked and marked.get("literal"))
         kind = kind.type
-    takes: Takes = "one"
+    takes: Takes = "text" if marked.get("template") else "one"
     for part in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
         if isinstance(part, inspect.CustomType) and part.cls is Nodes:
             takes = "nodes"
         elif isinstance(part, inspect.CollectionType):
             takes = "list"
-    return Field(described.encode_name, described.name, info.type, takes, literal, described.required)
+    return Field(
+        described.encode_name,
+        described.name,
+        info.type,
+        takes,
+        literal=bool(marked.get("literal")),
+        secrets=bool(marked.get("secrets")),
+        required=described.required,
+    )
 
 
-def _defaults(checker: type[Checker]) -> list[tuple[Field, Any]]:
+def _marked(kind: inspect.Type) -> dict[str, Any]:
+    """What is said in `Meta(extra=…)`, of the type or of one of those it may be."""
+    if isinstance(kind, inspect.Metadata):
+        here = cast("dict[str, Any] | None", kind.extra)  # pyright: ignore[reportUnknownMemberType]
+        return {**_marked(kind.type), **(here or {})}
+    parts = kind.types if isinstance(kind, inspect.UnionType) else ()
+    return {name: value for part in parts for name, value in _marked(part).items()}
+
+
+@lru_cache(maxsize=512)
+def _optional(checker: type[Checker]) -> tuple[tuple[Field, FieldInfo], ...]:
+    """The arguments that have a default; msgspec takes 200 µs to say so."""
     fields = {field.attribute: field for field in fields_of(checker)}
-    return [
-        (fields[one.name], one.default if one.default is not msgspec.NODEFAULT else one.default_factory())
-        for one in msgspec.structs.fields(checker)
-        if not one.required
-    ]
+    return tuple((fields[one.name], one) for one in msgspec.structs.fields(checker) if not one.required)
 
 
 def _query(text: str) -> paths.Query | MalformedPath:

@@ -28,8 +28,12 @@ class Nodes(list[Any]):
     __slots__ = ()
 
 
-Opaque = Annotated[dict[str, Any], Meta(extra={"literal": True})]  # configuration: never a path (decision 12)
-Template = Annotated[str, Meta(extra={"literal": True})]  # a prompt: paths only inside {{…}}
+# configuration: never a path (decision 12), and shown without its secrets (decision 17)
+Opaque = Annotated[dict[str, Any], Meta(extra={"literal": True, "secrets": True})]
+Schema = Annotated[dict[str, Any], Meta(extra={"literal": True})]  # a JSON Schema: never a path either
+Template = Annotated[
+    str, Meta(extra={"literal": True, "template": True})
+]  # a prompt: paths only inside {{…}}
 Number = int | float  # JSON numbers only: msgspec takes no strings and no bools here (decision 23)
 Phrase = Annotated[str, Meta(min_length=1)]
 
@@ -60,12 +64,14 @@ class Checker(Struct, forbid_unknown_fields=True):
 
     `waits = False` promises that `run` is quick and never blocks: it is then called where it stands, without a
     thread and without a deadline. `isolate = True` runs it in a process of its own, which a deadline can kill.
+    `keeps_time = True` promises that it ends by itself within `check_seconds`, a wait in somebody's line aside.
     """
 
     type: ClassVar[str] = ""
     version: ClassVar[str] = "1.0.0"
     waits: ClassVar[bool] = True
     isolate: ClassVar[bool] = False
+    keeps_time: ClassVar[bool] = False
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
 
     def run(self, services: Services) -> Answer | Awaitable[Answer]:
@@ -75,6 +81,10 @@ class Checker(Struct, forbid_unknown_fields=True):
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
         """Refuse, with Unfit or a ValueError, literals that are wrong whatever the case; their types are right."""
+
+    @classmethod
+    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
+        """Refuse, with an InvalidRequest placed among the arguments, what this host cannot do."""
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:

@@ -1,12 +1,12 @@
 """json_schema (ours): a value is valid against a JSON Schema. Nothing is fetched: only references inside it resolve."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from assay.checks.checker import Answer, Checker, Unfit
+from assay.checks.schemas import validator_for
 from assay.errors import ValueFault
 from assay.ports import Services
 
@@ -39,7 +39,7 @@ class JsonSchema(Checker):
 
     def run(self, services: Services) -> Answer:
         try:
-            validator = _validator(msgspec.json.encode(self.schema))
+            validator = validator_for(msgspec.json.encode(self.schema))
         except ValueError as wrong:
             raise ValueFault(f"schema: {wrong}") from None
         errors = [
@@ -53,23 +53,6 @@ class JsonSchema(Checker):
     def vet(cls, literals: Mapping[str, Any]) -> None:
         if "schema" in literals:
             try:
-                _validator(msgspec.json.encode(literals["schema"]))
+                validator_for(msgspec.json.encode(literals["schema"]))
             except ValueError as wrong:
                 raise Unfit("schema", str(wrong)) from None
-
-
-@lru_cache(maxsize=256)
-def _validator(schema: bytes) -> Any:
-    import jsonschema_rs  # a lazy door: 48 ms for a check that most runs do not use
-
-    def refuse(address: str) -> Any:
-        raise ValueError(f"{address!r} is outside the schema, and nothing is fetched")
-
-    document: Any = msgspec.json.decode(schema)
-    bounded = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
-    try:
-        return jsonschema_rs.validator_cls_for(document)(document, retriever=refuse, pattern_options=bounded)
-    except jsonschema_rs.ValidationError as wrong:
-        raise ValueError(f"not a JSON Schema: {wrong.message}") from None
-    except (jsonschema_rs.ReferencingError, ValueError, OSError) as wrong:
-        raise ValueError(f"not a JSON Schema that can be used: {str(wrong).splitlines()[0]}") from None

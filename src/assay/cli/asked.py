@@ -21,8 +21,11 @@ class Asked(Struct, frozen=True, kw_only=True):
     concurrency: int | None = None
     timeout: float | None = None
     fail_fast: bool = False
+    max_cost: float | None = None
+    cache: bool = False
     jobs: int = 1
     resume: bool = False
+    save: bool = False
     json: bool = False
 
     @property

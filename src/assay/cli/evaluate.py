@@ -75,6 +75,14 @@ def evaluate(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first check that errs.")
     ] = False,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(help="US dollars that judges may cost; then no further case is begun.", metavar="USD"),
+    ] = None,
+    cache: Annotated[
+        bool,
+        typer.Option("--cache", help="Keep what judges and embeddings answer, and do not ask for it again."),
+    ] = False,
     jobs: Annotated[
         int,
         typer.Option(
@@ -89,6 +97,9 @@ def evaluate(
             "--resume",
             help="Go on with the .jsonl of a run that was ended, without evaluating again what it holds.",
         ),
+    ] = False,
+    save: Annotated[
+        bool, typer.Option("--save", help="Keep the run in the store, for `assay list`, `show` and `export`.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of a table.")] = False,
 ) -> None:
@@ -114,8 +125,11 @@ def evaluate(
             concurrency=concurrency,
             timeout=timeout,
             fail_fast=fail_fast,
+            max_cost=max_cost,
+            cache=cache,
             jobs=jobs,
             resume=resume,
+            save=save,
             json=json,
         )
     )

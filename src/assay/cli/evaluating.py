@@ -4,26 +4,28 @@ import signal
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from assay import app
+from assay.backends.providers import Policy
 from assay.checks.run import Options
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered, gather
 from assay.cli.progress import Progress
-from assay.cli.recording import record
+from assay.cli.recording import flush, record
 from assay.cli.say import say
 from assay.errors import Broken, InvalidRequest, Refusal, WrongUsage
 from assay.fep import resume
 from assay.fep.execute import Conduct
 from assay.fep.plan import Plan
-from assay.fep.project import new_id
+from assay.fep.project import metadata_of, new_id
 from assay.fep.request import sheets_of
 from assay.fep.sinks import Closing, Lines, Sink, sink_for
+from assay.fep.sources import placed
 from assay.fep.tally import Tally
 from assay.settings import Settings, load
 
@@ -32,30 +34,46 @@ PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
 def carry_out(asked: Asked) -> int:
     settings = load(concurrency=asked.concurrency)
-    services = app.services(settings)
+    if asked.max_cost is not None and not asked.max_cost > 0:
+        raise WrongUsage(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
+    policy = Policy(seconds=asked.timeout or settings.limits.check_seconds)
+    services = app.services(settings, policy, cache=asked.cache)
     bad = Bad()
     gathered = gather(asked, settings, bad)
     options = Options(resolved_arguments=asked.resolved_arguments, timings=asked.timings)
-    plan = Plan(gathered.checks, app.registry(settings, asked.modules), services, options)
+    registry = app.registry(settings, asked.modules)
+    try:
+        plan = Plan(gathered.checks, registry, services, options)
+    except InvalidRequest as refusal:
+        raise InvalidRequest(placed(asked.checks or str(asked.request), refusal.problems)) from None
     if gathered.whole is not None:
         sheets_of(plan, gathered.whole)
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     sinks = _open(asked, plan, gathered, options, tally)
+    run = new_id()
+    if asked.save:
+        from assay.cli.saving import Saved  # a lazy door: most runs keep no record
+
+        saved = Saved(settings, gathered.checks, gathered.experiment, tally, services.clock)
+        sinks.append(saved)
+        run = saved.run
     try:
-        with _terminable():
+        with _terminable(), _flushed(sinks):
             _execute(plan, gathered, tally, sinks, asked, settings, bad)
     except (Broken, InvalidRequest) as refusal:
         trouble = refusal
     except KeyboardInterrupt:
         trouble = Broken(f"interrupted: {tally.cases:,} cases are done, the rest was not measured")
     closing = Closing(
-        evaluation_id=new_id(),
+        evaluation_id=run,
         started_at=started,
         completed_at=services.clock.now(),
         status="error" if trouble or bad.many else tally.status,
         summary=tally.summary(),
         experiment=gathered.experiment,
+        metadata=metadata_of(tally) or None,
+        trouble=str(trouble or ""),
     )
     trouble = _close(sinks, closing, trouble)
     _report(asked, tally, bad, closing, time.perf_counter() - began, trouble)
@@ -64,6 +82,11 @@ def carry_out(asked: Asked) -> int:
 
 def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally: Tally) -> list[Sink]:
     """The files results go to. Resumed, one `.jsonl` is continued and the others are made again from it."""
+    _apart(asked)
+    if asked.save and asked.resume:
+        raise WrongUsage(
+            "--save keeps a whole run, and --resume goes on with a part of one: give one of them"
+        )
     lines = [name for name in asked.to if name.endswith((".jsonl", ".ndjson"))]
     regular = [name for name in lines if not Path(name).exists() or Path(name).is_file()]
     if not asked.resume:
@@ -88,6 +111,21 @@ def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally:
     return [sink, *others]
 
 
+def _apart(asked: Asked) -> None:
+    """An output may not be an input, nor another output: one would destroy the other."""
+    taken = {
+        Path(name).resolve(): f"the input {name}"
+        for name in (*asked.inputs, asked.checks)
+        if name and name != "-"
+    }
+    for name in asked.to:
+        place = Path(name).resolve()
+        if not (place.exists() and not place.is_file()):  # a device takes what it is given
+            if place in taken:
+                raise WrongUsage(f"-o {name} is {taken[place]}: one would destroy the other")
+            taken[place] = f"given twice, as {name}"
+
+
 def _execute(
     plan: Plan,
     gathered: Gathered,
@@ -103,6 +141,8 @@ def _execute(
         seconds=asked.timeout or settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,
         fail_fast=asked.fail_fast,
+        first=tally.cases,
+        max_cost=asked.max_cost,
     )
     try:
         if asked.jobs > 1:
@@ -141,8 +181,14 @@ def _report(
     elif "-" not in asked.to:
         name = closing.experiment.name if closing.experiment and closing.experiment.name else None
         report.show(tally, bar=asked.bar, seconds=seconds, experiment=name)
+        if asked.save:
+            print(f"kept as {closing.evaluation_id}: assay show {closing.evaluation_id}")  # noqa: T201
         for written in asked.to:
             print(f"results in {written}")  # noqa: T201
+    if asked.max_cost is not None and (unknown := tally.spending.unknown_costs):
+        say(
+            f"--max-cost: nobody knows what {unknown:,} of {tally.spending.calls:,} answers cost, and they do not count"
+        )
     _report_trouble(tally, bad, trouble)
 
 
@@ -174,6 +220,17 @@ def _exit_code(asked: Asked, tally: Tally, bad: Bad, trouble: Refusal | None) ->
         say("--min-pass-rate: no check answered pass or fail, so there is no rate")
         return BROKEN
     return PASSED if share >= asked.bar else NOT_PASSED
+
+
+@contextmanager
+def _flushed(sinks: list[Sink]) -> Generator[None]:
+    """Whatever happens, what is done is kept."""
+    try:
+        yield
+    except BaseException:  # said again at once: only the results come first
+        with suppress(Broken):
+            flush(sinks)
+        raise
 
 
 @contextmanager

@@ -57,10 +57,14 @@ def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
     given = [name for name, value in ways.items() if value]
     if len(given) != 1:
         raise WrongUsage(f"wanted one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
+    if [*asked.inputs, asked.checks].count("-") > 1:
+        raise WrongUsage("only one file can come from standard input ('-')")
     if (asked.cases is None) != (asked.outputs is None):
         raise WrongUsage("--cases and --outputs go together, and one is missing")
     limits = settings.limits
     checks = checks_in(asked.checks, limits) if asked.checks else None
+    if asked.experiment and not asked.experiment.isprintable():
+        raise WrongUsage("--experiment: wanted a name of printable characters")
     named = ExperimentMetadata(name=asked.experiment) if asked.experiment else None
     if asked.request:
         return _from_request(asked.request, checks, named, asked, settings)

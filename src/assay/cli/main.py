@@ -1,11 +1,16 @@
 """The command: one file a verb; a refusal is one clear line and an exit code, never a traceback."""
 
+import io
+import os
 import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import evaluate, key, schema
+from assay.cli import evaluate, key, providers, runs, schema, serve
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -18,7 +23,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("evaluate", help=evaluate.HELP)(evaluate.evaluate)
+app.command("serve", help=serve.HELP)(serve.serve)
+app.command("list", help=runs.LIST)(runs.list_)
+app.command("show", help=runs.SHOW)(runs.show)
+app.command("export", help=runs.EXPORT)(runs.export)
 app.command("schema", help=schema.HELP)(schema.schema)
+app.add_typer(providers.providers, name="providers", help=providers.HELP)
 app.add_typer(key.key, name="key", help=key.HELP)
 
 PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
@@ -30,21 +40,59 @@ def _root() -> None:
 
 
 def main() -> NoReturn:
+    _stand_on_something()
+    code = BROKEN
     try:
         app()
+        code = PASSED
+    except SystemExit as ending:
+        code = ending.code
     except Refusal as refusal:
         _say(refusal)
-        sys.exit(BROKEN if isinstance(refusal, Broken | BadLine) else USAGE)
+        code = BROKEN if isinstance(refusal, Broken | BadLine) else USAGE
     except KeyboardInterrupt:
-        print("assay: interrupted", file=sys.stderr)  # noqa: T201
-        sys.exit(BROKEN)
-    except BrokenPipeError:  # whoever read our output has gone
-        sys.stderr.close()
-        sys.exit(BROKEN)
-    sys.exit(PASSED)
+        _say("interrupted")
+    except BrokenPipeError:
+        pass  # whoever read our output has gone
+    except OSError as wrong:
+        _say(f"{wrong.filename or 'standard output'}: {wrong.strerror or wrong}")
+    except MemoryError:
+        _say("there is not enough memory for this")
+    except Exception as bug:  # noqa: BLE001  # the last boundary: what is left is ours, and is one line too
+        _say(f"a bug in assay, please report it: {type(bug).__name__}: {bug} ({_place(bug)})")
+    sys.exit(_flushed(code))
 
 
-def _say(refusal: Refusal) -> None:
+def _stand_on_something() -> None:
+    """A stream that the caller closed is one that takes everything; a sign that a terminal lacks is written out."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as we live
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _flushed(code: Any) -> Any:
+    """Python itself would end with a complaint of its own about output that nobody takes."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as wrong:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if not isinstance(wrong, BrokenPipeError):
+                _say(f"standard output: {wrong.strerror}")
+            code = code or BROKEN
+    return code
+
+
+def _say(refusal: Refusal | str) -> None:
     told: Any = refusal.problems if isinstance(refusal, InvalidRequest) else [refusal]
-    for one in told:
-        print(f"assay: {one}".encode("utf-8", "replace").decode(), file=sys.stderr)  # noqa: T201
+    with suppress(OSError):
+        for one in told:
+            print(f"assay: {one}", file=sys.stderr)  # noqa: T201
+
+
+def _place(bug: Exception) -> str:
+    frame = traceback.extract_tb(bug.__traceback__)[-1]
+    return f"{Path(frame.filename).name}:{frame.lineno}"

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from contextlib import suppress
 from typing import TextIO
 
 QUICK, SLOW = 0.1, 10.0
@@ -33,10 +34,13 @@ class Progress:
 
     def clear(self) -> None:
         if self._shown and self._live:
-            self._to.write("\r\x1b[K")
-            self._to.flush()
+            self._write("\r\x1b[K")
 
     def _say(self, text: str) -> None:
-        self._to.write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
-        self._to.flush()
+        self._write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
         self._shown = True
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # nobody looks any more, and that ends no run
+            self._to.write(text)
+            self._to.flush()

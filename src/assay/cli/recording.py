@@ -7,10 +7,12 @@ from contextlib import aclosing, suppress
 
 from assay.cli.gathering import Gathered
 from assay.cli.progress import Progress
+from assay.errors import Broken
 from assay.fep.execute import Conduct, score, stream
 from assay.fep.plan import Plan
 from assay.fep.sheet import Scored
 from assay.fep.sinks import Sink
+from assay.fep.sources import planned
 from assay.fep.tally import Tally
 
 FLUSH = 0.5  # seconds that a result may wait in memory
@@ -21,25 +23,34 @@ def record(
 ) -> None:
     """Without a loop where no check waits."""
     if plan.shared is not None and not plan.shared.waits and not how.fail_fast:
-        _at_once(score(plan, gathered.contexts, tally), gathered, tally, sinks, progress)
+        _at_once(score(plan, gathered.contexts, tally), gathered, tally, sinks, how, progress)
     else:
         asyncio.run(_waiting(plan, gathered, tally, sinks, how, progress))
 
 
 def _at_once(
-    results: Iterator[Scored], gathered: Gathered, tally: Tally, sinks: list[Sink], progress: Progress
+    results: Iterator[Scored],
+    gathered: Gathered,
+    tally: Tally,
+    sinks: list[Sink],
+    how: Conduct,
+    progress: Progress,
 ) -> None:
     """The tight loop. Results go out in large pieces; a clock is looked at now and then."""
     writes = [sink.write for sink in sinks]
     flushed = time.monotonic()
+    until = flushed + how.run_seconds
     for at, scored in enumerate(results):
         for write in writes:
             write(scored.line)
         if at % 64 == 0:
             progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
-            if time.monotonic() - flushed > FLUSH:
+            now = time.monotonic()
+            if now > until:
+                raise too_late(how)
+            if now - flushed > FLUSH:
                 flush(sinks)
-                flushed = time.monotonic()
+                flushed = now
 
 
 async def _waiting(
@@ -47,16 +58,24 @@ async def _waiting(
 ) -> None:
     ticking = asyncio.create_task(_tick(gathered, tally, sinks, progress))
     try:
-        async with aclosing(stream(plan, gathered.contexts, tally, how)) as results:
+        async with (
+            asyncio.timeout(how.run_seconds),
+            aclosing(
+                stream(plan, planned(gathered.contexts, gathered.source, plan, how.first), tally, how)
+            ) as results,
+        ):
             async for scored in results:
                 for sink in sinks:
                     sink.write(scored.line)
                 if ticking.done():
                     await ticking  # a file that can no longer be written
+    except TimeoutError:
+        raise too_late(how) from None
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
             await ticking
+        await plan.services.close()
 
 
 async def _tick(gathered: Gathered, tally: Tally, sinks: list[Sink], progress: Progress) -> None:
@@ -65,6 +84,13 @@ async def _tick(gathered: Gathered, tally: Tally, sinks: list[Sink], progress: P
         await asyncio.sleep(0.1)
         flush(sinks)
         progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
+
+
+def too_late(how: Conduct) -> Broken:
+    return Broken(
+        f"the run took longer than {how.run_seconds:g} s, which is the limit (raise it with ASSAY_RUN_SECONDS);"
+        " what is done is kept"
+    )
 
 
 def flush(sinks: list[Sink]) -> None:

@@ -3,11 +3,13 @@
 import sys
 from typing import Any
 
+from msgspec import UnsetType
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from assay.compare.intervals import wilson
+from assay.fep.spending import Spending, dollars
 from assay.fep.tally import Row, Tally
 
 SHOWN = 4  # values of a check without pass or fail
@@ -41,7 +43,7 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
     )
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
-    counted = f"{title}{summary.total_test_cases:,} cases, {summary.total_checks:,} checks in {seconds:.1f} s"
+    counted = f"{title}{_many(summary.total_test_cases, 'case')}, {_many(summary.total_checks, 'check')} in {seconds:.1f} s"
     console.print(counted, markup=False)
     if tally.rows:
         console.print(_table(tally))
@@ -52,6 +54,8 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
             share = totals.passed / (totals.passed + totals.failed)
             overall += f", {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
         console.print(overall, markup=False)
+    if (spent := cost(tally.spending)) is not None:
+        console.print(spent, markup=False)
     missing = [
         f"{totals.error:,} errored" if totals.error else "",
         f"{totals.skip:,} skipped" if totals.skip else "",
@@ -65,6 +69,19 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
         )
 
 
+def cost(spending: Spending) -> str | None:
+    """`cost $0.0123 for 12 answers, 3,400 tokens`, or nothing where everything was free."""
+    if not spending.known_cost_usd and not spending.unknown_costs:
+        return None
+    tokens = "" if spending.tokens is None else f", {spending.tokens:,} tokens"
+    known = dollars(spending.known_cost_usd)
+    if spending.unknown_costs == spending.calls:
+        known = "unknown"
+    elif spending.unknown_costs:
+        known = f"at least {known} (unknown for {spending.unknown_costs:,})"
+    return f"cost {known} for {spending.calls:,} {'answer' if spending.calls == 1 else 'answers'}{tokens}"
+
+
 def summary_of(tally: Tally) -> dict[str, Any]:
     """The same for a machine."""
     totals = _totals(tally)
@@ -73,6 +90,7 @@ def summary_of(tally: Tally) -> dict[str, Any]:
         "summary": tally.summary(),
         "pass_rate": _rate_of(totals),
         "checks": {label: _row_of(row) for label, row in tally.rows.items()},
+        **({"spending": tally.spending} if tally.spending else {}),
     }
 
 
@@ -81,6 +99,10 @@ def overall(tally: Tally) -> float | None:
     totals = _totals(tally)
     decided = totals.passed + totals.failed
     return totals.passed / decided if decided else None
+
+
+def _many(count: int | UnsetType, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _totals(tally: Tally) -> Row:

@@ -11,6 +11,7 @@ from typing import IO
 import msgspec
 
 from assay import app
+from assay.backends.providers import Policy
 from assay.checks.run import Options
 from assay.cli.shards import BadSpot, Brief, Done, Span
 from assay.errors import BadLine, Refusal
@@ -19,10 +20,9 @@ from assay.fep.execute import Conduct, score, stream
 from assay.fep.files import Piece
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
-from assay.fep.sources import Source
+from assay.fep.sources import Source, planned
 from assay.fep.tally import Tally
-from assay.ports import Services
-from assay.settings import Settings
+from assay.settings import load
 
 LISTED = 10
 
@@ -41,10 +41,11 @@ def main() -> None:
 class _Worker:
     def __init__(self, brief: Brief) -> None:
         self._brief = brief
-        settings = Settings(limits=brief.limits)
+        settings = msgspec.structs.replace(load(), limits=brief.limits, check_modules=[])
         checks = checks_from(msgspec.json.decode(brief.checks))
         options = Options(resolved_arguments=brief.resolved_arguments, timings=brief.timings)
-        services = Services(limits=brief.limits)
+        policy = Policy(seconds=brief.seconds, share=brief.share)
+        services = app.services(settings, policy, cache=brief.cache)
         self._plan = Plan(checks, app.registry(settings, brief.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in brief.files]
         self._how = Conduct(concurrency=brief.concurrency, seconds=brief.seconds)
@@ -84,11 +85,14 @@ class _Worker:
             for scored in score(self._plan, source, tally):
                 put(scored.line + b"\n")
         else:
-            asyncio.run(self._wait(iter(source), tally, put))
+            asyncio.run(self._wait(planned(source, source, self._plan), tally, put))
 
     async def _wait(self, contexts: Iterator[Context], tally: Tally, put: Callable[[bytes], object]) -> None:
-        async for scored in stream(self._plan, contexts, tally, self._how):
-            put(scored.line + b"\n")
+        try:
+            async for scored in stream(self._plan, contexts, tally, self._how):
+                put(scored.line + b"\n")
+        finally:
+            await self._plan.services.close()
 
 
 class _Range:

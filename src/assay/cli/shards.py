@@ -10,6 +10,7 @@ import selectors
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from pathlib import Path
 from typing import IO
@@ -20,6 +21,7 @@ from msgspec import Struct
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered
 from assay.cli.progress import Progress
+from assay.cli.recording import too_late
 from assay.errors import BadLine, Broken, Problem
 from assay.fep.execute import Conduct
 from assay.fep.files import format_of
@@ -45,6 +47,8 @@ class Brief(Struct, frozen=True, kw_only=True):
     skip_bad_lines: bool
     concurrency: int
     seconds: float
+    cache: bool
+    share: int  # workers, between whom a provider's limits are divided
     files: list[int]  # descriptors for results, used in turn
     write: bool
 
@@ -142,6 +146,13 @@ def shard(
         return "--limit and --fail-fast need the cases in order"
     if plan.each is not None:
         return "checks listed per case need the cases in order"
+    if asked.max_cost is not None:
+        return "--max-cost needs all that is spent in one place"
+    if plan.services.providers is not None and plan.services.providers.remote:
+        return "answers that are asked for over the network are written as they come"
+    start = gathered.source.read if gathered.source else 0
+    size = Path(name).stat().st_size
+    jobs = max(1, min(asked.jobs, (size - start + RANGE - 1) // RANGE))
     brief = Brief(
         contexts=name,
         checks=msgspec.Raw(msgspec.json.encode(gathered.checks)),
@@ -150,14 +161,15 @@ def shard(
         resolved_arguments=asked.resolved_arguments,
         timings=asked.timings,
         skip_bad_lines=asked.skip_bad_lines,
-        concurrency=max(1, how.concurrency // asked.jobs),
+        concurrency=max(1, how.concurrency // jobs),
         seconds=how.seconds,
+        cache=asked.cache,
+        share=jobs,
         files=[],
         write=bool(sinks),
     )
-    start = gathered.source.read if gathered.source else 0
-    size = Path(name).stat().st_size
-    _Floor(brief, asked.jobs, start, size, tally, sinks, bad, progress, _lines_before(name, start)).run()
+    line = _lines_before(name, start)
+    _Floor(brief, asked.jobs, start, size, tally, sinks, bad, progress, line).run(how)
     return None
 
 
@@ -179,11 +191,12 @@ class _Floor:
         self._brief, self._size, self._tally, self._sinks = brief, size, tally, sinks
         self._bad, self._progress, self._line = bad, progress, line
         self._next = self._written = start
-        self._jobs = max(1, min(jobs, (size - start + RANGE - 1) // RANGE))
+        self._jobs = jobs
         self._order: deque[tuple[Worker, Span]] = deque()
         self._done: dict[int, Done] = {}
 
-    def run(self) -> None:
+    def run(self, how: Conduct) -> None:
+        until = time.monotonic() + how.run_seconds
         workers = [Worker(self._brief) for _ in range(self._jobs)]
         try:
             with selectors.DefaultSelector() as ready:
@@ -194,9 +207,11 @@ class _Floor:
                     for worker in workers:
                         self._give(worker)
                 while self._order:
-                    for key, _ in ready.select():
+                    for key, _ in ready.select(max(0.0, until - time.monotonic())):
                         self._take(key.data)
                     self._write()
+                    if time.monotonic() > until:
+                        raise too_late(how)
         finally:
             for worker in workers:
                 worker.close()

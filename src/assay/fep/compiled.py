@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.checks.arguments import Bound
 from assay.checks.checker import FAILED, PASSED, PLAIN
@@ -129,7 +130,9 @@ def _arguments(
     for name in bound.order:
         if name in by_path:
             path, which = by_path[name]
-            constant(comma + _encode(name) + b':{"jsonpath":' + _encode(path.text) + b',"value":')
+            constant(comma + _encode(name) + b":{")
+            constant(b"" if path.shown is UNSET else b'"jsonpath":' + _encode(path.shown) + b",")
+            constant(b'"value":')
             variable(f"e{which}")
             constant(b"}")
             comma = b","

@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.run import finite
 from assay.errors import Problem
 from assay.ports import Limits
 from assay.protocol.evaluation import Check
-from assay.protocol.values import is_list, is_object
+from assay.protocol.values import is_finite, is_list, is_object
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -39,14 +38,17 @@ class NotAContext(Exception):
 def read_context(line: bytes, limits: Limits) -> Context:
     """One line, `{"test_case": …, "output": …}`, without the space around it."""
     if len(line) > limits.max_line_bytes:
-        raise NotAContext([Problem("", _too_long(limits))])
+        raise NotAContext([Problem("", too_long(limits))])
     try:
         document = _decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise NotAContext([Problem("", not_json(line, wrong))]) from None
-    most = limits.max_depth
-    # what is nested so deep has two brackets a level: most lines need not be looked at
-    if len(line) > 2 * most and line.count(b"{") + line.count(b"[") > most and depth(document) > most:
+    return context_of(line, document, limits)
+
+
+def context_of(line: bytes, document: Any, limits: Limits) -> Context:
+    """The same, from a line that was decoded already."""
+    if maybe_deep(line, limits) and depth(document) > limits.max_depth:
         raise NotAContext([Problem("", _too_deep(limits))])
     try:
         case, output = document["test_case"], document["output"]
@@ -123,6 +125,10 @@ def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
     """A list of checks, each problem with its place; msgspec stops at the first, so one check at a time."""
     if not is_list(given):
         return [], [_wanted(place, "a list of checks", given)]
+    try:
+        return msgspec.convert(given, list[Check]), []
+    except msgspec.ValidationError:
+        pass  # one at a time then, to tell all that is wrong
     checks: list[Check] = []
     problems: list[Problem] = []
     for at, one in enumerate(given):
@@ -158,23 +164,28 @@ def depth(document: Any) -> int:
     return deep
 
 
-def plain(value: Any, place: str, limits: Limits) -> tuple[Any, list[Problem]]:
+def plain(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
     """A value as JSON has it: tuples become lists, structs objects. What JSON does not have is refused."""
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
-        if b"null" in encoded and not finite(msgspec.to_builtins(value)):
-            return None, [Problem(place, "NaN and infinity are no JSON numbers")]
+        if b"null" in encoded and not is_finite(msgspec.to_builtins(value)):
+            return None, b"", [Problem(place, "NaN and infinity are no JSON numbers")]
         document = _decode(encoded)
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
-        return None, [Problem(place, f"not JSON: {wrong}")]
+        return None, b"", [Problem(place, f"not JSON: {wrong}")]
     except RecursionError:
-        return None, [Problem(place, "nested too deeply, or inside itself")]
-    if depth(document) > limits.max_depth:
-        return None, [
-            Problem(place, f"nested more than {limits.max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)")
-        ]
-    return document, []
+        return None, b"", [Problem(place, "nested too deeply, or inside itself")]
+    if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
+        told = f"nested more than {limits.max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
+        return None, b"", [Problem(place, told)]
+    return document, encoded, []
+
+
+def maybe_deep(encoded: bytes, limits: Limits) -> bool:
+    """What is nested so deep has two brackets a level: most documents need not be looked at."""
+    most = limits.max_depth
+    return len(encoded) > 2 * most and encoded.count(b"{") + encoded.count(b"[") > most
 
 
 def kind_of(value: Any) -> str:
@@ -207,7 +218,7 @@ def _metadata(members: dict[str, Any], place: str) -> list[Problem]:
     return [] if is_object(value) else [_wanted(f"{place}.metadata", "an object", value)]
 
 
-def _too_long(limits: Limits) -> str:
+def too_long(limits: Limits) -> str:
     return (
         f"longer than {limits.max_line_bytes} bytes, which is the limit for a line"
         " (raise it with ASSAY_MAX_LINE_BYTES)"

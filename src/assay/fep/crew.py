@@ -25,10 +25,10 @@ Report = Callable[[Any], None]
 
 
 class Job:
-    __slots__ = ("began", "report", "work")
+    __slots__ = ("began", "report", "timed", "work")
 
-    def __init__(self, work: Work, report: Report) -> None:
-        self.work, self.report, self.began = work, report, 0.0
+    def __init__(self, work: Work, report: Report, *, timed: bool) -> None:
+        self.work, self.report, self.timed, self.began = work, report, timed, 0.0
 
 
 class Hand(threading.Thread):
@@ -67,9 +67,10 @@ class Crew:
         self._open = True
         self._watch: asyncio.TimerHandle | None = None
 
-    def submit(self, work: Work, report: Report) -> None:
+    def submit(self, work: Work, report: Report, *, timed: bool = True) -> None:
+        """`timed` is False for work that keeps to the deadline itself."""
         with self._changed:
-            self._waiting.append(Job(work, report))
+            self._waiting.append(Job(work, report, timed=timed))
             if self._idle:
                 self._changed.notify()
             elif not self._hands:
@@ -129,7 +130,7 @@ class Crew:
         now = time.monotonic()
         with self._changed:
             for hand in list(self._hands):
-                if hand.job is not None and now - hand.job.began > self._seconds:
+                if hand.job is not None and hand.job.timed and now - hand.job.began > self._seconds:
                     late.append(hand.job)
                     self._abandon(hand)
             stuck = sum(hand.job is not None and hand.job is hand.seen for hand in self._hands)

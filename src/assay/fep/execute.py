@@ -9,10 +9,12 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from assay.errors import Spent
 from assay.fep.context import Context
 from assay.fep.floor import Case, Floor
 from assay.fep.plan import Plan
 from assay.fep.sheet import Scored, Sheet
+from assay.fep.spending import Purse
 from assay.fep.tally import Row, Tally
 
 WINDOW = 1_024  # open cases behind one that is slow
@@ -28,13 +30,15 @@ class Conduct(NamedTuple):
     seconds: float = 60.0  # a check
     run_seconds: float = 86_400.0
     fail_fast: bool = False
-    keep: bool = False  # cancelled, it goes on with `skip` to the end instead of raising
+    first: int = 0  # the number of the first case: checks may be listed per case
+    keep: bool = False  # cancelled or out of money, it goes on with `skip` to the end instead of raising
+    max_cost: float | None = None  # US dollars, what the tally holds already included
 
 
-def score(plan: Plan, contexts: Iterable[Context], tally: Tally) -> Iterator[Scored]:
-    """For a plan of which no check waits."""
+def score(plan: Plan, contexts: Iterable[Context], tally: Tally, first: int = 0) -> Iterator[Scored]:
+    """For a plan of which no check waits; `first` is the number of the first case."""
     rows: dict[Sheet, list[Row]] = {}
-    for at, context in enumerate(contexts):
+    for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
         counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
         scored = sheet.score(context, counted)
@@ -58,9 +62,16 @@ class _Run:
 
     def __init__(self, plan: Plan, tally: Tally, how: Conduct) -> None:
         self._plan, self._tally, self._how = plan, tally, how
+        self._purse = Purse(how.max_cost, tally.spending.known_cost_usd)
         self._floor = Floor(
-            plan.services, plan.options, how.concurrency, how.seconds, fail_fast=how.fail_fast
+            plan.services,
+            plan.options,
+            how.concurrency,
+            how.seconds,
+            fail_fast=how.fail_fast,
+            purse=self._purse,
         )
+        self._rows: dict[Sheet, list[Row]] = {}
         self._window: deque[tuple[Case | Scored, int]] = deque()
         self._held = 0
         self._timer = asyncio.get_running_loop().call_later(how.run_seconds, self._floor.stop)
@@ -70,18 +81,31 @@ class _Run:
         self._floor.close()
 
     async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[Scored]:
-        at = 0
+        at = self._how.first
+        more = False
         async for context in contexts:
+            if more := self._purse.empty and not self._how.keep:
+                break
             entry = self._begun(context, self._plan.sheet(at, context))
-            self._window.append((entry, len(context.line)))
-            self._held += len(context.line)
             at += 1
             if at % BREATH == 0:
                 await self._breathe(asyncio.sleep(0))
+            if not self._window and isinstance(entry, Scored):  # nobody is before it
+                yield self._counted(entry)
+                continue
+            self._window.append((entry, len(context.line)))
+            self._held += len(context.line)
             while not self._head_done and (self._floor.busy or self._full):
                 await self._breathe(self._floor.progress())
             for scored in self._finished():
                 yield scored
+        async for scored in self._rest():
+            yield scored
+        if more:
+            raise self._spent()
+
+    async def _rest(self) -> AsyncIterator[Scored]:
+        """What is still open when there are no more cases."""
         while self._window:
             if not self._head_done:
                 await self._breathe(self._floor.progress())
@@ -89,8 +113,12 @@ class _Run:
                 yield scored
 
     def _begun(self, context: Context, sheet: Sheet) -> Case | Scored:
-        rows = sheet.rows(self._tally)
-        if self._floor.stopped:
+        rows = self._rows.get(sheet)
+        if rows is None:
+            if len(self._rows) >= WINDOW:
+                self._rows.clear()
+            rows = self._rows[sheet] = sheet.rows(self._tally)
+        if self._floor.stopped or self._purse.empty:
             return sheet.skipped(context, rows)
         if sheet.waits:
             case = Case(context, sheet, rows)
@@ -116,9 +144,17 @@ class _Run:
         while self._window and self._head_done:
             head, size = self._window.popleft()
             self._held -= size
-            scored = head.scored() if isinstance(head, Case) else head
-            self._tally.case(scored.status)
-            yield scored
+            if isinstance(head, Case) and head.dropped and not self._how.keep:
+                raise self._spent()
+            yield self._counted(head.scored() if isinstance(head, Case) else head)
+
+    def _counted(self, scored: Scored) -> Scored:
+        self._tally.case(scored.status, scored.spending)
+        return scored
+
+    def _spent(self) -> Spent:
+        assert self._purse.ceiling is not None
+        return Spent(self._purse.spent, self._purse.ceiling)
 
     async def _breathe(self, what: Any) -> None:
         try:

@@ -2,7 +2,6 @@
 
 import csv
 import gzip
-import io
 import sys
 import zlib
 from collections.abc import Generator, Iterator
@@ -12,8 +11,8 @@ from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.errors import BadLine, Broken, Problem, WrongUsage
-from assay.fep.context import CONTAINERS, not_json, plain
+from assay.errors import BadLine, Broken, InvalidRequest, Problem, WrongUsage
+from assay.fep.context import CONTAINERS, not_json, plain, too_long
 from assay.ports import Limits
 from assay.protocol.values import is_list, is_object
 
@@ -27,6 +26,7 @@ FORMATS: dict[str, Format] = {
     ".csv": "csv",
 }
 BLOCK = 1 << 18
+DEEP = 1_000  # levels of a YAML file
 EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out
 _BOM = b"\xef\xbb\xbf"
 
@@ -37,6 +37,7 @@ class Piece(NamedTuple):
     place: str
     raw: bytes
     end: int = 0  # how far into the file it reaches
+    problems: tuple[Problem, ...] = ()  # what keeps it from being JSON; `raw` is then empty
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
@@ -72,6 +73,13 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
         raise Broken(f"{name}: the gzip data is broken: {wrong}") from None
     except OSError as wrong:
         raise Broken(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
+
+
+def readable(name: str) -> None:
+    """Refuse a file that cannot be opened, before anything else happens."""
+    _, zipped = format_of(name, "jsonl")
+    with opened(name, zipped=zipped):
+        pass
 
 
 def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]]:
@@ -110,36 +118,48 @@ def pieces_of(name: str, limits: Limits, default: Format = "jsonl") -> Iterator[
             for number, line, end in lines_of(file, limits):
                 yield Piece(f"{name}:{number}", line, end)
         elif form == "csv":
-            for number, row in _rows(file, name):
-                yield Piece(f"{name}:{number}", msgspec.json.encode(row))
+            for number, row, problems in _rows(file, name, limits):
+                yield Piece(f"{name}:{number}", b"" if problems else msgspec.json.encode(row), 0, problems)
         else:
             items = _document(file, name, form, limits)
+            if items is None:
+                items = []  # an empty YAML file
             if not is_list(items):
                 raise BadLine(name, [Problem("", "wanted a list, or one document a line in a .jsonl file")])
             for at, item in enumerate(items):
-                document, problems = plain(item, "", limits)
-                if problems:
-                    raise BadLine(f"{name}[{at}]", problems)
-                yield Piece(f"{name}[{at}]", msgspec.json.encode(document))
+                _, encoded, problems = plain(item, "", limits)
+                raw = b"" if problems else encoded
+                yield Piece(f"{name}[{at}]", raw, 0, tuple(problems))
 
 
 def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
     """A file that is one document. JSON lines are a list of theirs."""
     form, zipped = format_of(name, default)
-    if form in ("jsonl", "csv"):
-        return [_parsed(piece.raw, piece.place) for piece in pieces_of(name, limits, default)]
-    with opened(name, zipped=zipped) as file:
-        return _document(file, name, form, limits)
+    try:
+        if form in ("jsonl", "csv"):
+            return [_item(piece) for piece in pieces_of(name, limits, default)]
+        with opened(name, zipped=zipped) as file:
+            return _document(file, name, form, limits)
+    except BadLine as bad:  # of a document, not of a stream: nothing of it was used
+        raise InvalidRequest(bad.problems) from None
+
+
+def _item(piece: Piece) -> Any:
+    if piece.problems:
+        raise BadLine(piece.place, piece.problems)
+    return _parsed(piece.raw, piece.place)
 
 
 def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
-    data = file.read(limits.max_request_bytes + 1)
-    if len(data) > limits.max_request_bytes:
+    read = bytearray()  # not in one go: Python takes all the room for that beforehand
+    while len(read) <= limits.max_request_bytes and (block := file.read(BLOCK)):
+        read += block
+    if len(read) > limits.max_request_bytes:
         raise WrongUsage(
             f"{name}: more than {limits.max_request_bytes} bytes, which is the limit for one document"
             " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
         )
-    data = data.removeprefix(_BOM)
+    data = bytes(read).removeprefix(_BOM)
     return _parsed(data, name) if form == "json" else _yaml(data, name)
 
 
@@ -147,7 +167,7 @@ def _parsed(data: bytes, place: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        line = data[: _byte(wrong)].count(b"\n") + 1
+        line = data[: _byte(wrong)].rstrip().count(b"\n") + 1
         raise BadLine(
             f"{place}:{line}" if line > 1 else place, [Problem("", not_json(data, wrong))]
         ) from None
@@ -156,8 +176,9 @@ def _parsed(data: bytes, place: str) -> Any:
 
 
 def _byte(wrong: Exception) -> int:
+    """Where the trouble is; a document that is cut off has it at its end."""
     _, _, rest = str(wrong).partition("(byte ")
-    return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else 0
+    return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else sys.maxsize
 
 
 def _yaml(data: bytes, name: str) -> Any:
@@ -165,13 +186,22 @@ def _yaml(data: bytes, name: str) -> Any:
 
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        parse: Any = getattr(yaml, "parse")  # noqa: B009  # which has no types
+        deep = 0
+        for event in parse(data, Loader=loader):  # libyaml does not recurse here; where it does, it crashes
+            deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if deep > DEEP:
+                raise BadLine(name, [Problem("", f"nested more than {DEEP} deep")])
         document: Any = yaml.load(data, Loader=loader)  # noqa: S506  # a safe loader, in C where there is one
     except yaml.YAMLError as wrong:
         mark: Any = getattr(wrong, "problem_mark", None)
-        place = f"{name}:{mark.line + 1}" if mark else name
-        raise BadLine(place, [Problem("", f"not YAML: {getattr(wrong, 'problem', None) or wrong}")]) from None
+        at: Any = getattr(wrong, "position", 0)
+        line = mark.line + 1 if mark else data[:at].count(b"\n") + 1
+        why = getattr(wrong, "problem", None) or str(wrong).splitlines()[0]
+        raise BadLine(f"{name}:{line}", [Problem("", f"not YAML: {why}")]) from None
     except (RecursionError, ValueError) as wrong:
-        raise BadLine(name, [Problem("", f"not YAML that can be read: {wrong}")]) from None
+        why = "a number is too large" if "integer string conversion" in str(wrong) else str(wrong)
+        raise BadLine(name, [Problem("", f"not YAML that can be read: {why}")]) from None
     _bounded(document, name)
     return document
 
@@ -199,52 +229,65 @@ def _bounded(document: Any, name: str) -> None:
             stack.extend((child, False) for child in children)
 
 
-def _rows(file: IO[bytes], name: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _rows(
+    file: IO[bytes], name: str, limits: Limits
+) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...]]]:
     """
     Rows as objects: `a.b` is a member of a member, an empty cell is absent, a cell is text.
 
     A column that ends in `:json` holds JSON: numbers, lists, true and false.
     """
-    text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-    csv.field_size_limit(sys.maxsize)
-    reader = csv.reader(text, strict=True)
+    csv.field_size_limit(min(limits.max_line_bytes, sys.maxsize))
+    reader = csv.reader(_texts(file, name, limits), strict=True)
     try:
-        header = next(reader, list[str]())
+        header = [column.strip() for column in next(reader, list[str]())]
+        twice = next((column for at, column in enumerate(header) if column and column in header[:at]), None)
+        if twice is not None:
+            raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
         for row in reader:
-            if not row:
-                continue
-            if len(row) > len(header):
-                raise BadLine(
-                    f"{name}:{reader.line_num}",
-                    [Problem("", f"{len(row)} cells, and the header names {len(header)} columns")],
-                )
-            document: dict[str, Any] = {}
-            for column, cell in zip(header, row, strict=False):
-                if cell:
-                    _place(document, column.strip(), cell, f"{name}:{reader.line_num}")
-            yield reader.line_num, document
+            if row:
+                yield reader.line_num, *_row(header, row)
     except csv.Error as wrong:
         raise BadLine(f"{name}:{reader.line_num}", [Problem("", f"not CSV: {wrong}")]) from None
-    except UnicodeDecodeError as wrong:
-        raise BadLine(f"{name}:{reader.line_num + 1}", [Problem("", f"not UTF-8: {wrong.reason}")]) from None
-    finally:
-        text.detach()
 
 
-def _place(document: dict[str, Any], column: str, cell: str, place: str) -> None:
+def _texts(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
+    """Lines, decoded one by one, so that a bad one is known by its number and those before it are good."""
+    number = 0
+    while line := file.readline(limits.max_line_bytes + 1):
+        number += 1
+        if len(line) > limits.max_line_bytes:
+            raise BadLine(f"{name}:{number}", [Problem("", too_long(limits))])
+        try:
+            yield (line.removeprefix(_BOM) if number == 1 else line).decode()
+        except UnicodeDecodeError as wrong:
+            raise BadLine(f"{name}:{number}", [Problem("", f"not UTF-8 (byte {wrong.start})")]) from None
+
+
+def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
+    if len(row) > len(header):
+        return {}, (Problem("", f"{len(row)} cells, and the header names {len(header)} columns"),)
+    document: dict[str, Any] = {}
+    cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
+    problems = (_place(document, column, cell) for column, cell in cells)
+    return document, tuple(problem for problem in problems if problem is not None)
+
+
+def _place(document: dict[str, Any], column: str, cell: str) -> Problem | None:
     value: Any = cell
     if column.endswith(":json"):
         column = column.removesuffix(":json")
         try:
             value = msgspec.json.decode(cell.encode())
         except (msgspec.DecodeError, RecursionError) as wrong:
-            raise BadLine(place, [Problem(column, f"not JSON: {wrong}")]) from None
+            return Problem(column, not_json(cell.encode(), wrong))
     *outer, last = column.split(".")
     for name in outer:
         inner = document.setdefault(name, {})
         if not is_object(inner):
-            raise BadLine(
-                place, [Problem(column, f"column {name!r} holds a value, and cannot hold members too")]
-            )
+            return Problem(column, f"column {name!r} holds a value, and cannot hold members too")
         document = inner
+    if last in document:
+        return Problem(column, "another column has put something there already")
     document[last] = value
+    return None

@@ -14,20 +14,25 @@ from assay.fep.context import Context
 from assay.fep.crew import Crew, too_many_abandoned
 from assay.fep.isolate import Cells
 from assay.fep.sheet import Scored, Sheet, waits
+from assay.fep.spending import Purse, spending_of
 from assay.fep.tally import Row
 from assay.ports import Services
 from assay.protocol.results import CheckResult
+
+MOMENT = 0.5  # seconds to tidy up after a deadline
 
 
 class Case:
     """A case that is open: which of its checks have a result."""
 
-    __slots__ = ("context", "left", "results", "rows", "sheet")
+    __slots__ = ("begun", "context", "dropped", "left", "results", "rows", "sheet")
 
     def __init__(self, context: Context, sheet: Sheet, rows: list[Row]) -> None:
         self.context, self.sheet, self.rows = context, sheet, rows
         self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
         self.left = len(sheet.bounds)
+        self.begun = False  # one that was begun is finished, even when the purse is empty
+        self.dropped = False
 
     def fill(self, at: int, result: CheckResult) -> None:
         if self.results[at] is None:
@@ -41,13 +46,14 @@ class Case:
 class Job:
     """One check of an open case."""
 
-    __slots__ = ("at", "began", "case", "late", "prepared", "task")
+    __slots__ = ("at", "began", "case", "expired", "late", "prepared", "task")
 
     def __init__(self, case: Case, at: int) -> None:
         self.case, self.at = case, at
         self.prepared: Prepared | None = None
         self.task: asyncio.Task[Any] | None = None
         self.late: asyncio.TimerHandle | None = None
+        self.expired = False
         self.began = 0.0
 
 
@@ -55,10 +61,18 @@ class Floor:
     """Open cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
 
     def __init__(
-        self, services: Services, options: Options, concurrency: int, seconds: float, *, fail_fast: bool
+        self,
+        services: Services,
+        options: Options,
+        concurrency: int,
+        seconds: float,
+        *,
+        fail_fast: bool,
+        purse: Purse | None = None,
     ) -> None:
         self._services, self._options = services, options
         self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
+        self.purse = purse or Purse()
         self._ready: deque[Job] = deque()
         self._running: set[Job] = set()
         self._crew = Crew(concurrency, seconds)
@@ -107,18 +121,30 @@ class Floor:
 
     def _pump(self) -> None:
         while self._ready and len(self._running) < self._concurrency:
-            self._start(self._ready.popleft())
+            job = self._ready.popleft()
+            if self.purse.empty and not job.case.begun:
+                self._drop(job)
+            else:
+                self._start(job)
+
+    def _drop(self, job: Job) -> None:
+        job.case.dropped = True
+        job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        self._changed.set()
 
     def _start(self, job: Job) -> None:
         bound = job.case.sheet.bounds[job.at]
         prepared = job.prepared = prepare(bound, job.case.context.document, self._services)
         job.began = time.perf_counter()
         self._running.add(job)
+        job.case.begun = True
         ready = prepared.ready
         if isinstance(ready, Fault):
             self._settle(job, ready)
         elif ready.isolate:
-            self._crew.submit(lambda: self._isolated(ready), lambda answer: self._report(job, answer))
+            self._crew.submit(
+                lambda: self._isolated(ready), lambda answer: self._report(job, answer), timed=False
+            )
         elif inspect.iscoroutinefunction(ready.run):
             self._wait(job, None)
         elif (full := too_many_abandoned()) is not None:
@@ -132,11 +158,12 @@ class Floor:
             return cell.run(checker, self._seconds)
 
     def _wait(self, job: Job, answer: Any) -> None:
-        """For an answer, or, without one, ask first. Its deadline does not depend on its consent to end."""
+        """For an answer, or, without one, ask first. Its deadline does not ask for its consent."""
         self._alarm.set()
         job.task = asyncio.ensure_future(self._answer(job, answer))
         job.task.add_done_callback(lambda task: self._ended(job, task))
-        job.late = self._loop.call_later(self._seconds, self._expire, job)
+        if not job.case.sheet.bounds[job.at].checker.keeps_time:
+            job.late = self._loop.call_later(self._seconds, self._expire, job)
 
     async def _answer(self, job: Job, answer: Any) -> Any:
         assert job.prepared is not None
@@ -149,20 +176,27 @@ class Floor:
 
     def _ended(self, job: Job, task: asyncio.Task[Any]) -> None:
         checker = job.case.sheet.bounds[job.at].checker
-        if task.cancelled():
+        surprise = None if task.cancelled() else task.exception()
+        if job.expired:
+            answer = TimeFault(f"no answer within {self._seconds:g} s")
+        elif task.cancelled():
             answer = ForeignFault(f"{checker.type} cancelled itself")
-        elif isinstance(surprise := task.exception(), Blocked):
+        elif isinstance(surprise, Blocked):
             answer = TimeFault(f"no answer within {self._seconds:g} s: it blocks where it should await")
         else:
             answer = task.result() if surprise is None else fault_of(surprise, checker)
         self._report(job, answer)
 
     def _expire(self, job: Job) -> None:
-        task = job.task
-        self._report(job, TimeFault(f"no answer within {self._seconds:g} s"))
-        if task is not None:
-            task.cancel()
-            _disown(task)
+        """It may tidy up for a moment; one that does not let itself be cancelled is waited for no longer."""
+        assert job.task is not None
+        if job.expired:
+            _disown(job.task)
+            self._report(job, TimeFault(f"no answer within {self._seconds:g} s, and it does not stop"))
+        else:
+            job.expired = True
+            job.task.cancel()
+            job.late = self._loop.call_later(MOMENT, self._expire, job)
 
     def _spare(self) -> None:
         """The loop stood still: time that the others did not have."""
@@ -191,6 +225,7 @@ class Floor:
 
     def _filled(self, case: Case, at: int, result: CheckResult) -> None:
         case.fill(at, result)
+        self.purse.pay(spending_of(result))
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()
@@ -204,6 +239,6 @@ def _end(job: Job) -> None:
 
 
 def _disown(task: asyncio.Task[Any]) -> None:
-    """A check that does not let itself be cancelled is not waited for when the loop is closed."""
-    asyncio.tasks._unregister_task(task)  # pyright: ignore  # noqa: PGH003  # documented for those who extend asyncio
-    task._log_destroy_pending = False  # pyright: ignore
+    """So that closing the loop does not wait for it: what asyncio documents for tasks that are not its own."""
+    asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
+    task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]

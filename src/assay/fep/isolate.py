@@ -19,6 +19,8 @@ import msgspec
 from assay.checks.checker import Checker
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
 
+STARTED = b"ready\n"
+TO_START = 60.0  # seconds, which are not the check's
 _MAIN = "from assay.fep.isolate import serve; serve()"
 
 
@@ -86,6 +88,8 @@ class Cell:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
+            assert self._process.stdout is not None
+            _line(self._process.stdout.fileno(), time.monotonic() + TO_START)
         return self._process
 
 
@@ -121,6 +125,8 @@ def serve() -> None:
 
     orders, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    replies.write(STARTED)
+    replies.flush()
     for line in orders:
         order = msgspec.json.decode(line, type=Order)
         outcome = perform(order.check, order.arguments)

@@ -12,12 +12,13 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
 from assay.fep.sheet import Sheet
 from assay.ports import Services
-from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 
 Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
 P = TypeVar("P")
 T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+PATIENCE = 16  # cases with the same checks of their own before those are compiled, which costs as much as 16
 REMEMBERED = 4_096  # sheets of per-case checks kept, by their text
 
 
@@ -34,7 +35,8 @@ class Plan:
         self.services = services or Services()
         self.options = options or Options()
         self._registry = registry
-        self._sheets: dict[str, Sheet] = {}
+        self._sheets: dict[bytes, Sheet] = {}
+        self._bounds: dict[bytes, Bound] = {}
         self.shared: Sheet | None = None
         self._each: list[Sheet] | None = None
         if checks is None:
@@ -103,17 +105,38 @@ class Plan:
                     f"{len(checks)} checks, and at most {most} are taken (raise it with ASSAY_MAX_CHECKS)",
                 )
             )
-        key = place if shared else canonical(msgspec.to_builtins(checks))
+        key = place.encode() if shared else _encode(checks)
         found = self._sheets.get(key)
         if found is None:
             bounds = gathered(
                 [(f"{place}[{at}]", check) for at, check in enumerate(checks)],
-                lambda where, check: bind(check, self._registry, where),
+                self._bind,
             )
-            found = Sheet(bounds, labels(bounds) if shared else types(bounds), self.services, self.options)
+            found = Sheet(
+                bounds,
+                labels(bounds) if shared else types(bounds),
+                self.services,
+                self.options,
+                patience=0 if shared else PATIENCE,
+            )
+            if b"null" in key:
+                return found
             if len(self._sheets) >= REMEMBERED:
                 self._sheets.clear()
             self._sheets[key] = found
+        return found
+
+    def _bind(self, place: str, check: Check) -> Bound:
+        """Cases differ in some of their checks, and have the others in common."""
+        key = _encode(check)
+        found = self._bounds.get(key)
+        if found is None:
+            found = bind(check, self._registry, place, self.services)
+            if b"null" in key:
+                return found  # NaN is written as null, and must not be taken for one
+            if len(self._bounds) >= REMEMBERED:
+                self._bounds.clear()
+            self._bounds[key] = found
         return found
 
 

@@ -1,6 +1,7 @@
 """What a run comes to, from what was recorded (FEP 4.2)."""
 
 import secrets
+import time
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -16,7 +17,13 @@ read_result = msgspec.json.Decoder(TestCaseResult).decode
 
 
 def new_id() -> str:
-    return f"eval_{secrets.token_hex(12)}"
+    """In the order of time, so that what is written together lies together in a database."""
+    return f"eval_{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
+
+
+def metadata_of(tally: Tally) -> dict[str, Any]:
+    """What a run says beside its results: what it cost (decision 31)."""
+    return msgspec.to_builtins(tally.spending) if tally.spending else {}
 
 
 def run_result(
@@ -26,7 +33,6 @@ def run_result(
     tally: Tally,
     lines: Iterable[bytes],
     experiment: ExperimentMetadata | None,
-    metadata: dict[str, Any] | None = None,
 ) -> EvaluationRunResult:
     return EvaluationRunResult(
         evaluation_id=evaluation_id,
@@ -36,5 +42,5 @@ def run_result(
         experiment=experiment or UNSET,
         summary=tally.summary(),
         results=[read_result(line) for line in lines],
-        metadata=metadata or UNSET,
+        metadata=metadata_of(tally) or UNSET,
     )

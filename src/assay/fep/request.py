@@ -6,7 +6,16 @@ from typing import Any, TypeGuard
 import msgspec
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context, kind_of, plain, problems_of_case, problems_of_output, read_checks
+from assay.fep.context import (
+    Context,
+    kind_of,
+    message_of,
+    place_in,
+    plain,
+    problems_of_case,
+    problems_of_output,
+    read_checks,
+)
 from assay.fep.plan import Checks, Plan, gathered
 from assay.fep.sheet import Sheet
 from assay.ports import Limits
@@ -37,13 +46,14 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
     ids: dict[str, dict[str, Any]] = {}
     for at, (case, output) in enumerate(zip(test_cases, outputs, strict=True)):
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
-        case_document, wrong = plain(case, here, limits)
-        output_document, wrong_output = plain(output, there, limits)
+        case_document, case_text, wrong = plain(case, here, limits)
+        output_document, output_text, wrong_output = plain(output, there, limits)
         wrong += wrong_output
         wrong = wrong or problems_of_case(case_document, here) + problems_of_output(output_document, there)
         checks: list[Check] | None = None
         if not wrong and "checks" in case_document:
             checks, wrong = read_checks(case_document.pop("checks"), f"{here}.checks")
+            case_text = _encode(case_document)
         if not wrong:
             known = ids.setdefault(case_document["id"], case_document)
             if known is not case_document and canonical(known) != canonical(case_document):
@@ -54,7 +64,8 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
             problems += wrong
             continue
         document = {"test_case": case_document, "output": output_document}
-        contexts.append(Context(_encode(document), document, checks))
+        line = b"".join((b'{"test_case":', case_text, b',"output":', output_text, b"}"))
+        contexts.append(Context(line, document, checks))
     if problems:
         raise InvalidRequest(problems)
     return contexts
@@ -68,6 +79,8 @@ def sheets_of(plan: Plan, contexts: Sequence[Context]) -> list[Sheet]:
                 "checks", f"{plan.each} lists of checks for {len(contexts)} test cases: wanted one for each"
             )
         )
+    if plan.shared is not None and all(context.checks is None for context in contexts):
+        return [plan.shared] * len(contexts)
     return gathered(
         [(f"test_cases[{at}].checks", (at, context)) for at, context in enumerate(contexts)],
         lambda place, pair: plan.sheet(pair[0], pair[1], place),
@@ -110,8 +123,10 @@ def experiment_from(given: Any) -> ExperimentMetadata | None:
         return given
     try:
         return msgspec.convert(to_json(given), ExperimentMetadata)
-    except (msgspec.ValidationError, TypeError) as wrong:
-        raise InvalidRequest(Problem("experiment_metadata", str(wrong))) from None
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem(f"experiment_metadata{place_in(wrong)}", message_of(wrong))) from None
+    except TypeError as wrong:
+        raise InvalidRequest(Problem("experiment_metadata", f"not JSON: {wrong}")) from None
 
 
 def to_json(value: Any) -> Any:

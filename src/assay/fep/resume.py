@@ -18,6 +18,7 @@ from assay.checks.run import Options
 from assay.errors import Broken, WrongUsage
 from assay.fep.context import Context
 from assay.fep.plan import Checks, Plan
+from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
 from assay.protocol.canonical import canonical
 from assay.protocol.results import Status
@@ -41,6 +42,7 @@ class _Result(Struct):
 class _Case(Struct):
     status: Status
     check_results: list[_Result]
+    metadata: Spending = NOTHING
 
 
 _read = msgspec.json.Decoder(_Case).decode
@@ -128,7 +130,7 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
         )
     for row, result in zip(plan.sheet(at, context).rows(tally), case.check_results, strict=True):
         row.note(result.status, result.results)
-    tally.case(case.status)
+    tally.case(case.status, case.metadata)
 
 
 def _digest(value: Any) -> str:

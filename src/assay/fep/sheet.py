@@ -7,6 +7,7 @@ property test says that the two give the same bytes, clocks aside.
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,10 +15,11 @@ from msgspec import Struct
 
 from assay.checks.arguments import Bound, Path, build, follow
 from assay.checks.checker import PLAIN, Checker
-from assay.checks.run import Options, Prepared, ask, concluded, examined, run_here, skipped
+from assay.checks.run import Options, Prepared, ask, concluded, examined, quick_form, run_here, skipped
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.compiled import Run, Score, write_score
 from assay.fep.context import Context
+from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Row, Tally
 from assay.paths import MISSING, Query
 from assay.paths.together import Get, together
@@ -33,26 +35,38 @@ class Scored(Struct, frozen=True):
 
     line: bytes
     status: Status
+    spending: Spending = NOTHING
 
 
 class Sheet:
     """The checks that one case, or every case, is put to."""
 
     def __init__(
-        self, bounds: Sequence[Bound], labels: Sequence[str], services: Services, options: Options
+        self,
+        bounds: Sequence[Bound],
+        labels: Sequence[str],
+        services: Services,
+        options: Options,
+        *,
+        patience: int = 0,
     ) -> None:
+        """`patience` is how many cases are put to the plain form before the compiled one is worth writing."""
         self.bounds = tuple(bounds)
         self.labels = tuple(labels)
         self.waits = any(waits(bound.checker) for bound in bounds)
         self._services, self._options = services, options
-        if not self.waits and not options.timings:
-            self._read, self._takes = reader(bounds, services.limits)
-            self._runs: list[Run] = [
-                bound.checker.compile(bound.literals) or default(bound, services) for bound in bounds
-            ]
-            self._score: Score = write_score(
-                bounds, self._runs, self._takes, arguments=options.resolved_arguments
-            )
+        self._patience = patience
+        self._score: Score | None = None
+        if patience == 0:
+            self._compile()
+
+    def _compile(self) -> None:
+        if self.waits or self._options.timings:
+            return
+        bounds, services = self.bounds, self._services
+        self._read, self._takes = reader(bounds, services.limits)
+        self._runs: list[Run] = [quick_form(bound) or default(bound, services) for bound in bounds]
+        self._score = write_score(bounds, self._runs, self._takes, arguments=self._options.resolved_arguments)
 
     def rows(self, tally: Tally) -> list[Row]:
         """The lines of a tally that these checks count in: take them once a run, or once a case."""
@@ -60,7 +74,10 @@ class Sheet:
 
     def score(self, context: Context, rows: list[Row]) -> Scored:
         """A case whose checks do not wait, from beginning to end."""
-        if self._options.timings:
+        if self._score is None:
+            self._patience -= 1
+            if self._patience == 0:
+                self._compile()
             return self.plainly(context, rows)
         values = self._read(context.document)
         answers: list[Any] = []
@@ -99,6 +116,7 @@ class Sheet:
             skipped_checks=statuses.count("skip"),
         )
         status: Status = "error" if "error" in statuses else "skip" if "skip" in statuses else "completed"
+        spending = spending_of_all(results) if self.waits else NOTHING
         parts = (
             b'{"status":"',
             status.encode(),
@@ -108,9 +126,10 @@ class Sheet:
             _encode(results),
             b',"summary":',
             _encode(summary),
+            b',"metadata":' + _encode(spending) if spending else b"",
             b"}",
         )
-        return Scored(b"".join(parts), status)
+        return Scored(b"".join(parts), status, spending)
 
     def _answer(self, at: int, values: list[Any]) -> Any:
         given = [values[which] for which in self._takes[at]]
@@ -133,6 +152,7 @@ class Sheet:
         return concluded(prepared, answer, self._services, self._options)
 
 
+@lru_cache(maxsize=512)
 def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 

@@ -28,6 +28,7 @@ class Closing(Struct, frozen=True, omit_defaults=True):
     summary: EvaluationSummary
     experiment: Any = None
     metadata: Any = None
+    trouble: str = ""  # what kept the run from ending; no part of its result
 
 
 class Sink(Protocol):
@@ -41,13 +42,18 @@ class Sink(Protocol):
 
 
 class File:
-    """A file that is written in large pieces; trouble with it is one line that names it."""
+    """
+    A file that is written in large pieces; trouble with it is one line that names it.
+
+    What it held before is gone with the first piece: a run that is refused leaves it as it was.
+    """
 
     def __init__(self, name: str, *, append: bool = False) -> None:
         self.name = name
         self._held: list[bytes] = []
         self._size = 0
         try:
+            self._old = not append and Path(name).is_file()
             self._file: IO[bytes] = _opened(name, append=append)
         except FileNotFoundError:
             raise WrongUsage(f"{name}: there is no folder {Path(name).parent}") from None
@@ -65,6 +71,9 @@ class File:
     def flush(self) -> None:
         data, self._held, self._size = memoryview(b"".join(self._held)), [], 0
         try:
+            if self._old:
+                self._file.truncate(0)
+                self._old = False
             while data:
                 data = data[self._file.write(data) :]
         except OSError as wrong:
@@ -97,10 +106,11 @@ class File:
 def _opened(name: str, *, append: bool) -> IO[bytes]:
     if name == "-":
         return os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
-    if not (append and Path(name).exists()):
+    if not Path(name).is_file():
         return Path(name).open("wb", 0)
     file = Path(name).open("r+b", 0)  # noqa: SIM115
-    file.seek(0, os.SEEK_END)  # not O_APPEND, into which the system does not copy
+    if append:
+        file.seek(0, os.SEEK_END)  # not O_APPEND, into which the system does not copy
     return file
 
 
@@ -144,7 +154,9 @@ class Document:
         if self._comma != b",\n":
             self._file.put(b'{"results":[')
         members = {
-            name: value for name, value in msgspec.structs.asdict(closing).items() if value is not None
+            name: value
+            for name, value in msgspec.structs.asdict(closing).items()
+            if value is not None and name != "trouble"
         }
         self._file.put(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
         self._file.close()

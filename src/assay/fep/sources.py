@@ -1,15 +1,15 @@
 """Where contexts come from: a file of contexts, two files side by side, or a request that is all there (decision 34)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, WrongUsage
-from assay.fep.context import Context, NotAContext, read_context
-from assay.fep.files import Piece, document_of, format_of, pieces_of
-from assay.fep.plan import Checks
+from assay.fep.context import Context, NotAContext, plain, read_context
+from assay.fep.files import Piece, document_of, format_of, pieces_of, readable
+from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from, contexts_of, experiment_from
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
@@ -34,19 +34,42 @@ class Source:
         limits = self._limits
         for piece in self._pieces:
             self.place, self.read = piece.place, piece.end
+            if piece.problems:
+                self.bad(piece.problems)
+                continue
             try:
                 yield read_context(_long_row(piece.raw) if self._csv else piece.raw, limits)
             except NotAContext as wrong:
-                self._bad(BadLine(piece.place, wrong.problems))
+                self.bad(wrong.problems)
 
-    def _bad(self, bad: BadLine) -> None:
+    def bad(self, problems: Sequence[Problem]) -> None:
+        """What stands here is no context."""
+        bad = BadLine(self.place, problems)
         if self._on_bad is None:
             raise bad
         self._on_bad(bad)
 
 
+def planned(
+    contexts: Iterable[Context], source: Source | None, plan: Plan, first: int = 0
+) -> Iterator[Context]:
+    """The contexts; one whose own checks are none is a bad line too, with its place."""
+    at = first
+    for context in contexts:
+        try:
+            plan.sheet(at, context)
+        except InvalidRequest as refusal:
+            if source is None:
+                raise
+            source.bad(refusal.problems)
+            continue
+        at += 1
+        yield context
+
+
 def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
     form, _ = format_of(name, "jsonl")
+    readable(name)
     return Source(pieces_of(name, limits), limits, on_bad, csv=form == "csv")
 
 
@@ -58,6 +81,8 @@ def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) ->
             raise InvalidRequest(_differ(cases, many, outputs, others))
     elif cases == outputs:
         raise WrongUsage("--cases and --outputs cannot both come from standard input")
+    else:
+        readable(cases if outputs == "-" else outputs)
     return Source(_paired(cases, outputs, limits), limits, on_bad)
 
 
@@ -69,7 +94,7 @@ def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[Piece]:
             raise InvalidRequest(
                 _differ(cases, longer if output is None else at, outputs, longer if case is None else at)
             )
-        broken = next((piece for piece in (case, output) if not _json(piece.raw)), None)
+        broken = next((one for one in (case, output) if one.problems or not _json(one.raw)), None)
         if broken is not None:
             yield broken  # which is no context, and says why
             continue
@@ -103,15 +128,15 @@ def from_request(name: str, limits: Limits) -> tuple[list[Context], Checks, Expe
         if not is_list(members.get(member))
     ]
     if problems:
-        raise InvalidRequest(_in(name, problems))
+        raise InvalidRequest(placed(name, problems))
     try:
         return (
             contexts_of(members["test_cases"], members["outputs"], limits),
-            checks_from(members.get("checks")),
-            experiment_from(members.get("experiment_metadata")),
+            checks_from(_plain(members.get("checks"), "checks", limits)),
+            experiment_from(_plain(members.get("experiment_metadata"), "experiment_metadata", limits)),
         )
     except InvalidRequest as refusal:
-        raise InvalidRequest(_in(name, refusal.problems)) from None
+        raise InvalidRequest(placed(name, refusal.problems)) from None
 
 
 def checks_in(name: str, limits: Limits) -> Checks:
@@ -122,12 +147,20 @@ def checks_in(name: str, limits: Limits) -> Checks:
     if not is_list(document):
         raise InvalidRequest(Problem(name, "wanted a list of checks, or an object with the member checks"))
     try:
-        return checks_from(document)
+        return checks_from(_plain(document, "checks", limits))
     except InvalidRequest as refusal:
-        raise InvalidRequest(_in(name, refusal.problems)) from None
+        raise InvalidRequest(placed(name, refusal.problems)) from None
 
 
-def _in(name: str, problems: Any) -> list[Problem]:
+def _plain(value: Any, place: str, limits: Limits) -> Any:
+    """As JSON has it: a YAML file may hold dates, NaN and what else."""
+    document, _, problems = plain(value, place, limits)
+    if problems:
+        raise InvalidRequest(problems)
+    return document
+
+
+def placed(name: str, problems: Any) -> list[Problem]:
     return [Problem(f"{name}: {problem.place}", problem.message) for problem in problems]
 
 

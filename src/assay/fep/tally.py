@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.fep.spending import NOTHING, Spending
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_mapping
 
@@ -84,6 +85,7 @@ class Tally(Struct):
     completed_cases: int = 0
     error_cases: int = 0
     skipped_cases: int = 0
+    spending: Spending = NOTHING
 
     @property
     def cases(self) -> int:
@@ -95,7 +97,9 @@ class Tally(Struct):
             found = self.rows[label] = Row()
         return found
 
-    def case(self, status: Status) -> None:
+    def case(self, status: Status, spending: Spending = NOTHING) -> None:
+        if spending:
+            self.spending += spending
         if status == "completed":
             self.completed_cases += 1
         elif status == "error":
@@ -109,6 +113,7 @@ class Tally(Struct):
         self.completed_cases += other.completed_cases
         self.error_cases += other.error_cases
         self.skipped_cases += other.skipped_cases
+        self.spending += other.spending
 
     @property
     def status(self) -> Status:

@@ -89,7 +89,9 @@ class Walk:
         """So many more nodes. Looks at the clock each time: beside the library's own cost it is nothing."""
         self.nodes_left -= nodes
         if self.nodes_left < 0:
-            raise PathFault(f"the path visits more than {self.max_nodes} nodes (max_nodes)")
+            raise PathFault(
+                f"the path visits more than {self.max_nodes} nodes, which is the limit (raise it with ASSAY_MAX_NODES)"
+            )
         if monotonic() > self.deadline:
             raise self.too_slow()
 

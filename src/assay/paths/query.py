@@ -117,7 +117,9 @@ def _chain(segments: tuple[Segment, ...]) -> Run:
             nodes = list(islice(step(nodes), max(room + 1, 0)))
             room -= len(nodes)
             if room < 0:
-                raise PathFault(f"the path visits more than {max_nodes} nodes (max_nodes)")
+                raise PathFault(
+                    f"the path visits more than {max_nodes} nodes, which is the limit (raise it with ASSAY_MAX_NODES)"
+                )
         return nodes
 
     return run

@@ -11,8 +11,23 @@ def is_object(value: Any) -> TypeGuard[JSON]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return isinstance(value, Mapping)
+    return type(value) is dict or isinstance(value, Mapping)  # the first is all but always enough, and quick
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
+
+
+def is_finite(value: Any) -> bool:
+    """Whether every float in it is a number that JSON can write; however deep, without recursion."""
+    stack: list[Any] = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, float):
+            if part - part != 0:
+                return False
+        elif is_mapping(part):
+            stack.extend(part.values())
+        elif is_list(part) or isinstance(part, tuple):
+            stack.extend(part)  # pyright: ignore[reportUnknownArgumentType]
+    return True

@@ -23,6 +23,7 @@ _PRAGMAS = (
     "synchronous=NORMAL",
     "foreign_keys=ON",
     "journal_size_limit=67108864",
+    "wal_autocheckpoint=4000",  # pages: what many commits change is written back once
     "secure_delete=ON",  # what is deleted is gone from the file too
 )
 

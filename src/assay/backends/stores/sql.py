@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -67,7 +67,7 @@ class SqlStore:
 
     async def commit(self, batch: Batch) -> tuple[int, ...]:
         rules.check(batch)
-        settled = await _answer(self._writer.write(batch))
+        settled = await self._writer.write(batch)
         for run in settled.runs.values():
             self._bell.ring(run.id, Tally(run.events, run.status in CLOSED))
         return tuple(settled.ends)
@@ -172,11 +172,7 @@ class SqlStore:
             with self._engine.connect() as connection, connection.begin():
                 return question(connection)
 
-        return await _answer(self._readers.submit(self._patience.over, ask))
+        return await asyncio.wrap_future(self._readers.submit(self._patience.over, ask))
 
     async def _do(self, work: Callable[[Connection], T]) -> T:
-        return await _answer(self._writer.do(work))
-
-
-async def _answer(future: Future[T]) -> T:
-    return await asyncio.wrap_future(future)
+        return await self._writer.do(work)

@@ -1,10 +1,11 @@
 """Group commit: one thread writes for everybody, at once all that came while it wrote the last."""
 
+import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -21,6 +22,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], Any]
 
 MOST_BATCHES = 256  # in one transaction
+ENOUGH = 8  # that it is worth beginning with
 MOST_BYTES = 16 * 1024 * 1024
 
 
@@ -28,23 +30,26 @@ class _Task(NamedTuple):
     """A batch, which may be written together with others; or other work, which has a transaction of its own."""
 
     what: Batch | Work
-    answer: Future[Any]
+    answer: asyncio.Future[Any]
     since: float
 
 
 class Writer:
+    """Its answers are for the event loop it was made in; those of one transaction come there together."""
+
     def __init__(self, engine: Engine, scribe: Scribe, patience: Patience, reach: Reach) -> None:
         self._engine, self._scribe, self._patience, self._reach = engine, scribe, patience, reach
+        self._loop = asyncio.get_running_loop()
         self._given: deque[_Task] = deque()
         self._news = threading.Condition()
-        self._closed = False
+        self._closed = self._waking = False
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
-    def write(self, batch: Batch) -> Future[Settled]:
+    def write(self, batch: Batch) -> asyncio.Future[Settled]:
         return self._give(batch)
 
-    def do(self, work: Callable[[Connection], T]) -> Future[T]:
+    def do(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
         """Work in a transaction of its own. It may be done twice, if the database went away the first time."""
         return self._give(work)
 
@@ -55,24 +60,33 @@ class Writer:
             self._news.notify()
         self._thread.join()
 
-    def _give(self, what: Batch | Work) -> Future[Any]:
-        task = _Task(what, Future(), time.monotonic())
+    def _give(self, what: Batch | Work) -> asyncio.Future[Any]:
+        task = _Task(what, self._loop.create_future(), time.monotonic())
         with self._news:
             if self._closed:
                 raise Broken("the store is closed")
             self._given.append(task)
-            self._news.notify()
+            if len(self._given) >= ENOUGH:
+                self._news.notify()
+        if not self._waking:  # once the loop has done what it is at: others may give something too
+            self._waking = True
+            self._loop.call_soon(self._wake)
         return task.answer
+
+    def _wake(self) -> None:
+        self._waking = False
+        with self._news:
+            self._news.notify()
 
     def _serve(self) -> None:
         while group := self._next():
-            group = [task for task in group if task.answer.set_running_or_notify_cancel()]
+            group = [task for task in group if not task.answer.cancelled()]
             if group:
                 self._reach("commit.before")
                 try:
                     self._settle(group)
                 except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
-                    _tell(group, [surprise] * len(group))
+                    self._tell(group, [surprise] * len(group))
                 self._reach("commit.told")
 
     def _next(self) -> list[_Task]:
@@ -94,14 +108,14 @@ class Writer:
         work = group[0].what
         try:
             if isinstance(work, Batch):
-                _tell(group, self._write(group))
+                self._tell(group, self._write(group))
             else:
-                _tell(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
+                self._tell(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
         except Broken as broken:
-            _tell(group, [broken] * len(group))
+            self._tell(group, [broken] * len(group))
         except IntegrityError:
             for task in group:  # another process wrote the same, or one of these is at odds with another
-                _tell([task], [self._write_alone(task)])
+                self._tell([task], [self._write_alone(task)])
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Batch)]
@@ -118,6 +132,10 @@ class Writer:
                 continue  # by now it can be seen what another process wrote
         return Conflict("exists", "batch", "some of its evidence is there already")
 
+    def _tell(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(_tell, group, outcomes)
+
     def _do(self, work: Work) -> Any:
         with self._engine.connect().execution_options(writes=True) as connection, connection.begin():
             return work(connection)
@@ -129,6 +147,8 @@ def _weight(batch: Batch) -> int:
 
 def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
     for task, outcome in zip(group, outcomes, strict=True):
+        if task.answer.done():
+            continue  # its caller was cancelled meanwhile
         if isinstance(outcome, Exception):
             task.answer.set_exception(outcome)
         else:

@@ -1,0 +1,51 @@
+"""`python -m bench [--quick] [--write] [NAME…]`: measure, and print the table."""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench import stages, table
+from bench.files import Bench
+from bench.measure import Failed, Row
+from bench.rows import RUNS
+
+
+def main() -> None:
+    wanted = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    wanted.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join([*RUNS, 'stages'])}")
+    wanted.add_argument(
+        "--quick", action="store_true", help="a tenth of the cases, three rounds: to try the bench"
+    )
+    wanted.add_argument("--write", action="store_true", help="put the table into docs/performance.md too")
+    asked = wanted.parse_args()
+    names = asked.names or [*RUNS, "stages"]
+    if unknown := set(names) - {*RUNS, "stages"}:
+        wanted.error(f"no {', '.join(sorted(unknown))}; there are {', '.join([*RUNS, 'stages'])}")
+    with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
+        bench = Bench(Path(folder), asked.quick)
+        rows = [row for name in names if name != "stages" for row in measured(name, bench)]
+        parts = [table.table(rows)] if rows else []
+        parts += [stages.told(bench)] if "stages" in names else []
+    text = "\n\n".join([*parts, table.machine()])
+    print(text)
+    if asked.write:
+        table.write(text)
+
+
+def measured(name: str, bench: Bench) -> list[Row]:
+    began = time.monotonic()
+    try:
+        rows = RUNS[name](bench)
+        print(table.table(rows), file=sys.stderr)  # so that a run that is broken off was not for nothing
+        return rows
+    except Failed as failed:  # one that cannot be measured is told, and the others go on
+        print(f"bench: {name}: {failed}", file=sys.stderr)
+        return [Row(name, "at most", 0.0, note="failed: see standard error")]
+    finally:
+        print(f"bench: {name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""
+One measured piece of work, in a process of its own: `python -m bench.child '{"work": "command", …}'`.
+
+Everything is imported first. The last line on standard output is a Sample.
+"""
+
+import asyncio
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+import assay
+import assay.cli.main  # all that the command loads before it begins, and at its end
+import assay.cli.report
+from assay.cli.asked import Asked
+from assay.cli.evaluating import carry_out
+from bench import byhand, straight
+
+BLOCK = 1 << 20
+
+
+class Task(Struct, omit_defaults=True):
+    """What to do: `work` names one of WORKS."""
+
+    work: str
+    contexts: str = ""
+    checks: str | None = None
+    to: str = ""
+    modules: list[str] = []
+    jobs: int = 1
+    many: int = 0
+    concurrency: int = 1
+    seconds: float = 0.0
+
+
+class Sample(Struct):
+    """What it took: CPU seconds of this process and its children, seconds on the wall, and the largest it was."""
+
+    cpu: float
+    wall: float = 0.0
+    peak_mb: float = 0.0
+    passed: int = 0
+    inner: float = 0.0  # CPU seconds without reading and writing files, where somebody counted them
+
+
+def measured(work: Callable[[], object]) -> Sample:
+    cpu, wall = _cpu(), time.perf_counter()
+    work()
+    wall, cpu = time.perf_counter() - wall, _cpu() - cpu
+    return Sample(cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def command(task: Task) -> Sample:
+    """`assay evaluate --contexts … --checks … -o …`, from the moment the command line has been read."""
+    more: dict[str, Any] = {"jobs": task.jobs} if task.jobs > 1 else {}
+    asked = Asked(contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more)
+    sample = measured(lambda: carry_out(asked))
+    return _counted(sample, task.to)
+
+
+def anchor(task: Task) -> Sample:
+    return _loop(straight.run, task)
+
+
+def hand(task: Task) -> Sample:
+    return _loop(byhand.run, task)
+
+
+def library(task: Task) -> Sample:
+    """`evaluate_sync` on documents that are in memory already."""
+    with Path(task.contexts).open("rb") as file:
+        pairs = [msgspec.json.decode(line) for line in file]
+    cases, outputs = [pair["test_case"] for pair in pairs], [pair["output"] for pair in pairs]
+    checks = msgspec.json.decode(Path(task.checks or "").read_bytes())
+    runs = list[assay.EvaluationRunResult]()
+    evaluate = assay.evaluate_sync  # looked up here: the front door loads what is behind it
+    sample = measured(lambda: runs.append(evaluate(cases, outputs, checks)))
+    results = (one for case in runs[0].results for one in case.check_results)
+    sample.passed = sum(one.results["passed"] for one in results)
+    return sample
+
+
+def waiting(task: Task) -> Sample:
+    """Checks that do nothing but wait, many at a time."""
+
+    class Wait(assay.Checker):
+        type = "wait"
+
+        async def run(self, services: assay.Services) -> assay.Answer:
+            await asyncio.sleep(task.seconds)
+            return {"passed": True}
+
+    cases = [{"id": str(at), "input": at} for at in range(task.many)]
+    outputs = [{"value": at} for at in range(task.many)]
+    registry = assay.Registry([Wait])
+
+    def work() -> None:
+        run = assay.evaluate_sync(
+            cases,
+            outputs,
+            [{"type": "wait", "arguments": {}}],
+            concurrency=task.concurrency,
+            registry=registry,
+        )
+        assert run.summary.completed_checks == task.many
+
+    return measured(work)
+
+
+WORKS = {work.__name__: work for work in (command, anchor, hand, library, waiting)}
+
+
+def _loop(run: Callable[[Any, Any], object], task: Task) -> Sample:
+    def work() -> None:
+        with Path(task.contexts).open("rb") as lines, Path(task.to).open("wb") as out:
+            run(lines, out.write)
+
+    return _counted(measured(work), task.to)
+
+
+def _counted(sample: Sample, results: str) -> Sample:
+    """How many checks passed, from what was written."""
+    with Path(results).open("rb") as file:
+        rest = b""
+        while block := file.read(BLOCK):
+            whole, _, rest = (rest + block).rpartition(b"\n")
+            sample.passed += whole.count(b'"results":{"passed":true')
+    return sample
+
+
+def _cpu() -> float:
+    return sum(
+        use.ru_utime + use.ru_stime
+        for use in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def main() -> None:
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    if task.to:
+        Path(task.to).unlink(missing_ok=True)  # cutting an old file off would be counted as work
+    sample = WORKS[task.work](task)
+    print(msgspec.json.encode(sample).decode(), flush=True)
+    os._exit(0)  # nobody waits for a million objects to be taken apart
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,109 @@
+"""Fresh processes side by side, round after round, and what their numbers come to."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from bench.child import Sample, Task
+
+HOME = Path(__file__).resolve().parent.parent
+FIXED = HOME.parent / "shared" / "bench" / "limit.py"
+Unit = Literal["x", "ms", "MB"]
+T = TypeVar("T")
+Contestants = Mapping[str, Callable[[], Sample]]
+
+
+class Row(Struct, frozen=True):
+    """One bar: what was measured in each round, and where the bar is. Without values, `note` says why."""
+
+    name: str
+    sense: Literal["at most", "at least"]
+    bar: float
+    unit: Unit = "x"
+    values: list[float] = []
+    note: str = ""
+
+    @property
+    def measured(self) -> float:
+        return median(self.values)
+
+    @property
+    def met(self) -> bool:
+        return self.measured <= self.bar if self.sense == "at most" else self.measured >= self.bar
+
+
+class Failed(Exception):
+    """A measured process did not end well, or found something else than the others."""
+
+
+def side_by_side(contestants: Contestants, rounds: int) -> list[dict[str, Sample]]:
+    """Every contestant once a round; every other round runs backwards, so that none is always first."""
+    taken = list[dict[str, Sample]]()
+    for at in range(rounds):
+        names = list(contestants) if at % 2 == 0 else list(reversed(contestants))
+        taken.append({name: contestants[name]() for name in names})
+    return taken
+
+
+def ratios(taken: list[dict[str, Sample]], one: str, other: str) -> list[float]:
+    return [samples[one].cpu / samples[other].cpu for samples in taken]
+
+
+def agree(taken: list[dict[str, Sample]]) -> None:
+    """Whoever is compared has found the same."""
+    found = {name: sample.passed for samples in taken for name, sample in samples.items()}
+    if len(set(found.values())) != 1:
+        raise Failed(f"they disagree on how many checks passed: {found}")
+
+
+def run(task: Task) -> Sample:
+    """A task in a child of its own."""
+    return last_line(
+        [sys.executable, "-m", "bench.child", msgspec.json.encode(task).decode()],
+        Sample,
+    )
+
+
+def straight(task: Task) -> Sample:
+    """The anchor: the fixed one where it is at hand, else our own."""
+    if not FIXED.exists():
+        return run(msgspec.structs.replace(task, work="anchor"))
+    Path(task.to).unlink(missing_ok=True)
+    told = last_line([sys.executable, str(FIXED), task.contexts, task.to, "straight"], dict)
+    return Sample(told["cpu_s"], peak_mb=told["rss_mb"], passed=told["passed"])
+
+
+def last_line(command: list[str], kind: type[T]) -> T:
+    done = subprocess.run(command, cwd=HOME, env=_environment(), capture_output=True, text=True, check=False)
+    try:
+        return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=kind)
+    except msgspec.DecodeError:
+        raise Failed(f"{' '.join(command[:3])}: {done.stderr.strip()[-2000:]}") from None
+
+
+def cpu_of(command: list[str], rounds: int) -> list[float]:
+    """CPU milliseconds of a fresh process from beginning to end; the first, which may write bytecode, is left out."""
+    spent = list[float]()
+    for _ in range(rounds + 1):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=HOME, env=_environment(), stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(1000 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+    return spent[1:]
+
+
+def _environment() -> dict[str, str]:
+    """Ours, without what would change the work: settings, and the wish to compile every module at every start."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("ASSAY_") and name != "PYTHONDONTWRITEBYTECODE"
+    }

@@ -1,0 +1,133 @@
+"""The bars, each a function that measures and gives its rows; RUNS is the table of them."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from assay.cli.asked import Asked
+from bench import second
+from bench.beside import flex, pydantic
+from bench.child import Sample, Task
+from bench.equal import differences
+from bench.files import Bench
+from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
+
+ROOM = 9_000  # bytes of disk a case may need: its context, and its result twice
+
+
+def first(bench: Bench) -> list[Row]:
+    rows = list[Row]()
+    for many, rounds in ((bench.size(10_000), 15), (bench.size(100_000), 7)):
+        task = bench.task(many)
+        taken = side_by_side(
+            {"assay": lambda task=task: run(task), "straight": lambda task=task: straight(task)},
+            bench.rounds(rounds),
+        )
+        agree(taken)
+        name = f"workload 1, {many:,} cases: CPU to that of the straight loop"
+        rows.append(Row(name, "at most", 1.2, values=ratios(taken, "assay", "straight"), note="aim: 0.8x"))
+    return rows
+
+
+def other(bench: Bench) -> list[Row]:
+    """The second workload; the bar is for a check as its author wrote it, the other row says what a promise buys."""
+    rows = list[Row]()
+    for check, note in ((second.ToolBudget, ""), (second.QuickToolBudget, "its check has `waits = False`")):
+        contexts = bench.folder / f"{check.type}.jsonl"
+        second.write(bench.size(10_000), contexts, check.type)
+        by_us, by_hand = (str(bench.folder / f"{check.type}-{who}.jsonl") for who in ("us", "hand"))
+        ours = Task(
+            work="command", contexts=str(contexts), to=by_us, modules=[f"bench.second:{check.__name__}"]
+        )
+        theirs = Task(work="hand", contexts=str(contexts), to=by_hand)
+        taken = side_by_side(
+            {"assay": lambda a=ours: run(a), "hand": lambda b=theirs: run(b)}, bench.rounds()
+        )
+        wrong = differences(Path(by_us), Path(by_hand))
+        name = f"workload 2, {bench.size(10_000):,} cases: CPU to that of a loop by hand"
+        rows.append(
+            Row(
+                name,
+                "at most",
+                4.0,
+                values=ratios(taken, "assay", "hand"),
+                note=f"the results differ: {wrong}" if wrong else note,
+            )
+        )
+    return rows
+
+
+def large(bench: Bench) -> list[Row]:
+    """A million cases: memory, the cost of a case, and two processes."""
+    many, few = bench.size(1_000_000), bench.size(10_000)
+    names = (
+        f"peak memory at {many:,} cases, one process",
+        f"CPU per case at {many:,} to that at {few:,}",
+        f"`--jobs 2` at {many:,}: how much faster on the wall",
+    )
+    if shutil.disk_usage(bench.folder).free < many * ROOM:
+        note = f"not measured: it needs {many * ROOM / 1e9:.0f} GB of disk"
+        return [
+            Row(names[0], "at most", 80.0, "MB", note=note),
+            Row(names[1], "at most", 1.15, note=note),
+            Row(names[2], "at least", 1.3, note=note),
+        ]
+    big, small = bench.task(many), bench.task(few)
+    contestants: dict[str, Callable[[], Sample]] = {
+        "big": lambda: run(big),
+        "small": lambda: _quietest(small),
+    }
+    two = "jobs" in Asked.__struct_fields__
+    if two:
+        contestants["two"] = lambda: run(bench.task(many, jobs=2))
+    taken = side_by_side(contestants, bench.rounds())
+    Path(big.contexts).unlink()
+    Path(big.to).unlink()
+    each = [value * few / many for value in ratios(taken, "big", "small")]
+    walls = [samples["big"].wall / samples["two"].wall for samples in taken] if two else []
+    return [
+        Row(
+            names[0],
+            "at most",
+            80.0,
+            "MB",
+            [max(one["big"].peak_mb for one in taken)],
+            "the largest of all rounds",
+        ),
+        Row(names[1], "at most", 1.15, values=each),
+        Row(names[2], "at least", 1.3, values=walls, note="" if two else "not available yet"),
+    ]
+
+
+def waiting(bench: Bench) -> list[Row]:
+    many, concurrency, seconds = 500, 64, 0.05
+    ideal = -(-many // concurrency) * seconds
+    task = Task(work="waiting", many=many, concurrency=concurrency, seconds=seconds)
+    values = [run(task).wall / ideal for _ in range(bench.rounds())]
+    return [Row("500 async checks of 50 ms, 64 at a time: wall to the ideal", "at most", 1.25, values=values)]
+
+
+def starting(bench: Bench) -> list[Row]:
+    """Fresh processes, the interpreter's own start included."""
+    one = (
+        "import assay; assay.evaluate_sync([{'id': '1', 'input': 'x'}], [{'value': 'y'}],"
+        " [{'type': 'contains', 'arguments': {'text': '$.output.value', 'phrases': ['y']}}])"
+    )
+    commands = (
+        ("`import assay`: CPU", 100.0, [sys.executable, "-c", "import assay"]),
+        ("`assay --help`: CPU", 200.0, [str(Path(sys.executable).parent / "assay"), "--help"]),
+        ("a first `evaluate_sync` of one case: CPU", 250.0, [sys.executable, "-c", one]),
+    )
+    rounds = bench.rounds(21)
+    return [Row(name, "at most", bar, "ms", cpu_of(command, rounds)) for name, bar, command in commands]
+
+
+RUNS = {run.__name__: run for run in (first, flex, pydantic, other, large, waiting, starting)}
+
+
+def _quietest(task: Task) -> Sample:
+    """The middle of three: beside a run of a million a single short one would be all noise."""
+    samples = [run(task) for _ in range(3)]
+    samples.sort(key=lambda sample: sample.cpu)
+    return samples[1]

@@ -1,0 +1,64 @@
+"""Where the time of workload 1 goes: each stage is run on top of those before it, and the difference is its own."""
+
+import resource
+from collections import deque
+from collections.abc import Callable, Iterable
+from statistics import median
+
+from assay import app
+from assay.fep.execute import score
+from assay.fep.files import pieces_of
+from assay.fep.plan import Plan
+from assay.fep.sinks import Lines
+from assay.fep.sources import checks_in, from_contexts
+from assay.fep.tally import Tally
+from assay.settings import load
+from bench.files import Bench
+
+
+def told(bench: Bench) -> str:
+    many = 10_000
+    lines = ["| stage of workload 1 | µs a case |", "|---|--:|"]
+    before = 0.0
+    for name, spent in stages(bench, many):
+        lines.append(f"| {name} | {(spent - before) / many * 1e6:.1f} |")
+        before = spent
+    lines.append(f"| all | {before / many * 1e6:.1f} |")
+    return "\n".join(lines)
+
+
+def stages(bench: Bench, many: int) -> list[tuple[str, float]]:
+    """CPU seconds up to the end of each stage, in the order they happen."""
+    task = bench.task(many)
+    settings = load()
+    limits, services = settings.limits, app.services(settings)
+    plan = Plan(checks_in(task.checks or "", limits), app.registry(settings), services)
+
+    def contexts() -> Iterable[object]:
+        return from_contexts(task.contexts, limits, None)
+
+    def scored() -> Iterable[object]:
+        return score(plan, from_contexts(task.contexts, limits, None), Tally())
+
+    def written() -> Iterable[object]:
+        sink = Lines(task.to)
+        for one in score(plan, from_contexts(task.contexts, limits, None), Tally()):
+            sink.write(one.line)
+            yield None
+        sink.flush()
+
+    works: dict[str, Callable[[], Iterable[object]]] = {
+        "reading lines": lambda: pieces_of(task.contexts, limits),
+        "decoding, and seeing that it is a context": contexts,
+        "values, checks, and the bytes of the result": scored,
+        "writing": written,
+    }
+    taken = [[_cpu(work) for work in works.values()] for _ in range(bench.rounds(15))]
+    return list(zip(works, map(median, zip(*taken, strict=True)), strict=True))
+
+
+def _cpu(work: Callable[[], Iterable[object]]) -> float:
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    deque(work(), maxlen=0)
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

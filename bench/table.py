@@ -1,0 +1,61 @@
+"""The rows as Markdown, with the machine they were measured on."""
+
+import os
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.measure import FIXED, HOME, Row
+
+PAGE = HOME / "docs" / "performance.md"
+BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = ["| bar | measured | spread | wanted | met | |", "|---|--:|--:|--:|---|---|"]
+    for row in rows:
+        if row.values:
+            spread = f"{_number(min(row.values), row)}–{_number(max(row.values), row)}"
+            spread = spread if len(row.values) > 1 else "–"
+            cells = [f"{_number(row.measured, row)} {row.unit}", spread, "yes" if row.met else "**no**"]
+        else:
+            cells = ["–", "–", "–"]
+        wanted = f"{row.sense} {row.bar:g} {row.unit}"
+        lines.append(f"| {row.name} | {cells[0]} | {cells[1]} | {wanted} | {cells[2]} | {row.note} |")
+    return "\n".join(lines).replace(" x |", "x |")
+
+
+def machine() -> str:
+    anchor = "the fixed one" if FIXED.exists() else "the bench's own, `bench/straight.py`"
+    return (
+        f"Made on {os.cpu_count()} cores of {_processor()}, {platform.system()}, "
+        f"{platform.python_implementation()} {platform.python_version()}. The straight loop is {anchor}."
+    )
+
+
+def write(text: str, page: Path = PAGE) -> None:
+    """Between the markers; the rest of the page is written by hand."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        raise ValueError(f"{page.name} has no place for the table: {BEGIN} … {END}")
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+
+
+def _number(value: float, row: Row) -> str:
+    return (
+        f"{value:.0f}"
+        if row.unit != "x" or value >= 100
+        else f"{value:.1f}"
+        if value >= 10
+        else f"{value:.2f}"
+    )
+
+
+def _processor() -> str:
+    try:
+        told = Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return platform.machine()
+    names = (line.partition(":")[2].strip() for line in told.splitlines() if line.startswith("model name"))
+    return next(names, platform.machine())

@@ -1,0 +1,101 @@
+"""
+A provider as somebody writes it down: `[providers.NAME]` in assay.toml, or `provider_config` of a check.
+
+Nothing here repeats a value in a message: it may be a key.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.backends.models.wire import OPENAI
+from assay.ports import Provider, Secret
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
+
+
+class Unusable(ValueError):
+    """Something is wrong with one member of a provider, or, where `member` is empty, with all of it."""
+
+    def __init__(self, member: str, why: str) -> None:
+        self.member = member
+        super().__init__(why)
+
+
+def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> Provider:
+    """
+    The provider that a table describes, or `base` with what the table says otherwise; `${VARIABLES}` stay as they are.
+
+    A key goes only to the address it was configured for: another `base_url` loses the key of `base`.
+    """
+    for member in table:
+        if member not in FIELDS:
+            raise Unusable(member, f"no such setting of a provider; there are {', '.join(FIELDS)}")
+    try:
+        said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
+    except msgspec.ValidationError as wrong:
+        message, _, place = str(wrong).partition(" - at `$.")
+        raise Unusable(place.rstrip("`"), message.replace("Expected", "wanted")) from None
+    if base is None:
+        return said
+    told = {member: getattr(said, member) for member in table}
+    if said.base_url != base.base_url and "base_url" in told and "api_key" not in told:
+        told["api_key"] = None
+    return msgspec.structs.replace(base, **told)
+
+
+def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
+    """With its `${VARIABLES}` filled in, and an address that can be asked."""
+    key = provider.api_key and Secret(_expanded(provider.api_key.reveal(), environment, "api_key"))
+    url = provider.base_url and _expanded(provider.base_url, environment, "base_url").rstrip("/")
+    if provider.kind == "openai_compatible":
+        _check_address(url or OPENAI)
+        if key is None and (url or OPENAI) == OPENAI:
+            raise Unusable("", f"provider {provider.name!r} has no key; {_advice(provider.name)}")
+    return msgspec.structs.replace(provider, api_key=key, base_url=url or None)
+
+
+def host_of(url: str) -> str:
+    """A name for a provider that has none."""
+    try:
+        return urlsplit(url).hostname or "unnamed"
+    except ValueError:
+        return "unnamed"
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise Unusable("base_url", "wanted an address such as https://api.example.com/v1") from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Unusable("base_url", "wanted an address such as https://api.example.com/v1")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise Unusable(
+            "base_url", "wanted an address without user, query or fragment; a key goes into api_key"
+        )
+
+
+def _expanded(text: str, environment: Mapping[str, str], member: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        if not (said := environment.get(found[1])):
+            raise Unusable(member, f"${{{found[1]}}}: the environment has no {found[1]}")
+        return said
+
+    return VARIABLE.sub(value, text)
+
+
+def _advice(name: str) -> str:
+    table = f"api_key under [providers.{name}] in assay.toml"
+    return f"set OPENAI_API_KEY, or {table}" if name == "openai" else f"set {table}"
+
+
+def _secret(kind: type, value: Any) -> Any:
+    if kind is Secret and isinstance(value, str) and value:
+        return Secret(value)
+    raise ValueError("wanted a key, which is a string")

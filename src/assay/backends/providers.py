@@ -1,0 +1,258 @@
+"""Who may be asked here, and how one is chosen (FEP 2.3.6, decision 39): names become models and embedders."""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from assay.backends import provider_tables
+from assay.backends.embedders.cached import CachedEmbedder
+from assay.backends.embedders.openai_compatible import OpenAICompatibleEmbedder
+from assay.backends.embedders.wordllama import MODEL as WORDLLAMA
+from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
+from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
+from assay.backends.models.cached import CachedModel, DiskCache
+from assay.backends.models.line import Line
+from assay.backends.models.openai_compatible import OpenAICompatibleModel
+from assay.backends.models.wire import need
+from assay.backends.provider_tables import Unusable, host_of
+from assay.errors import InvalidRequest, Problem
+from assay.ports import RESERVED_PARAMETERS, Ask, Config, Embed, Embedder, Model, Provider
+
+OFFLINE = Provider(name="wordllama", kind="wordllama")
+REMEMBERED = 4_096  # choices; a request may bring any number of them
+Purpose = Literal["judge", "embedding"]
+
+
+class Policy(NamedTuple):
+    """What whoever asks may decide, and how far they may go."""
+
+    seconds: float = 60.0  # for one answer, its repair included
+    trusted: bool = True  # False: a request, which may only name a provider that was configured
+    share: int = 1  # processes that ask at the same time, and share what a provider allows
+
+
+class ConfiguredProviders:
+    """
+    The providers and models of the settings, and those a check describes, each with one line however often it is chosen.
+
+        providers = ConfiguredProviders({"local": Provider(name="local", base_url=…)}, {"judge": "local:llama3:8b"})
+        model, ask = providers.judge(None, {"temperature": 0})
+    """
+
+    def __init__(
+        self,
+        providers: Mapping[str, Provider],
+        models: Mapping[str, str] | None = None,
+        *,
+        environment: Mapping[str, str] | None = None,
+        policy: Policy | None = None,
+        cache: DiskCache | None = None,
+    ) -> None:
+        self.known = {OFFLINE.name: OFFLINE, **providers}
+        self.models = dict(models or {})
+        self._environment, self._policy, self._cache = environment or {}, policy or Policy(), cache
+        self._chosen: dict[tuple[str, bytes], Any] = {}
+        self._lines: dict[Provider, Line] = {}
+        self._models: dict[Provider, Model] = {}
+        self._embedders: dict[Provider, Embedder] = {}
+
+    @property
+    def remote(self) -> bool:
+        """Whether anything that was chosen so far is asked over the network."""
+        return bool(self._lines)
+
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+        def choose() -> tuple[Model, Ask]:
+            provider, name, rest = self._choice("judge", provider_config or {}, model_config or {})
+            if provider.kind == "wordllama":
+                raise _wrong(
+                    "provider_config", f"provider {provider.name!r} gives embeddings, and cannot judge"
+                )
+            if taken := sorted(RESERVED_PARAMETERS & rest.keys()):
+                raise _wrong(f"model_config.{taken[0]}", "this is not the caller's to set")
+            return self._model(provider), Ask(
+                messages=(), model=name, parameters=rest, timeout=provider.deadline
+            )
+
+        return self._once("judge", provider_config, model_config, choose)
+
+    def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
+        def choose() -> tuple[Embed, str]:
+            provider, name, rest = self._choice("embedding", provider_config or {}, model_config or {})
+            size = _dimensions(rest)
+            if provider.kind == "wordllama":
+                _check_offline(provider.name, name, size)
+            return partial(self._embedder(provider).embed, model=name, dimensions=size), name
+
+        return self._once("embedding", provider_config, model_config, choose)
+
+    async def close(self) -> None:
+        for each in (*self._models.values(), *self._embedders.values()):
+            await each.close()
+
+    def _once(self, purpose: Purpose, provider_config: Config, model_config: Config, choose: Any) -> Any:
+        key = purpose, msgspec.json.encode([provider_config, model_config])
+        found = self._chosen.get(key)
+        if found is None:
+            found = choose()
+            if len(self._chosen) >= REMEMBERED:
+                self._chosen.clear()
+            self._chosen[key] = found
+        return found
+
+    def _choice(
+        self, purpose: Purpose, provider: Mapping[str, Any], model: Mapping[str, Any]
+    ) -> tuple[Provider, str, dict[str, Any]]:
+        """Which provider, which of its models, and the rest of `model_config`."""
+        rest = dict(model)
+        said, named = rest.pop("model", None), provider.get("provider_name")
+        for place, value in (("model_config.model", said), ("provider_config.provider_name", named)):
+            if value is not None and not (isinstance(value, str) and value):
+                raise _wrong(place, "wanted a name, which is a string")
+        whose, name = self._named(purpose, said, named)
+        described = {member: value for member, value in provider.items() if member != "provider_name"}
+        if not self._policy.trusted and described:
+            raise _wrong(
+                f"provider_config.{next(iter(described))}",
+                "a request may only name a provider that this host has configured, by provider_name",
+            )
+        chosen = self._provider(purpose, named or (None if "base_url" in described else whose), described)
+        if name is None:
+            told = f"which model of {chosen.name!r}? Say it here, or {purpose} under [models] in assay.toml"
+            raise _wrong("model_config.model", told)
+        return chosen, name, rest
+
+    def _named(self, purpose: Purpose, said: str | None, named: str | None) -> tuple[str | None, str | None]:
+        """A provider and a model, as far as names tell: `said` is a model, a class of `[models]`, or provider:model."""
+        usual = self._of_class(purpose) or (("wordllama", WORDLLAMA) if purpose == "embedding" else None)
+        if said is None:
+            if named is None or (usual and usual[0] == named):
+                return usual or (self._default(purpose), None)
+            return named, WORDLLAMA if self._kind(named) == "wordllama" else None
+        if named is None:
+            whose, colon, name = said.partition(":")
+            if found := self._of_class(said):
+                return found
+            if colon and whose in self.known:
+                return whose, name
+            if said in WORDLLAMA_NAMES and purpose == "embedding":
+                return OFFLINE.name, said
+        return self._default(purpose), said
+
+    def _of_class(self, name: str) -> tuple[str, str] | None:
+        if (entry := self.models.get(name)) is None:
+            return None
+        provider, _, model = entry.partition(":")
+        if provider not in self.known or not model:
+            raise _wrong(
+                "model_config",
+                f"[models] {name} = {entry!r}: wanted PROVIDER:MODEL of a provider that is configured",
+            )
+        return provider, model
+
+    def _default(self, purpose: Purpose) -> str | None:
+        """Whose model it is when nobody says: of `[models]`, or the only one there is."""
+        if found := self._of_class(purpose):
+            return found[0]
+        configured = [name for name in self.known if name != OFFLINE.name]
+        return configured[0] if len(configured) == 1 else None
+
+    def _kind(self, name: str) -> str | None:
+        return self.known[name].kind if name in self.known else None
+
+    def _provider(self, purpose: Purpose, name: str | None, described: dict[str, Any]) -> Provider:
+        base = self.known.get(name) if name else None
+        if base is None and "base_url" not in described:
+            raise self._nobody(purpose, name)
+        url = described.get("base_url")
+        try:
+            provider = provider_tables.read(
+                name or host_of(url if isinstance(url, str) else ""), described, base
+            )
+            provider = provider_tables.ready(provider, self._environment)
+        except Unusable as wrong:
+            theirs = wrong.member.partition(".")[0] in described or not base or not wrong.member
+            place = f"provider_config.{wrong.member}".rstrip(".") if theirs else "provider_config"
+            raise _wrong(
+                place, str(wrong) if theirs else f"[providers.{name}] {wrong.member}: {wrong}"
+            ) from None
+        return msgspec.structs.replace(
+            provider,
+            deadline=min(provider.deadline, self._policy.seconds),
+            max_concurrency=max(1, provider.max_concurrency // self._policy.share),
+            requests_per_minute=provider.requests_per_minute
+            and provider.requests_per_minute / self._policy.share,
+        )
+
+    def _nobody(self, purpose: Purpose, name: str | None) -> InvalidRequest:
+        there = ", ".join(self.known)
+        if name is not None:
+            key = "; set OPENAI_API_KEY" if name == "openai" else ""
+            return _wrong("provider_config.provider_name", f"no provider {name!r}; there are {there}{key}")
+        if len(self.known) > 1:
+            return _wrong("provider_config", f"whose model is it? Name a provider by provider_name: {there}")
+        return _wrong(
+            "provider_config",
+            f"there is nobody to ask for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY, or"
+            f" [providers.NAME] and {purpose} under [models] in assay.toml",
+        )
+
+    def _model(self, provider: Provider) -> Model:
+        model = self._models.get(provider)
+        if model is None:
+            model = OpenAICompatibleModel(self._line(provider))
+            model = CachedModel(model, self._cache, provider) if self._cache else model
+            self._models[provider] = model
+        return model
+
+    def _embedder(self, provider: Provider) -> Embedder:
+        embedder = self._embedders.get(provider)
+        if embedder is None:
+            if provider.kind == "wordllama":
+                embedder = WordLlamaEmbedder(provider.name)
+            else:
+                embedder = OpenAICompatibleEmbedder(self._line(provider))
+                embedder = CachedEmbedder(embedder, self._cache, provider) if self._cache else embedder
+            self._embedders[provider] = embedder
+        return embedder
+
+    def _line(self, provider: Provider) -> Line:
+        """What it stands on is loaded here, before anything is timed."""
+        line = self._lines.get(provider)
+        if line is None:
+            need(provider.wire, "judges" if provider.wire == "aiohttp" else "openai-sdk")
+            line = self._lines[provider] = Line(provider)
+            import_module(f"assay.backends.models.wire_{provider.wire}")
+            if provider.prices is None:
+                need("genai_prices", "judges")
+                import_module("genai_prices")
+        return line
+
+
+def _dimensions(rest: dict[str, Any]) -> int | None:
+    """What else a `model_config` may say of embeddings; vectors come as floats anyway."""
+    size = rest.pop("dimensions", None)
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        raise _wrong("model_config.dimensions", "wanted a whole number above 0")
+    if rest.pop("encoding_format", "float") != "float":
+        raise _wrong("model_config.encoding_format", "only 'float' is asked for")
+    if rest:
+        name = next(iter(rest))
+        raise _wrong(f"model_config.{name}", "embeddings take model, dimensions and encoding_format")
+    return size
+
+
+def _check_offline(provider: str, model: str, size: int | None) -> None:
+    if model not in WORDLLAMA_NAMES:
+        told = ", ".join(sorted(WORDLLAMA_NAMES))
+        raise _wrong("model_config.model", f"provider {provider!r} has no model {model!r}; it has {told}")
+    if size is not None and size not in SIZES:
+        told = ", ".join(map(str, SIZES))
+        raise _wrong("model_config.dimensions", f"provider {provider!r} has vectors of {told} numbers")
+
+
+def _wrong(place: str, why: str) -> InvalidRequest:
+    return InvalidRequest(Problem(place, why))

@@ -1,0 +1,167 @@
+"""
+llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the form that the caller wants (decisions 18, 25).
+
+A judge is foreign: what was refused, cut off, says a member twice, calls `passed` anything but true or false, or does
+not fit `response_format` is no score. An answer of the wrong form may be repaired once; then it is an error.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from assay.checks.asking import Account, given, providers_of
+from assay.checks.checker import Answer, Checker, Opaque, Schema, Template, Unfit
+from assay.checks.schemas import validator_for
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.ports import Ask, Message, Model, Reply, Services
+from assay.protocol.values import is_object
+
+REASONING = "reasoning"
+REASONS = frozenset(
+    {
+        "analysis", "comment", "comments", "critique", "evidence", "explanation", "justification", "rationale",
+        "reason", "reasoning", "reasons", "thinking", "thoughts", "why",
+    }
+)  # fmt: skip
+PLAIN = frozenset(
+    {"type", "properties", "required", "additionalProperties", "title", "description", "$schema", "$defs"}
+)
+WHY = {"type": "string", "description": "the reasons for the answer, weighed before it is given"}
+SHOWN = 3  # things that do not fit, told to the judge and to the caller
+
+
+class LlmJudge(Checker):
+    type = "llm_judge"
+    keeps_time = True
+    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
+        "type": "object",
+        "required": ["response", "metadata"],
+        "properties": {
+            "response": {"type": "object", "description": "as response_format says"},
+            "metadata": {"type": "object", "description": "provider, model, cost_usd, tokens_used, …"},
+        },
+        "additionalProperties": False,
+    }
+
+    prompt: Template
+    response_format: Schema
+    provider_config: Opaque | UnsetType = UNSET
+    model_config: Opaque | UnsetType = UNSET
+
+    async def run(self, services: Services) -> Answer:
+        model, chosen = providers_of(services).judge(given(self.provider_config), given(self.model_config))
+        wanted = reasoned(self.response_format)
+        ask = msgspec.structs.replace(
+            chosen,
+            messages=(Message("user", self.prompt),),
+            schema=wanted,
+            check_version=self.version,
+            repeat=self._repeat(services),
+        )
+        account = Account(ask.model)
+        try:
+            response, own = await self._answered(model, ask, account)
+        except Fault as fault:
+            raise account.after(fault) from None
+        return {"response": response, "metadata": account.told() | own}
+
+    async def _answered(self, model: Model, ask: Ask, account: Account) -> tuple[Any, dict[str, Any]]:
+        reply = heard(account.add(await model.complete(ask)))
+        response, own, wrong = self._read(reply)
+        if wrong is None:
+            return response, own
+        left = None if ask.timeout is None else ask.timeout - account.seconds
+        if left is not None and left <= 0:
+            raise TimeFault(f"the judge's answer {wrong}, and there is no time left to have it repaired")
+        again = msgspec.structs.replace(
+            ask, messages=(*ask.messages, *repair(reply.text, wrong)), timeout=left
+        )
+        response, own, still = self._read(heard(account.add(await model.complete(again))))
+        if still is not None:
+            raise ForeignFault(f"the judge's answer {still}; it was asked to repair one that {wrong}")
+        return response, own
+
+    def _read(self, reply: Reply) -> tuple[Any, dict[str, Any], str | None]:
+        """The response, what we asked for on our own, and what is wrong with it."""
+        response, own = reply.value, {}
+        if is_object(response) and reasoned(self.response_format) is not self.response_format:
+            response = dict(response)
+            why = response.pop(REASONING, None)
+            own = {REASONING: why} if isinstance(why, str) else {}
+        return response, own, reply.problem or unfit(response, self.response_format)
+
+    def _repeat(self, services: Services) -> int:
+        if services.repeats is None:
+            return 0
+        configured = [given(self.provider_config), given(self.model_config)]
+        return services.repeats.of(msgspec.json.encode([self.prompt, self.response_format, configured]))
+
+    @classmethod
+    def vet(cls, literals: Mapping[str, Any]) -> None:
+        schema: dict[str, Any] = literals["response_format"]
+        try:
+            validator_for(msgspec.json.encode(schema))
+        except ValueError as wrong:
+            raise Unfit("response_format", str(wrong)) from None
+        if schema.get("type", "object") != "object":
+            raise Unfit("response_format", f"wanted the schema of an object, got one of {schema['type']!r}")
+        passed = properties_of(schema).get("passed", {})
+        if is_object(passed) and passed.get("type", "boolean") != "boolean":
+            raise Unfit("response_format", "passed: wanted a boolean, since that is what counts as passed")
+
+    @classmethod
+    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
+        providers_of(services).judge(given(literals["provider_config"]), given(literals["model_config"]))
+
+
+def reasoned(schema: dict[str, Any]) -> dict[str, Any]:
+    """
+    The schema with a reason before the verdict, where the caller asks for none; the same one otherwise.
+
+    Reasons that stand before a verdict can still change it. A schema that is more than a list of members stays as it is.
+    """
+    properties = properties_of(schema)
+    if not properties or REASONS & properties.keys() or schema.keys() - PLAIN:
+        return schema
+    required: list[str] = schema.get("required", [])
+    return {**schema, "properties": {REASONING: WHY, **properties}, "required": [REASONING, *required]}
+
+
+def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
+    properties = schema.get("properties")
+    return properties if is_object(properties) else {}
+
+
+def heard(reply: Reply) -> Reply:
+    """A reply that was given whole and willingly; any other is an error, and asking again would not change it."""
+    if reply.refusal is not None:
+        raise ForeignFault(f"the judge refused: {reply.refusal[:300]}")
+    if reply.finish_reason != "stop":
+        told = {
+            "length": "was cut off (finish_reason 'length'); raise max_tokens in model_config",
+            "content_filter": "was filtered by its provider (finish_reason 'content_filter')",
+        }
+        how = told.get(reply.finish_reason, f"did not end by itself (finish_reason {reply.finish_reason!r})")
+        raise ForeignFault(f"the judge's answer {how}")
+    return reply
+
+
+def unfit(response: Any, schema: dict[str, Any]) -> str | None:
+    """What keeps a response from being what was asked for."""
+    if not is_object(response):
+        return "is no JSON object"
+    if not isinstance(response.get("passed", True), bool):
+        return "says neither true nor false under 'passed'"
+    validator = validator_for(msgspec.json.encode(schema))
+    wrong = [
+        f"{'.'.join(map(str, error.instance_path)) or 'it'}: {error.message[:200]}"
+        for error, _ in zip(validator.iter_errors(response), range(SHOWN), strict=False)
+    ]
+    return f"does not fit response_format ({'; '.join(wrong)})" if wrong else None
+
+
+def repair(said: str, wrong: str) -> tuple[Message, Message]:
+    complaint = f"Your answer {wrong}. Give the whole answer again, as one JSON object of the form that was asked for."
+    return Message("assistant", said), Message("user", complaint)

@@ -1,0 +1,49 @@
+"""Which members of a configuration are nobody's business: told by their names, and shown as `[REDACTED]` (decision 17)."""
+
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+from assay.protocol.values import is_list, is_object
+
+REDACTED = "[REDACTED]"
+TELLING = re.compile(
+    r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
+    r"|credential|credentials)\Z",
+    re.IGNORECASE,
+)
+
+
+def without_secrets(value: Any) -> Any:
+    """
+    The configuration as it may be shown.
+
+        without_secrets({"api_key": "sk-1", "timeout": 30}) == {"api_key": "[REDACTED]", "timeout": 30}
+    """
+    if is_object(value):
+        return {
+            name: REDACTED if is_secret(name, one) else without_secrets(one) for name, one in value.items()
+        }
+    if is_list(value):
+        return [without_secrets(one) for one in value]
+    return _without_user(value) if isinstance(value, str) else value
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """By one word of its name: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is none."""
+    words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
+    counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
+    return bool(words) and not counted and value is not None
+
+
+def _without_user(text: str) -> str:
+    """An address without who logs in there, and without its query, where keys are put too."""
+    if "://" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return REDACTED
+    _, at, host = parts.netloc.rpartition("@")
+    query = REDACTED if parts.query else ""
+    return parts._replace(netloc=f"{REDACTED}@{host}" if at else host, query=query).geturl()

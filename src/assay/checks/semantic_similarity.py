@@ -1,0 +1,97 @@
+"""
+semantic_similarity (FEP 2.3.6): how near two texts are to each other, by embeddings (decision 24).
+
+Near is not true: no embedding separates a claim from its negation. A text without words is near nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from math import sqrt
+from operator import mul
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.checks.asking import given, providers_of, told_of
+from assay.checks.checker import Answer, Checker, Opaque, Text
+from assay.checks.threshold import check_bounds, within
+from assay.ports import Services
+
+Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
+Metric = Literal["cosine", "dot", "euclidean"]
+
+
+class Bounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where a score has to lie, as in `threshold` (decision 23)."""
+
+    min_value: Share | UnsetType = UNSET
+    max_value: Share | UnsetType = UNSET
+    min_inclusive: bool = True
+    max_inclusive: bool = True
+    negate: bool = False
+
+    def __post_init__(self) -> None:
+        check_bounds(self.min_value, self.max_value)
+
+    def met(self, score: float) -> bool:
+        inside = within(score, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
+        return inside != self.negate
+
+
+class SemanticSimilarity(Checker):
+    type = "semantic_similarity"
+    keeps_time = True
+    results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
+        "type": "object",
+        "required": ["response", "metadata"],
+        "properties": {
+            "response": {
+                "type": "object",
+                "required": ["score"],
+                "properties": {
+                    "score": {"type": "number", "minimum": 0, "maximum": 1},
+                    "passed": {"type": "boolean", "description": "where there is a threshold"},
+                },
+                "additionalProperties": False,
+            },
+            "metadata": {"type": "object", "description": "provider, model, cost_usd, tokens_processed, …"},
+        },
+        "additionalProperties": False,
+    }
+
+    text: Text
+    reference: Text
+    threshold: Bounds | UnsetType = UNSET
+    provider_config: Opaque | UnsetType = UNSET
+    model_config: Opaque | UnsetType = UNSET
+    similarity_metric: Metric = "cosine"
+
+    async def run(self, services: Services) -> Answer:
+        providers = providers_of(services)
+        embed, asked_for = providers.embedding(given(self.provider_config), given(self.model_config))
+        embedded = await embed([str(self.text), str(self.reference)])
+        one, other = embedded.vectors
+        score = similarity(one, other, self.similarity_metric)
+        response: dict[str, Any] = {"score": score}
+        if self.threshold is not UNSET:
+            response["passed"] = self.threshold.met(score)
+        return {"response": response, "metadata": told_of(embedded, asked_for)}
+
+    @classmethod
+    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
+        providers = providers_of(services)
+        providers.embedding(given(literals["provider_config"]), given(literals["model_config"]))
+
+
+def similarity(one: Sequence[float], other: Sequence[float], metric: Metric) -> float:
+    """From 0 to 1. All of it on vectors of length 1, so that `dot` is `cosine`; below 0 is 0."""
+    if metric == "euclidean":
+        return 1 / (1 + sqrt(sum((a - b) ** 2 for a, b in zip(_unit(one), _unit(other), strict=True))))
+    if one == other:
+        return 1.0 if any(one) else 0.0  # exactly, whatever the last digit of a root
+    return min(1.0, max(0.0, sum(map(mul, _unit(one), _unit(other)))))
+
+
+def _unit(vector: Sequence[float]) -> list[float]:
+    """Of length 1; a vector of zeros stays as it is."""
+    length = sqrt(sum(map(mul, vector, vector))) or 1.0
+    return [number / length for number in vector]

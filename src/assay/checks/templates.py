@@ -1,0 +1,95 @@
+"""
+A text with `{{$.path}}` in it, filled once a case (FEP 2.3.6, decision 18).
+
+What is filled in is never looked at again: text that comes from an output cannot introduce a placeholder.
+"""
+
+import re
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from assay import paths
+from assay.errors import MalformedPath, PathFault
+from assay.ports import Limits
+
+OPEN, CLOSE = "{{", "}}"
+PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+""", re.DOTALL)
+
+
+class Blank(NamedTuple):
+    """A place to fill in: where it begins, and what leads to its value."""
+
+    at: int
+    text: str
+    query: paths.Query | MalformedPath
+
+
+class Form:
+    """
+    Words and blanks in turn.
+
+        Form.read("Is `{{$.output.value}}` polite?")    a form with one blank
+        Form.read("Is {{this}} polite?")                None: nothing to fill in, a text as it stands
+    """
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: tuple[str | Blank, ...]) -> None:
+        self._parts = parts
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """Only what follows `{{` with `$.` or `$[` is a path; the rest is text, and so are lone braces."""
+        parts: list[str | Blank] = []
+        done = 0
+        at = text.find(OPEN)
+        while at >= 0:
+            start = at + len(OPEN)
+            while start < len(text) and text[start].isspace():
+                start += 1
+            if not text.startswith(("$.", "$["), start):
+                at = text.find(OPEN, at + 1)
+                continue
+            end = _end(text, start)
+            parts += [text[done:at], _blank(text, at, start, end)]
+            done = len(text) if end is None else end + len(CLOSE)
+            at = text.find(OPEN, done)
+        return cls((*parts, text[done:])) if parts else None
+
+    def fill(self, document: Any, limits: Limits) -> str:
+        """A string goes in as it is, anything else as JSON; a blank that finds nothing is a PathFault."""
+        return "".join(
+            part if isinstance(part, str) else _value(part, document, limits) for part in self._parts
+        )
+
+
+def _end(text: str, start: int) -> int | None:
+    """Where the path ends: at `}}` outside quotes; inside them only if there is no other."""
+    path = PATH.match(text, start, start + paths.MAX_TEXT)
+    if path is not None and text.startswith(CLOSE, path.end()):
+        return path.end()
+    found = text.find(CLOSE, start)
+    return None if found < 0 else found
+
+
+def _blank(text: str, at: int, start: int, end: int | None) -> Blank:
+    if end is None:
+        told = text[start : start + 40]
+        return Blank(at, told, MalformedPath(told, len(text) - start, f"{OPEN} is never closed"))
+    path = text[start:end].rstrip()
+    try:
+        return Blank(at, path, paths.compile(path))
+    except MalformedPath as malformed:
+        return Blank(at, path, malformed)
+
+
+def _value(blank: Blank, document: Any, limits: Limits) -> str:
+    if isinstance(blank.query, MalformedPath):
+        raise PathFault(f"the placeholder at character {blank.at}: {blank.query}")
+    values = blank.query.values(document, max_nodes=limits.max_nodes)
+    if len(values) != 1:
+        found = f"{len(values)} values, and a placeholder takes one" if values else "nothing"
+        raise PathFault(f"the placeholder at character {blank.at}: {blank.text} finds {found}")
+    (value,) = values
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

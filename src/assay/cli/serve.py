@@ -1,0 +1,29 @@
+"""`assay serve`: evaluations over HTTP, kept and survivable (FEP 5.1)."""
+
+from typing import Annotated
+
+import typer
+
+HELP = """Serve evaluations over HTTP, to this machine alone (127.0.0.1).
+
+    assay serve
+    curl -H "X-API-Key: $(cat .assay/local-key)" -d @request.json http://127.0.0.1:8321/v1/evaluate
+
+Runs are kept in ASSAY_DATABASE_URL, else in assay.db in ASSAY_HOME; one that was cut off goes on at the next start.
+The routes are described at /v1/docs and /v1/openapi.json. It ends on Ctrl-C or SIGTERM, when what is under way has
+ended or been put aside.
+"""
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option(help="Where REST listens; 0 takes any that is free.", metavar="N", min=0, max=65535)
+    ] = 8321,
+    check_module: Annotated[
+        list[str] | None,
+        typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
+    ] = None,
+) -> None:
+    from assay.cli.serving import run  # a lazy door: the help needs none of it
+
+    run(port, check_module or [])

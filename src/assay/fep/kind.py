@@ -1,0 +1,104 @@
+"""Evaluations as a kind of run: taken up from what is kept, done unit by unit, ended with a summary."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.registry import Registry
+from assay.fep.evaluation import (
+    KIND,
+    Counts,
+    Done,
+    Ended,
+    Request,
+    Unit,
+    Work,
+    plus,
+    read_request,
+    recorded,
+    units,
+)
+from assay.fep.execute import Conduct
+from assay.fep.tally import Tally
+from assay.ports import Event, Piece, Run, RunStatus, Services, Store
+from assay.protocol.results import EvaluationSummary, Status
+
+KEPT = 64  # planned requests kept ready
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.encode
+_unpack = msgspec.msgpack.Decoder(Unit).decode
+_done = msgspec.msgpack.Decoder(Done).decode
+
+
+class EvaluationKind:
+    """Plans are made once a process and run, from the request that the run keeps."""
+
+    name = KIND
+
+    def __init__(self, store: Store, registry: Registry, services: Services, how: Conduct) -> None:
+        self._store, self._registry, self._services, self._how = store, registry, services, how
+        self._works: dict[str, Work] = {}
+
+    async def story(self, store: Store, run: Run) -> "EvaluationStory":
+        work = await self._work(run.id)
+        return EvaluationStory(run, work.request, self._services)
+
+    def started(self, run: Run) -> Event:
+        return Event(
+            "evaluation.started", _encode({"total": run.head.get("total", 0)}), self._services.clock.now()
+        )
+
+    async def perform(self, unit: bytes) -> bytes:
+        asked = _unpack(unit)
+        work = await self._work(asked.run)
+        return _pack(await work.perform(asked, self._how))
+
+    async def _work(self, run: str) -> Work:
+        found = self._works.get(run)
+        if found is None:
+            found = Work(await read_request(self._store, run), self._registry, self._services)
+            while len(self._works) >= KEPT:
+                self._works.pop(next(iter(self._works)))
+            self._works[run] = found
+        return found
+
+
+class EvaluationStory:
+    """One run's fold."""
+
+    def __init__(self, run: Run, request: Request, services: Services) -> None:
+        self._run, self._request, self._services = run, request, services
+        self._counts = Counts()
+
+    def add(self, event: Event) -> None:
+        self._counts.add(event)
+
+    async def units(self, store: Store) -> AsyncIterator[bytes]:
+        async for unit in units(store, self._run.id, self._request, self._counts.units):
+            yield _pack(unit)
+
+    def outcome(self, result: bytes) -> tuple[list[Event], list[Piece]]:
+        event, evidence = recorded(_done(result), self._services.clock.now())
+        return [event], evidence
+
+    def head(self) -> dict[str, Any]:
+        return self._counts.head(self._request.total)
+
+    def ending(self, status: RunStatus, reason: str = "") -> tuple[RunStatus, Event, dict[str, Any]]:
+        """Completed, failed or cancelled; of a run that was stopped, the cases never begun count as skipped."""
+        summary = self._counts.summary
+        missing = self._request.total - summary.total_test_cases
+        if missing:
+            summary = plus(summary, _missing(missing))
+        how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
+        ended = Ended(status="error" if status == "failed" else how, summary=summary, reason=reason or UNSET)
+        event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
+        head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
+        return status, event, head | ({"error": reason} if reason else {})
+
+
+def _missing(cases: int) -> EvaluationSummary:
+    tally = Tally(skipped_cases=cases)
+    return tally.summary()

@@ -1,0 +1,319 @@
+"""Evaluations and their record: taken in, done at once where they are small, and read back in pieces."""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.checks.registry import Registry
+from assay.checks.run import Options
+from assay.errors import Conflict
+from assay.fep.context import Context
+from assay.fep.evaluation import (
+    CONTEXTS,
+    KIND,
+    RESULTS,
+    SHARD,
+    TALLY,
+    Done,
+    Ended,
+    Request,
+    Work,
+    contexts_pieces,
+    read_request,
+    recorded,
+    request_piece,
+    stored_line,
+)
+from assay.fep.plan import Checks, Plan
+from assay.fep.project import new_id
+from assay.fep.prompt import scored
+from assay.fep.tally import Tally
+from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
+from assay.protocol.results import EvaluationSummary
+
+AT_ONCE = 1_000  # cases that are done within the request, where none waits
+_encode = msgspec.json.Encoder().encode
+
+
+class Asked(Struct, frozen=True):
+    """A request that makes sense: planned, and nothing has happened yet."""
+
+    plan: Plan
+    checks: Checks
+    experiment: ExperimentMetadata | None
+    total: int
+    waits: bool | None = None  # any check of any case; None where nobody has looked at each
+
+    @property
+    def at_once(self) -> bool:
+        return self.total <= AT_ONCE and not self.slow
+
+    @property
+    def slow(self) -> bool:
+        if self.waits is not None:
+            return self.waits
+        return self.plan.shared is None or self.plan.shared.waits
+
+    @property
+    def request(self) -> Request:
+        return Request(
+            checks=None if self.checks is None else msgspec.to_builtins(self.checks),
+            experiment=self.experiment,
+            total=self.total,
+            shard=1 if self.slow else SHARD,
+            resolved_arguments=self.plan.options.resolved_arguments,
+            timings=self.plan.options.timings,
+        )
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name if self.experiment and self.experiment.name else ""
+
+
+class Office:
+    """What transports and the command ask of evaluations."""
+
+    def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
+        self.store, self.registry, self.services, self.lease = store, registry, services, lease
+
+    def plan(self, checks: Checks, options: Options | None = None) -> Plan:
+        return Plan(checks, self.registry, self.services, options)
+
+    async def at_once(
+        self,
+        asked: Asked,
+        contexts: Sequence[Context],
+        tenant: str,
+        documents: Sequence[Put] = (),
+        *,
+        run: str | None = None,
+    ) -> tuple[Run, list[bytes]]:
+        """One transaction: the run begins and ends with it. Here it is, and its results."""
+        tally = Tally()
+        began = self.services.clock.now()
+        lines = await scored(asked.plan, contexts, tally)
+        now = self.services.clock.now()
+        summary = tally.summary()
+        event, evidence = recorded(Done(0, 0, lines, tally), now, summary)
+        ended = Ended(status=tally.status, summary=summary)
+        head: dict[str, Any] = {
+            "total": asked.total,
+            "summary": msgspec.to_builtins(summary),
+            "status": tally.status,
+            "moments": [began.isoformat(), now.isoformat()],  # the store's are those of its commit
+        }
+        run = run or new_id()
+        entry = Entry(
+            run=run,
+            opens=Opening(tenant=tenant, kind=KIND, name=asked.name),
+            status="completed",
+            head=head,
+            events=[
+                Event("evaluation.started", _encode({"total": asked.total}), began),
+                *([event] if lines else []),
+                Event("evaluation.completed", _encode(ended), now),
+            ],
+            evidence=[request_piece(asked.request), *(evidence if lines else [])],
+        )
+        (events,) = await self.store.commit(Batch(entries=[entry], documents=documents))
+        done = Run(
+            id=run,
+            tenant=tenant,
+            kind=KIND,
+            status="completed",
+            name=asked.name,
+            head=head,
+            created=began,
+            started=began,
+            ended=now,
+            events=events,
+        )
+        return done, lines
+
+    async def take_in(
+        self,
+        asked: Asked,
+        contexts: Iterable[Context | bytes],
+        tenant: str,
+        holder: str,
+        documents: Sequence[Put] = (),
+        *,
+        run: str | None = None,
+    ) -> Run:
+        """Keep a request, in pieces; the run is pending and `holder`'s when this returns. A context may be its stored line."""
+        run = run or new_id()
+        pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
+        first, second = next(pieces, None), next(pieces, None)
+        # nobody takes up what is not all there: until then it is held by its taking in
+        intake = holder if second is None else f"intake-{run}"
+        opening = Entry(
+            run=run,
+            opens=Opening(
+                tenant=tenant,
+                kind=KIND,
+                name=asked.name,
+                holder=intake,
+                seconds=self.lease,
+            ),
+            head={"total": asked.total},
+            evidence=[request_piece(asked.request), *([first] if first else [])],
+        )
+        await self.store.commit(Batch(entries=[opening], documents=documents))
+        if second is not None:
+            renewed = time.monotonic()
+            for piece in chain((second,), pieces):
+                await self.store.commit(Batch(entries=[Entry(run=run, holder=intake, evidence=[piece])]))
+                if time.monotonic() - renewed > self.lease / 4:
+                    await self.store.renew(intake, seconds=self.lease)
+                    renewed = time.monotonic()
+            await self.store.release(run, intake)
+            await self.store.claim(run, holder, seconds=self.lease)
+        found = await self.store.run(run)
+        assert found is not None
+        return found
+
+    async def results(self, run: Run, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
+        """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`."""
+        total: int = run.head.get("total", 0)
+        stop = total if stop is None else min(stop, total)
+        at = start
+        while at < stop:
+            pieces = await self.store.pieces(run.id, RESULTS, start=at, stop=stop, limit=2)
+            for piece in pieces:
+                async for line in self._gap(run, at, min(piece.first, stop)):
+                    yield line
+                for line in piece.lines(at, stop):
+                    yield line
+                at = max(at, piece.last + 1)
+            if not pieces:
+                async for line in self._gap(run, at, stop):
+                    yield line
+                return
+
+    async def _gap(self, run: Run, start: int, stop: int) -> AsyncIterator[bytes]:
+        """Cases that were never begun."""
+        if start >= stop or run.status not in CLOSED:
+            return
+        work = Work(await read_request(self.store, run.id), self.registry, self.services)
+        at = start
+        while at < stop:
+            pieces = await self.store.pieces(run.id, CONTEXTS, start=at, stop=stop, limit=1)
+            if not pieces:
+                return
+            for piece in pieces:
+                for line in work.skipped(piece.lines(at, stop), at, Tally()):
+                    yield line
+                at = piece.last + 1
+
+    async def document(
+        self, run: Run, start: int = 0, stop: int | None = None, metadata: dict[str, Any] | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The EvaluationRunResult, or with a range of its results, in pieces of bytes: neither side ever holds it all."""
+        request = await read_request(self.store, run.id)
+        yield beginning(run, request.experiment)
+        held: list[bytes] = []
+        comma = b""
+        async for line in self.results(run, start, stop):
+            held.append(comma + line)
+            comma = b","
+            if len(held) >= 128:
+                yield b"".join(held)
+                held = []
+        yield b"".join((*held, b"]", b',"metadata":' + _encode(metadata) if metadata else b"", b"}"))
+
+    async def tally(self, run: Run) -> Tally:
+        """The table, from what each unit counted."""
+        tally = Tally()
+        start = 0
+        while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):
+            for piece in pieces:
+                tally.add(msgspec.json.decode(piece.data, type=Tally))
+            start = pieces[-1].last + 1
+        return tally
+
+    def operation(self, run: Run) -> EvaluationOperation:
+        """A run as those outside see it."""
+        status: OperationStatus = _SEEN.get(run.status, "running")
+        error = run.head.get("error")
+        return EvaluationOperation(
+            operation_id=run.id,
+            status=status,
+            created_at=run.created,
+            started_at=moments(run)[0] or UNSET,
+            completed_at=moments(run)[1] or UNSET,
+            progress=self.progress(run),
+            metadata={"experiment": run.name} if run.name else UNSET,
+            error=ErrorResponse(error="internal_error", message=error) if error else UNSET,
+        )
+
+    def progress(self, run: Run) -> EvaluationProgress:
+        summary = run.head.get("summary", {})
+        return EvaluationProgress(
+            evaluation_id=run.id,
+            status=_SEEN.get(run.status, "running"),
+            completed_test_cases=summary.get("total_test_cases", 0) - summary.get("skipped_test_cases", 0),
+            total_test_cases=run.head.get("total", 0),
+        )
+
+
+_SEEN: dict[str, OperationStatus] = {
+    "pending": "pending",
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+def whole(run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes]) -> bytes:
+    """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
+    return b"".join((beginning(run, experiment), b",".join(lines), b"]}"))
+
+
+def beginning(run: Run, experiment: ExperimentMetadata | None) -> bytes:
+    """An EvaluationRunResult up to its results."""
+    started, ended = moments(run)
+    parts = (
+        b'{"evaluation_id":',
+        _encode(run.id),
+        b',"started_at":',
+        _encode(started or run.created),
+        b',"completed_at":',
+        _encode(ended),
+        b',"status":',
+        _encode(run.head.get("status", "error")),
+        b',"summary":',
+        _encode(summary_of(run)),
+        b',"experiment":' + _encode(experiment) if experiment else b"",
+        b',"results":[',
+    )
+    return b"".join(parts)
+
+
+def moments(run: Run) -> tuple[datetime | None, datetime | None]:
+    """When it started and ended; of a run that was done at once, by the clock of who did it."""
+    if said := run.head.get("moments"):
+        started, ended = said
+        return datetime.fromisoformat(started), datetime.fromisoformat(ended)
+    return run.started, run.ended
+
+
+async def experiment_of(store: Store, run: Run) -> ExperimentMetadata | None:
+    return (await read_request(store, run.id)).experiment
+
+
+def summary_of(run: Run) -> EvaluationSummary:
+    return msgspec.convert(run.head.get("summary", Tally().summary()), EvaluationSummary)
+
+
+def terminal(run: Run) -> None:
+    """Refuse to answer for a run that has not ended (decision 41)."""
+    if run.status not in CLOSED:
+        raise Conflict("status", f"evaluation {run.id}", f"it is {run.status}")

@@ -1,0 +1,81 @@
+"""What answers cost: per case and per run, with what nobody knows beside what is known (decision 31)."""
+
+from collections.abc import Iterable
+from math import floor, log10
+from typing import Any
+
+from msgspec import Struct
+
+from assay.protocol.results import CheckResult
+from assay.protocol.values import is_mapping
+
+
+class Spending(Struct, frozen=True):
+    """
+    Of so many answers that cost something, or may have.
+
+    `cost_usd` is the sum, or None as soon as one cost is unknown; `known_cost_usd` is the sum of the others.
+    """
+
+    calls: int = 0
+    cost_usd: float | None = 0.0
+    known_cost_usd: float = 0.0
+    unknown_costs: int = 0
+    tokens: int | None = 0
+
+    def __bool__(self) -> bool:
+        return self.calls > 0
+
+    def __add__(self, other: "Spending") -> "Spending":
+        known = round(self.known_cost_usd + other.known_cost_usd, 12)
+        unknown = self.unknown_costs + other.unknown_costs
+        tokens = None if self.tokens is None or other.tokens is None else self.tokens + other.tokens
+        return Spending(self.calls + other.calls, None if unknown else known, known, unknown, tokens)
+
+
+NOTHING = Spending()
+
+
+class Purse:
+    """What a run may spend; only what is known counts."""
+
+    def __init__(self, ceiling: float | None = None, spent: float = 0.0) -> None:
+        self.ceiling, self.spent = ceiling, spent
+
+    @property
+    def empty(self) -> bool:
+        return self.ceiling is not None and self.spent >= self.ceiling
+
+    def pay(self, spending: Spending) -> None:
+        self.spent += spending.known_cost_usd
+
+
+def dollars(amount: float) -> str:
+    """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
+    if amount == 0 or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.{2 - floor(log10(amount))}f}"
+
+
+def spending_of(result: CheckResult) -> Spending:
+    """From `results.metadata`, or, of a check that erred, from its own: `cost_usd`, and one of the tokens."""
+    told: Any = result.results.get("metadata") if result.status == "completed" else result.metadata
+    if not is_mapping(told) or "cost_usd" not in told:
+        return NOTHING
+    cost = _number(told["cost_usd"])
+    tokens = told.get("tokens_used", told.get("tokens_processed"))
+    return Spending(
+        1, cost, cost or 0.0, int(cost is None), tokens if isinstance(tokens, int) and tokens >= 0 else None
+    )
+
+
+def spending_of_all(results: Iterable[CheckResult]) -> Spending:
+    total = NOTHING
+    for result in results:
+        total += spending_of(result)
+    return total
+
+
+def _number(cost: Any) -> float | None:
+    """A check may be anybody's: what is no amount is unknown."""
+    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None

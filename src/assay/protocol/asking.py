@@ -1,0 +1,65 @@
+"""What a model is asked and what it says back, whatever wire it goes over (FEP 2.3.6)."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True):
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+# What `Ask` says itself, or what would make the answer something else than one reply.
+RESERVED_PARAMETERS = frozenset({"messages", "model", "n", "response_format", "stream", "stream_options"})
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One question to a model. `check_version` and `repeat` change no request, only which cached reply answers it."""
+
+    messages: tuple[Message, ...]
+    model: str
+    schema: dict[str, Any] | None = None  # what the reply should fit; nobody has checked that it does
+    parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
+    timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
+    check_version: str = ""
+    repeat: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a model said, as it said it: cut off (`finish_reason` "length"), filtered or refused is still a reply.
+
+    Where a schema was asked for, `value` is the JSON value of the text, or unset with the `problem` that kept it from
+    being one. A cost nobody knows is None. A cached reply costs 0.0 and says in `saved_usd` what it cost when it was new.
+    """
+
+    text: str
+    finish_reason: str
+    model: str
+    provider: str
+    value: Any = msgspec.UNSET
+    problem: str | None = None
+    refusal: str | None = None
+    structured: bool = False  # the endpoint was asked to enforce the schema
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    cached: bool = False
+
+
+class Embedded(msgspec.Struct, frozen=True, kw_only=True):
+    """One vector a text, in their order and as the model gives them: nothing is normalised."""
+
+    vectors: tuple[tuple[float, ...], ...]
+    model: str
+    provider: str
+    tokens: int | None = None
+    cost_usd: float | None = None
+    saved_usd: float | None = None
+    seconds: float = 0.0
+    attempts: int = 1
+    cached: bool = False

@@ -1,0 +1,101 @@
+"""Evaluations that take their time: operations, progress, batches, and the error body (FEP 5.1, 5.2; decisions 3, 41, 42)."""
+
+from typing import Any, Literal
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from assay.protocol.results import Count, EvaluationRunResult, Moment
+from assay.protocol.values import JSON
+
+OperationStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
+
+
+class ErrorResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Every refusal, everywhere: a code of the contract, a sentence, and what it is about."""
+
+    error: str
+    message: str
+    details: JSON | UnsetType = UNSET
+
+
+class EvaluationProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far an evaluation is."""
+
+    evaluation_id: str
+    status: OperationStatus
+    completed_test_cases: Count
+    total_test_cases: Count
+
+
+class EvaluationOperation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An evaluation seen from outside; its id is the evaluation's (decision 41)."""
+
+    operation_id: str
+    status: OperationStatus
+    created_at: Moment
+    started_at: Moment | UnsetType = UNSET
+    completed_at: Moment | UnsetType = UNSET
+    progress: EvaluationProgress | UnsetType = UNSET
+    error: ErrorResponse | UnsetType = UNSET
+    metadata: JSON | UnsetType = UNSET
+
+
+class ListOperationsResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    operations: list[EvaluationOperation]
+    next_page_token: str | UnsetType = UNSET
+
+
+class BatchOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`timeout_ms` is the batch's (decision 42)."""
+
+    max_concurrent: int | UnsetType = UNSET
+    timeout_ms: int | UnsetType = UNSET
+    fail_fast: bool | UnsetType = UNSET
+
+
+class BatchEvaluationRequest(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    evaluations: list[Raw]
+    options: BatchOptions | UnsetType = UNSET
+
+
+class BatchSummary(Struct, frozen=True, kw_only=True):
+    total_evaluations: Count
+    successful_evaluations: Count
+    failed_evaluations: Count
+    started_at: Moment
+    completed_at: Moment
+
+
+class BatchEvaluationResponse(Struct, frozen=True, kw_only=True):
+    """What came of each; an error says in `details.index` which it is about."""
+
+    results: list[EvaluationRunResult]
+    errors: list[ErrorResponse]
+    summary: BatchSummary
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    status: str
+    version: str  # the protocol's
+
+
+class CheckDescription(Struct, frozen=True, kw_only=True):
+    """One entry of the catalogue."""
+
+    type: str
+    version: str
+    description: str
+    arguments: dict[str, Any]
+    results: dict[str, Any]
+
+
+class ListChecksResponse(Struct, frozen=True, kw_only=True):
+    """The catalogue."""
+
+    checks: list[CheckDescription]
+
+
+class CancelOperationResponse(Struct, frozen=True, kw_only=True):
+    cancelled: bool

@@ -1,0 +1,1 @@
+"""The way every run goes."""

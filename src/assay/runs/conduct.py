@@ -1,0 +1,109 @@
+"""Carrying a run to its end: what is recorded is never done again, what was under way when a process died is."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+from assay.errors import Broken, Conflict, Refusal
+from assay.ports import Batch, Engine, Entry, Event, Run, RunStatus, Store
+from assay.runs.kinds import Kind, Story
+from assay.runs.record import Record
+
+PAGE = 1_000
+
+
+class Conductor:
+    """One run, held by this process."""
+
+    def __init__(self, store: Store, engine: Engine, kind: Kind, run: Run, holder: str) -> None:
+        self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
+        self._stopped = asyncio.Event()
+        self._parking = False
+
+    @property
+    def tenant(self) -> str:
+        return self._run.tenant
+
+    def cancel(self) -> None:
+        """What is recorded stays; the rest is not done."""
+        self._stopped.set()
+
+    def park(self) -> None:
+        """Let what is under way end, begin nothing more, and leave the rest to whoever comes."""
+        self._parking = True
+        self._stopped.set()
+
+    async def conduct(self) -> None:
+        """To a terminal event, unless somebody else has the run by now, or this process parks it."""
+        try:
+            await self._conduct()
+        except Conflict as conflict:
+            if conflict.what not in ("lease", "closed"):
+                raise
+        except Broken:
+            raise  # the store is away: the run is taken up again when it is back
+        except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
+            head = {**self._run.head, "status": "error", "error": f"a bug in assay: {type(bug).__name__}"}
+            event = Event("run.failed", b'{"error":"internal_error"}', datetime.now(UTC))
+            entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=[event], head=head)
+            await self._store.commit(Batch(entries=[entry]))
+
+    async def _conduct(self) -> None:
+        story = await self._kind.story(self._store, self._run)
+        await self._remember(story)
+        record = Record(self._store, self._run.id, self._holder, story)
+        begun = self._run.status != "pending" or await record.begin(self._kind.started(self._run))
+        if not begun or self._run.status == "cancelling":
+            self._stopped.set()
+        trouble = await self._units(story, record)
+        if trouble is None and self._parking:
+            await record.drain()
+            await self._store.release(self._run.id, self._holder)
+            return
+        status: RunStatus = "cancelled" if self._stopped.is_set() else "completed"
+        await record.drain()
+        await record.end(story.ending("failed" if trouble else status, str(trouble or "")))
+
+    async def _remember(self, story: Story) -> None:
+        """Fold what is recorded."""
+        after = -1
+        while events := await self._store.events(self._run.id, after=after, limit=PAGE):
+            for event in events:
+                story.add(event)
+            after = events[-1].sequence
+
+    async def _units(self, story: Story, record: Record) -> Refusal | None:
+        """Everything that is left; the refusal that ended it, if one did."""
+        work = asyncio.create_task(self._work(story, record))
+        stop = asyncio.create_task(self._stopped.wait())
+        try:
+            await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+            if not work.done() and not self._parking:
+                work.cancel()
+            await asyncio.wait({work})
+            if work.cancelled():
+                return None
+            trouble = work.exception()
+            if trouble is None or (isinstance(trouble, Refusal) and not isinstance(trouble, Conflict)):
+                return trouble
+            raise trouble
+        finally:
+            stop.cancel()
+            if not work.done():
+                work.cancel()
+                await asyncio.wait({work})
+
+    async def _work(self, story: Story, record: Record) -> None:
+        results: Any = self._engine.map(self._kind.name, self._until_stopped(story.units(self._store)))
+        try:
+            async for result in results:
+                await record.add(story.outcome(result))
+        finally:
+            await results.aclose()
+
+    async def _until_stopped(self, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        async for unit in units:
+            if self._stopped.is_set():
+                return
+            yield unit

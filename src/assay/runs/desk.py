@@ -1,0 +1,148 @@
+"""Where runs are started, found, cancelled, followed and taken up again: the same for every kind."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Mapping
+
+from assay.errors import Broken, Conflict, NotFound, Unavailable
+from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Run, RunQuery, RunStatus, Store
+from assay.runs.conduct import Conductor
+from assay.runs.follow import follow
+from assay.runs.kinds import Kind
+
+LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
+BEATS = 5  # signs of life within a lease
+
+
+class Desk:
+    """One process's. `holder` is this incarnation of it: what a crashed one held is taken up by the next."""
+
+    def __init__(
+        self, store: Store, engine: Engine, kinds: Mapping[str, Kind], *, lease: float = LEASE
+    ) -> None:
+        self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
+        self.holder = f"desk-{secrets.token_hex(8)}"
+        self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
+        self._closing = False
+        self._beat: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Take up what nobody holds, and keep looking."""
+        await self._adopt()
+        self._beat = asyncio.create_task(self._beating())
+
+    def begin(self, run: Run) -> None:
+        """Conduct a run that this desk holds."""
+        if self._closing:
+            raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
+        if run.id in self._conductors:
+            return
+        conductor = Conductor(self.store, self._engine, self._kinds[run.kind], run, self.holder)
+        task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
+        self._conductors[run.id] = conductor, task
+        task.add_done_callback(lambda _: self._conductors.pop(run.id, None))
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    @property
+    def busy(self) -> int:
+        """How many runs are being conducted here."""
+        return len(self._conductors)
+
+    def busy_for(self, tenant: str) -> int:
+        """How many of them are a tenant's."""
+        return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())
+
+    async def get(self, run: str, tenant: str, kind: str | None = None) -> Run:
+        """Another tenant's is exactly as unknown as one that never was."""
+        found = await self.store.run(run, tenant=tenant)
+        if found is None or (kind is not None and found.kind != kind):
+            raise NotFound(f"there is no run {run!r}")
+        return found
+
+    async def list(self, query: RunQuery) -> list[Run]:
+        return await self.store.runs(query)
+
+    async def cancel(self, run: str, tenant: str) -> Run:
+        """What is done stays. A run that has ended cannot be cancelled."""
+        found = await self.get(run, tenant)
+        if found.status in CLOSED:
+            raise Conflict("closed", f"run {run}", f"it is {found.status}")
+        if run in self._conductors:
+            self._conductors[run][0].cancel()
+        else:
+            await self._cancel_elsewhere(found)
+        return await self.ended(run)
+
+    async def _cancel_elsewhere(self, run: Run) -> None:
+        claimed = await self.store.claim(run.id, self.holder, seconds=self.lease)
+        if claimed is not None:
+            self.begin(claimed)
+            self._conductors[run.id][0].cancel()
+            return
+        entry = Entry(run=run.id, when=frozenset({"pending", "running"}), status="cancelling")
+        try:
+            await self.store.commit(Batch(entries=[entry]))
+        except Conflict as conflict:
+            if conflict.what not in ("closed", "status"):
+                raise
+
+    async def ended(self, run: str) -> Run:
+        """Once it has."""
+        while True:
+            found = await self.store.run(run)
+            if found is None:
+                raise NotFound(f"there is no run {run!r}")
+            if found.status not in ACTIVE:
+                return found
+            held = self._conductors.get(run)
+            if held is not None:
+                await asyncio.wait({held[1]}, timeout=1)
+                if held[1].done() and (trouble := held[1].exception()) is not None:
+                    raise trouble
+            else:
+                await self.store.wait_for_events(run, after=found.events - 1, timeout=1)
+
+    def follow(self, run: str, tenant: str, after: int = -1) -> AsyncIterator[Event | None]:
+        return follow(self.store, run, after=after, tenant=tenant)
+
+    async def close(self, seconds: float = 10.0) -> None:
+        """Begin nothing more, let what is under way end for a while, and leave the rest to whoever comes."""
+        self._closing = True
+        if self._beat is not None:
+            self._beat.cancel()
+        held = list(self._conductors.items())
+        for _, (conductor, _) in held:
+            conductor.park()
+        tasks = {task for _, (_, task) in held}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for run, (_, task) in held:
+                if task in late:
+                    await self.store.release(run, self.holder)
+
+    async def _beating(self) -> None:
+        while True:
+            await asyncio.sleep(self.lease / BEATS)
+            try:
+                held: dict[str, RunStatus] = await self.store.renew(self.holder, seconds=self.lease)
+            except Broken:
+                continue  # the database is away; it may come back before the leases end
+            for run, (conductor, task) in list(self._conductors.items()):
+                if run not in held:
+                    task.cancel()  # somebody else has it
+                elif held[run] == "cancelling":
+                    conductor.cancel()
+            await self._adopt()
+
+    async def _adopt(self) -> None:
+        for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000):
+            if run.kind in self._kinds and run.id not in self._conductors:
+                self.begin(run)
+            elif run.id not in self._conductors:
+                await self.store.release(run.id, self.holder)

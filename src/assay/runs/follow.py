@@ -1,0 +1,26 @@
+"""A run's events from a sequence number on, and live until the last."""
+
+from collections.abc import AsyncIterator
+
+from assay.ports import CLOSED, Event, Store
+
+PAGE = 500
+PATIENCE = 15.0
+
+
+async def follow(
+    store: Store, run: str, *, after: int = -1, tenant: str | None = None
+) -> AsyncIterator[Event | None]:
+    """Each event once, in order; None now and then while nothing happens, so that somebody can show a sign of life."""
+    while True:
+        known = await store.run(run, tenant=tenant)
+        if known is None:
+            return
+        while events := await store.events(run, after=after, limit=PAGE):
+            for event in events:
+                yield event
+            after = events[-1].sequence
+        if known.status in CLOSED and known.events <= after + 1:
+            return
+        if not await store.wait_for_events(run, after=after, timeout=PATIENCE):
+            yield None

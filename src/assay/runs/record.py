@@ -1,0 +1,74 @@
+"""The only writer of a run's log: what comes is committed in the order it came, as much at once as has come."""
+
+import asyncio
+
+from assay.errors import Conflict
+from assay.ports import Batch, Entry, Event, Piece, Store
+from assay.runs.kinds import Ending, Outcome, Story
+
+BEHIND = 256  # outcomes that may wait to be written before their maker has to
+
+
+class Record:
+    """One run's, held by one process. Trouble with a commit is raised to whoever adds next, or at the end."""
+
+    def __init__(self, store: Store, run: str, holder: str, story: Story) -> None:
+        self._store, self._run, self._holder, self._story = store, run, holder, story
+        self._waiting: list[Outcome] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def begin(self, event: Event) -> bool:
+        """Whether it may begin: somebody may have cancelled it before."""
+        entry = Entry(
+            run=self._run,
+            holder=self._holder,
+            when=frozenset({"pending"}),
+            status="running",
+            events=[event],
+            head=self._story.head(),
+        )
+        try:
+            await self._store.commit(Batch(entries=[entry]))
+        except Conflict as conflict:
+            if conflict.what != "status":
+                raise
+            return False
+        return True
+
+    async def add(self, outcome: Outcome) -> None:
+        """Soon; when too much waits, not before that is written."""
+        self._waiting.append(outcome)
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        if self._writing.done() or len(self._waiting) >= BEHIND:
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Until everything is written."""
+        while self._writing is not None:
+            await asyncio.shield(self._writing)
+            self._writing = asyncio.create_task(self._write()) if self._waiting else None
+
+    async def end(self, ending: Ending) -> None:
+        await self.drain()
+        status, event, head = ending
+        entry = Entry(run=self._run, holder=self._holder, status=status, events=[event], head=head)
+        await self._store.commit(Batch(entries=[entry]))
+
+    async def _write(self) -> None:
+        while self._waiting:
+            some, self._waiting = self._waiting, []
+            events = [event for those, _ in some for event in those]
+            for event in events:
+                self._story.add(event)
+            await self._commit(events, [piece for _, those in some for piece in those])
+
+    async def _commit(self, events: list[Event], evidence: list[Piece]) -> None:
+        entry = Entry(
+            run=self._run,
+            holder=self._holder,
+            events=events,
+            evidence=evidence,
+            head=self._story.head(),
+        )
+        await self._store.commit(Batch(entries=[entry]))

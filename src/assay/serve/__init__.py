@@ -1,0 +1,1 @@
+"""Where the world comes in."""

@@ -1,0 +1,24 @@
+"""How much a server takes on at once (decision 40): beyond it, 413 or 429, never a hang."""
+
+from msgspec import Struct
+
+MB = 1024 * 1024
+
+
+class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Each is a setting, under `[serving]` in assay.toml and flat in the environment. Bytes count unpacked."""
+
+    max_body_bytes: int = 64 * MB  # a JSON body, which is held in memory
+    max_upload_bytes: int = 4096 * MB  # a body of lines, which is put on disk
+    max_held_bytes: int = 512 * MB  # all the JSON bodies held at the same time
+    max_requests: int = 512  # being answered at the same time, followers aside
+    max_tenant_requests: int = 256
+    max_runs: int = 64  # under way at the same time
+    max_tenant_runs: int = 16
+    max_followers: int = 1_000
+    max_batch: int = 100  # evaluations in one batch
+    max_page: int = 1_000
+    head_seconds: float = 10.0  # for the head of a request
+    body_seconds: float = 30.0  # without a byte of its body, or with less than 1 kB a second
+    send_seconds: float = 60.0  # without a byte of an answer taken
+    replay_hours: float = 48.0  # that an Idempotency-Key is remembered, at least

@@ -1,0 +1,1 @@
+"""FEP over HTTP (FEP 5.1), with the twins of what gRPC has (decision 3)."""

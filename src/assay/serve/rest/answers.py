@@ -1,0 +1,108 @@
+"""What goes out: an answer, and the one table that gives every refusal its status (openwop-contract §0.3, §2.3)."""
+
+import logging
+import math
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from assay import errors
+from assay.errors import InvalidRequest, Refusal
+from assay.protocol.operations import ErrorResponse
+
+log = logging.getLogger("assay.rest")
+
+Headers = tuple[tuple[bytes, bytes], ...]
+JSON, LINES = b"application/json", b"application/x-ndjson"
+encode = msgspec.json.Encoder().encode
+
+STATUS: dict[type[Exception], int] = {
+    Refusal: 400,
+    errors.WrongUsage: 500,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.WrongMethod: 405,
+    errors.Conflict: 409,
+    errors.Unfinished: 409,
+    errors.Ended: 409,
+    errors.KeyReused: 409,
+    errors.InFlight: 409,
+    errors.TooLarge: 413,
+    errors.WrongMedia: 415,
+    errors.TooMuch: 429,
+    errors.Broken: 503,
+    errors.Unavailable: 503,
+}
+CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
+AWAY = 2.0  # seconds after which a database may be back
+SHOWN = 5  # problems in the sentence; the rest is in the details
+
+
+class Answer(NamedTuple):
+    """A status and a body, whole or in pieces."""
+
+    body: bytes | AsyncGenerator[bytes]
+    status: int = 200
+    media: bytes = JSON
+    headers: Headers = ()
+
+
+def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
+    return Answer(encode(value), status, JSON, headers)
+
+
+def status_of(refusal: Refusal) -> int:
+    """By ancestry: the status of the nearest class that has one."""
+    return next(STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS)
+
+
+def refused(refusal: Refusal, request: str) -> Answer:
+    """The closed body, with the headers that go with it."""
+    status = status_of(refusal)
+    headers: list[tuple[bytes, bytes]] = []
+    if status == 500:
+        return failed(refusal, request)
+    if status == 503 or isinstance(refusal, errors.TooMuch | errors.InFlight):
+        seconds: float = getattr(refusal, "retry_after", AWAY)
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(seconds))))
+    if isinstance(refusal, errors.Unauthenticated):
+        headers.append((b"www-authenticate", b'Bearer realm="assay"'))
+    if isinstance(refusal, errors.WrongMethod):
+        headers.append((b"allow", ", ".join(refusal.allowed).encode()))
+    if status in CLOSING:
+        headers.append((b"connection", b"close"))
+    return Answer(encode(told(refusal, request)), status, JSON, tuple(headers))
+
+
+def told(refusal: Refusal, request: str) -> ErrorResponse:
+    """What is said of it. What our own world said stays in our log, by the number of the request."""
+    if isinstance(refusal, errors.Broken):
+        log.error("request %s: %s", request, refusal)
+        message = "what this host stands on is away or full; nothing was lost, try again"
+        return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
+    details = dict(refusal.details)
+    if status_of(refusal) == 503:
+        details["correlationId"] = request
+    return ErrorResponse(error=refusal.code, message=_sentence(refusal), details=details or UNSET)
+
+
+def failed(surprise: BaseException, request: str) -> Answer:
+    """A bug of ours: its number, and never a traceback."""
+    log.error("request %s failed", request, exc_info=surprise)
+    body = ErrorResponse(
+        error="internal_error",
+        message="this host failed; its log knows more, under the number in details.correlationId",
+        details={"correlationId": request},
+    )
+    return Answer(encode(body), 500)
+
+
+def _sentence(refusal: Refusal) -> str:
+    if not isinstance(refusal, InvalidRequest):
+        return str(refusal)
+    said = "; ".join(str(problem) for problem in refusal.problems[:SHOWN])
+    more = len(refusal.problems) - SHOWN
+    return f"{said}; and {more} more" if more > 0 else said

@@ -1,0 +1,84 @@
+"""The REST application: every route behind its door, on one host."""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+from starlette.applications import Starlette
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.routing import Route, Router
+from starlette.types import Receive, Scope, Send
+
+from assay.errors import Refusal
+from assay.fep.office import Office
+from assay.runs.desk import Desk
+from assay.serve.limits import Serving
+from assay.serve.rest import openapi
+from assay.serve.rest.answers import encode, log
+from assay.serve.rest.call import Authenticate, Host
+from assay.serve.rest.guard import Admitted, Door, nowhere
+from assay.serve.rest.idempotency import sweep
+from assay.serve.rest.routes import ROUTES, Operation
+
+SWEEPING = 3_600.0  # seconds between two looks for keys that may be forgotten
+
+
+class Part(Convertor[str]):
+    """A part of a path without its verb: `a:cancel` is not the id `a:cancel` (openwop-contract §0.7)."""
+
+    regex = "[^/:]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+def create_app(
+    desk: Desk,
+    office: Office,
+    authenticate: Authenticate,
+    serving: Serving | None = None,
+    routes: Sequence[Operation] = ROUTES,
+) -> Starlette:
+    """An ASGI application. Its host, `app.state.host`, is told to `stop` before the server waits for its connections."""
+    register_url_convertor("part", Part())
+    host = Host(desk, office, authenticate, serving or Serving())
+    host.openapi = encode(openapi.document(routes))
+    paths: dict[str, dict[str, Admitted]] = {}
+    for route in routes:
+        paths.setdefault(route.path, {})[route.method] = Admitted(route.endpoint, route.scope)
+    doors = [
+        Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), Door(host, methods))
+        for path, methods in paths.items()
+    ]
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+        sweeping = asyncio.create_task(_sweeping(host))
+        try:
+            yield
+        finally:
+            sweeping.cancel()
+            with suppress(asyncio.CancelledError):
+                await sweeping
+
+    async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
+        await nowhere(host, scope, receive, send)
+
+    app = Starlette(lifespan=lifespan)
+    app.router = Router(doors, redirect_slashes=False, default=elsewhere, lifespan=lifespan)
+    app.middleware_stack = app.router  # a door lets nothing out that Starlette would have to catch
+    app.state.host = host
+    return app
+
+
+async def _sweeping(host: Host) -> None:
+    while True:
+        try:
+            await sweep(host)
+        except Refusal as trouble:  # the database is away: the next look will do
+            log.warning("old Idempotency-Keys could not be forgotten: %s", trouble)
+        await asyncio.sleep(SWEEPING)

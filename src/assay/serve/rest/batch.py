@@ -1,0 +1,176 @@
+"""POST /v1/evaluate:batch: many evaluations in one request; a bad one does not sink the others (decisions 3, 42)."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from assay.errors import InvalidRequest, KeyReused, Problem, Refusal
+from assay.protocol.operations import (
+    BatchEvaluationRequest,
+    BatchOptions,
+    BatchSummary,
+    ErrorResponse,
+)
+from assay.serve.rest.answers import Answer, encode, told
+from assay.serve.rest.asked import decoded, digest_of
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.starting import Begun, Wanted, begin, read
+
+CONCURRENT = 4
+_decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
+
+
+class Part:
+    """One evaluation of a batch: a run, or why there is none."""
+
+    def __init__(self, index: int, body: Raw) -> None:
+        self.index, self.body = index, bytes(body)
+        self.begun: Begun | None = None
+        self.error: ErrorResponse | None = None
+        self.done = False
+
+    def fail(self, code: str, message: str, **more: object) -> None:
+        details = {"index": self.index, **more}
+        if self.begun is not None:
+            details["evaluation_id"] = self.begun.run
+        self.error = ErrorResponse(error=code, message=message, details=details)
+
+    def refuse(self, refusal: Refusal, request: str) -> None:
+        said = told(refusal, request)
+        self.fail(said.error, said.message, **({} if said.details is UNSET else said.details))
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """What came of a batch: the runs by index, the errors, and when."""
+
+    runs: list[str | None]
+    errors: list[ErrorResponse]
+    summary: BatchSummary
+
+
+async def run_batch(call: Call) -> Answer:
+    call.query()
+    call.host.load.open()
+    form_of(call)
+    body = await whole(call)
+    request = decoded(_decode, body)
+    options = _options(call, request)
+    once = Once(call, "POST /v1/evaluate:batch", lambda: digest_of(body))
+    parts = [Part(index, one) for index, one in enumerate(request.evaluations)]
+
+    async def make() -> bytes:
+        return encode(await _Batch(call, parts, options, once).run())
+
+    said, replayed = await once.answered(make)
+    kept = msgspec.json.decode(said, type=Kept)
+    return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
+
+
+def _options(call: Call, request: BatchEvaluationRequest) -> BatchOptions:
+    options = BatchOptions() if request.options is UNSET else request.options
+    problems: list[Problem] = []
+    if len(request.evaluations) > (most := call.host.serving.max_batch):
+        said = f"{len(request.evaluations)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
+        problems.append(Problem("evaluations", said))
+    for name in ("max_concurrent", "timeout_ms"):
+        value = getattr(options, name)
+        if value is not UNSET and value < 1:
+            problems.append(Problem(f"options.{name}", f"wanted a number above 0, got {value}"))
+    if problems:
+        raise InvalidRequest(problems)
+    return options
+
+
+class _Batch:
+    def __init__(self, call: Call, parts: list[Part], options: BatchOptions, once: Once) -> None:
+        self._call, self._parts, self._once = call, parts, once
+        most = call.host.serving.max_tenant_runs
+        self._gate = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, most))
+        self._fail_fast = options.fail_fast is True
+        self._seconds = None if options.timeout_ms is UNSET else options.timeout_ms / 1000
+        self._failed: int | None = None
+
+    async def run(self) -> Kept:
+        clock = self._call.host.clock
+        started, began = clock.now(), time.monotonic()
+        tasks = [asyncio.create_task(self._one(part)) for part in self._parts]
+        try:
+            await self._call.unless_gone(
+                asyncio.wait(tasks, timeout=self._seconds) if tasks else asyncio.sleep(0)
+            )
+        finally:
+            late = [task for task in tasks if not task.done()]
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in tasks:
+            if not task.cancelled():
+                task.result()
+        await self._stop_late(time.monotonic() - began)
+        errors = [part.error for part in self._parts if part.error is not None]
+        summary = BatchSummary(
+            total_evaluations=len(self._parts),
+            successful_evaluations=len(self._parts) - len(errors),
+            failed_evaluations=len(errors),
+            started_at=started,
+            completed_at=clock.now(),
+        )
+        runs = [part.begun.run if part.begun and part.error is None else None for part in self._parts]
+        return Kept(runs, errors, summary)
+
+    async def _one(self, part: Part) -> None:
+        async with self._gate:
+            if self._fail_fast and self._failed is not None:
+                said = f"not begun: evaluation {self._failed} failed, and fail_fast is set"
+                part.fail("conflict", said, reason="fail_fast")
+                return
+            try:
+                await self._through(part)
+            except KeyReused:
+                raise  # the batch's own
+            except Refusal as refusal:
+                part.refuse(refusal, self._call.id)
+            part.done = True
+            if part.error is not None and self._failed is None:
+                self._failed = part.index
+
+    async def _through(self, part: Part) -> None:
+        want = Wanted(await read(self._call, part.body), self._once)
+        part.begun = await begin(self._call, want, f".{part.index}")
+        if part.begun.result is None:
+            run = await self._call.host.desk.ended(part.begun.run)
+            if run.status != "completed":
+                code = "internal_error" if run.status == "failed" else "conflict"
+                part.fail(code, f"it is {run.status}", status=run.status)
+
+    async def _stop_late(self, seconds: float) -> None:
+        """What did not end in time is stopped; what was not begun is not begun."""
+        late = [part for part in self._parts if not part.done and part.error is None]
+        for part in late:
+            part.fail("run_timeout", f"the batch was over after {seconds:.1f} s, before this was")
+        desk, tenant = self._call.host.desk, self._call.tenant
+        stopping = [desk.cancel(part.begun.run, tenant) for part in late if part.begun is not None]
+        await asyncio.gather(*stopping, return_exceptions=True)
+
+
+async def _document(call: Call, kept: Kept, parts: list[Part]) -> AsyncGenerator[bytes]:
+    """The BatchEvaluationResponse in pieces, the results in the order of their requests."""
+    yield b'{"results":['
+    comma = b""
+    for index, run in enumerate(kept.runs):
+        if run is None:
+            continue
+        begun = parts[index].begun
+        yield comma
+        comma = b","
+        if begun is not None and begun.result is not None:
+            yield begun.result
+            continue
+        async for piece in call.host.office.document(await call.host.desk.get(run, call.tenant)):
+            yield piece
+    yield b'],"errors":' + encode(kept.errors) + b',"summary":' + encode(kept.summary) + b"}"

@@ -1,0 +1,140 @@
+"""What comes in: bodies in pieces, unpacked, within their limits and within time."""
+
+import asyncio
+import time
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+from assay.errors import InvalidRequest, TooLarge, WrongMedia
+from assay.serve.rest.call import Call, Gone
+
+SLOWEST = 1024  # bytes a second, once a body has had its time
+BLOCK = 1 << 18
+_TYPES = {"application/json": "json", "application/x-ndjson": "lines", "application/ndjson": "lines"}
+
+
+def form_of(call: Call, *, lines: bool = False) -> str:
+    """`json` or `lines`, by the content type."""
+    if call.headers.get(b"content-type") == b"application/json":
+        return "json"
+    said = call.header(b"content-type") or ""
+    media, _, rest = said.partition(";")
+    form = _TYPES.get(media.strip().lower())
+    charset = rest.replace(" ", "").lower()
+    if (
+        form is None
+        or (form == "lines" and not lines)
+        or charset not in ("", "charset=utf-8", 'charset="utf-8"')
+    ):
+        supported = ["application/json", *(["application/x-ndjson"] if lines else [])]
+        raise WrongMedia(
+            f"wanted a body of {' or '.join(supported)}, got {said[:100] or 'no content type'!r}", supported
+        )
+    return form
+
+
+async def whole(call: Call) -> bytes:
+    """A body that is held in memory."""
+    most = call.host.serving.max_body_bytes
+    first: Any = None
+    if b"content-encoding" not in call.headers and _announced(call) <= most:
+        first = await _message(call)
+        if not first.get("more_body"):  # all of it at once, as most are
+            call.share.hold(len(first["body"]))
+            return first["body"]
+    parts: list[bytes] = []
+    async for part in pieces(call, most, "max_body_bytes", first):
+        call.share.hold(len(part))
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def pieces(call: Call, most: int, setting: str, first: Any = None) -> AsyncIterator[bytes]:
+    """A body as it comes, unpacked; more of it than allowed is refused, as is a client that dawdles."""
+    coding = (call.header(b"content-encoding") or "identity").lower()
+    if coding not in ("identity", "gzip", "x-gzip"):
+        raise WrongMedia(f"no body is read that is packed with {coding[:40]!r}", ["gzip", "identity"])
+    if _announced(call) > most:
+        raise TooLarge("the body", most, setting)
+    size = 0
+    packed = coding != "identity"
+    unzip = Unzip() if packed else None
+    async for chunk in _received(call, first):
+        for part in (chunk,) if unzip is None else unzip.more(chunk):
+            size += len(part)
+            if size > most:
+                raise TooLarge("the body", most, setting)
+            yield part
+    if unzip is not None:
+        unzip.end()
+
+
+def _announced(call: Call) -> int:
+    said = call.headers.get(b"content-length", b"0")
+    return int(said) if said.isdigit() else 0
+
+
+async def _message(call: Call) -> Any:
+    """What comes next of the body, in time."""
+    seconds = call.host.serving.body_seconds
+    try:
+        async with asyncio.timeout(seconds):
+            message = await call.receive()
+    except TimeoutError:
+        raise _too_slow(seconds) from None
+    if message["type"] == "http.disconnect":
+        raise Gone
+    return message
+
+
+async def _received(call: Call, message: Any) -> AsyncIterator[bytes]:
+    patience = call.host.serving.body_seconds
+    began = time.monotonic()
+    size = 0
+    more = True
+    while more:
+        message = message or await _message(call)
+        body: bytes = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(body)
+        spent = time.monotonic() - began
+        if more and spent > patience and size < spent * SLOWEST:
+            raise _too_slow(patience)
+        message = None
+        if body:
+            yield body
+
+
+def _too_slow(seconds: float) -> InvalidRequest:
+    return InvalidRequest(
+        f"the body did not come: nothing for {seconds:g} s, or too little (ASSAY_BODY_SECONDS); nothing was begun"
+    )
+
+
+class Unzip:
+    """gzip, a bounded piece at a time, so that a bomb is no more than its first pieces."""
+
+    def __init__(self) -> None:
+        self._stream = zlib.decompressobj(31)
+        self._fed = False
+
+    def more(self, chunk: bytes) -> Iterator[bytes]:
+        try:
+            while chunk:
+                if self._stream.eof:  # another member follows
+                    self._stream = zlib.decompressobj(31)
+                self._fed = True
+                part = self._stream.decompress(chunk, BLOCK)
+                chunk = self._stream.unconsumed_tail or self._stream.unused_data
+                if part:
+                    yield part
+                elif self._stream.eof and not self._stream.unused_data:
+                    break
+        except zlib.error as wrong:
+            raise InvalidRequest(f"the body is no gzip: {wrong}") from None
+
+    def end(self) -> None:
+        if not self._stream.eof:
+            why = "it is cut off" if self._fed else "it is empty"
+            raise InvalidRequest(f"the body is no gzip: {why}")

@@ -1,0 +1,142 @@
+"""One request on its way: who is asking, its headers and its query, and the host it is put to."""
+
+import asyncio
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
+
+from assay.errors import InvalidRequest, NotFound, Problem, Unavailable
+from assay.fep.evaluation import KIND
+from assay.fep.office import Office
+from assay.ports import Principal, Run
+from assay.runs.desk import Desk
+from assay.serve.limits import Serving
+from assay.serve.rest.feeds import Feeds
+from assay.serve.rest.load import Load
+from assay.serve.rest.plans import Plans
+from assay.serve.rest.turns import Turns
+
+Receive = Callable[[], Awaitable[Any]]
+Authenticate = Callable[[str], Awaitable[Principal]]
+T = TypeVar("T")
+
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+NOBODY = Principal(tenant="", id="")
+_HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
+
+
+class Gone(Exception):
+    """The client went away: there is nobody to answer."""
+
+
+class Host:
+    """What requests are put to: one process's."""
+
+    def __init__(self, desk: Desk, office: Office, authenticate: Authenticate, serving: Serving) -> None:
+        self.desk, self.office, self.authenticate, self.serving = desk, office, authenticate, serving
+        self.limits = office.services.limits
+        self.clock = office.services.clock
+        self.load = Load(serving, desk)
+        self.plans = Plans(office)
+        self.feeds = Feeds(office.store)
+        self.turns = Turns()
+        self.stopping = asyncio.Event()
+        self.openapi = b""
+
+    def stop(self) -> None:
+        """Nobody waits any longer; the desk decides what becomes of the runs."""
+        self.stopping.set()
+        self.load.stopping = True
+        self.feeds.close()
+
+
+class Call:
+    __slots__ = ("headers", "host", "id", "receive", "scope", "share", "who")
+
+    def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
+        self.host, self.scope, self.receive = host, scope, receive
+        self.share = host.load.share()
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.who = NOBODY
+        given = self.header(b"x-request-id")
+        self.id = (
+            given if given and len(given) <= 64 and NAME.fullmatch(given) else f"{_HERE}{next(_NUMBERS):x}"
+        )
+
+    def header(self, name: bytes) -> str | None:
+        value = self.headers.get(name)
+        return None if value is None else value.decode("latin-1").strip()
+
+    @property
+    def tenant(self) -> str:
+        return self.who.tenant
+
+    @property
+    def wants_lines(self) -> bool:
+        return b"application/x-ndjson" in self.headers.get(b"accept", b"").lower()
+
+    @property
+    def zips(self) -> bool:
+        """Whether the client takes gzip (RFC 9110 §12.5.3)."""
+        accepted = self.headers.get(b"accept-encoding")
+        if accepted is None:
+            return False
+        for coding in accepted.decode("latin-1").lower().split(","):
+            name, _, weight = coding.partition(";")
+            if name.strip() in ("gzip", "*"):
+                return not re.fullmatch(r"\s*q=0(\.0*)?\s*", weight)
+        return False
+
+    def query(self, *known: str) -> dict[str, str]:
+        """The parameters, each at most once and none that is unknown."""
+        if not self.scope["query_string"]:
+            return {}
+        given = parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        problems: list[Problem] = []
+        found: dict[str, str] = {}
+        for name, value in given:
+            if name not in known:
+                there = ", ".join(known) or "none"
+                problems.append(Problem(name[:100], f"no such parameter; there are: {there}"))
+            elif name in found:
+                problems.append(Problem(name, "given twice"))
+            found[name] = value
+        if problems:
+            raise InvalidRequest(problems)
+        return found
+
+    @property
+    def run_id(self) -> str:
+        """The id in the path. What cannot be one is as unknown as one that never was."""
+        (said,) = self.scope["path_params"].values()
+        if not NAME.fullmatch(said):
+            raise NotFound(f"there is no run {said[:128]!r}")
+        return said
+
+    async def run(self) -> Run:
+        return await self.host.desk.get(self.run_id, self.tenant, KIND)
+
+    async def unless_gone(self, what: Awaitable[T]) -> T:
+        """Wait for something as long as there is somebody to tell, and this host goes on."""
+        wanted = asyncio.ensure_future(what)
+        gone = asyncio.ensure_future(self._gone())
+        stopping = asyncio.ensure_future(self.host.stopping.wait())
+        try:
+            await asyncio.wait({wanted, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if wanted.done():
+                return wanted.result()
+            if gone.done():
+                raise Gone
+            raise Unavailable(
+                "this host is about to stop; what was begun goes on when it is back", retry_after=5
+            )
+        finally:
+            for task in (wanted, gone, stopping):
+                task.cancel()
+
+    async def _gone(self) -> None:
+        while (await self.receive())["type"] != "http.disconnect":
+            pass

@@ -1,0 +1,133 @@
+"""Evaluations: run one, start one, read one, cancel one (FEP 5.1; decisions 3, 41)."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator
+
+from assay.errors import Conflict, Ended, Unfinished
+from assay.fep.office import Office
+from assay.ports import CLOSED, Run
+from assay.serve.rest import pages
+from assay.serve.rest.answers import LINES, Answer, Headers, answer, encode
+from assay.serve.rest.asked import digest_of
+from assay.serve.rest.bodies import whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.starting import begin_wanted
+
+PATIENCE = 5.0  # seconds to wait for a run to stop
+
+
+async def run_evaluation(call: Call) -> Answer:
+    """POST /v1/evaluate: the whole result, when it is there."""
+    begun = await begin_wanted(call, "POST /v1/evaluate", at_once=True)
+    headers: Headers = ((b"content-location", f"/v1/evaluations/{begun.run}".encode()),)
+    if begun.replayed:
+        headers += REPLAYED
+    if begun.result is not None and not call.wants_lines:
+        return Answer(begun.result, headers=headers)
+    run = await call.unless_gone(call.host.desk.ended(begun.run))
+    return _results(call, run, headers)
+
+
+async def start_evaluation(call: Call) -> Answer:
+    """POST /v1/evaluations: an operation, at once."""
+    begun = await begin_wanted(call, "POST /v1/evaluations", at_once=False)
+    run = await call.host.desk.get(begun.run, call.tenant)
+    headers: Headers = ((b"location", f"/v1/operations/{run.id}".encode()),)
+    return answer(call.host.office.operation(run), 202, headers + REPLAYED if begun.replayed else headers)
+
+
+async def get_evaluation(call: Call) -> Answer:
+    """GET /v1/evaluations/{id}: the result, whole, as lines, or a page of it."""
+    asked = call.query("page_size", "page_token")
+    run = await call.run()
+    if run.status not in CLOSED:
+        raise Unfinished(
+            f"evaluation {run.id} is {_seen(call.host.office, run)}: it has no result yet",
+            _seen(call.host.office, run),
+        )
+    start, size = 0, None
+    if asked:
+        size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+    if said := asked.get("page_token"):
+        place = pages.place(said, pages.Counted)
+        start = place.at
+        if place.run != run.id or not 0 <= start < max(1, run.head.get("total", 0)):
+            raise pages.wrong()
+    elif "page_token" in asked:
+        raise pages.wrong()
+    tag = _tag(run, call, start, size)
+    if _known(call, tag):
+        return Answer(b"", 304, headers=((b"etag", tag),))
+    return _results(call, run, ((b"etag", tag),), start, size)
+
+
+def _results(call: Call, run: Run, headers: Headers, start: int = 0, size: int | None = None) -> Answer:
+    """The body stays a whole EvaluationRunResult; where it is a page, its metadata says where the next begins."""
+    office, stop = call.host.office, None if size is None else start + size
+    following = None
+    if stop is not None and stop < run.head.get("total", 0):
+        following = pages.token(pages.Counted(run.id, stop))
+        link = f'</v1/evaluations/{run.id}?page_size={size}&page_token={following}>; rel="next"'
+        headers += ((b"link", link.encode()),)
+    if call.wants_lines:
+        return Answer(_lines(office, run, start, stop), 200, LINES, headers)
+    metadata = {"next_page_token": following} if following else None
+    return Answer(office.document(run, start, stop, metadata), headers=headers)
+
+
+async def _lines(office: Office, run: Run, start: int, stop: int | None) -> AsyncGenerator[bytes]:
+    held: list[bytes] = []
+    async for line in office.results(run, start, stop):
+        held.append(line + b"\n")
+        if len(held) >= 128:
+            yield b"".join(held)
+            held = []
+    yield b"".join(held)
+
+
+def _tag(run: Run, call: Call, start: int, size: int | None) -> bytes:
+    """A run that has ended does not change; how it is shown may."""
+    shown = f"{run.id} {run.events} {call.wants_lines} {start} {size}"
+    return b'W/"%b"' % hashlib.sha256(shown.encode()).hexdigest()[:32].encode()
+
+
+def _known(call: Call, tag: bytes) -> bool:
+    said = call.headers.get(b"if-none-match", b"")
+    return said.strip() == b"*" or tag.removeprefix(b"W/") in [
+        one.strip().removeprefix(b"W/") for one in said.split(b",")
+    ]
+
+
+def _seen(office: Office, run: Run) -> str:
+    return office.progress(run).status
+
+
+async def cancel_evaluation(call: Call) -> Answer:
+    """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
+    call.query()
+    body = await whole(call)
+    run = call.run_id
+    once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body or b'{}')}")
+
+    async def cancel() -> bytes:
+        return encode({"cancelled": await _cancelled(call)})
+
+    said, replayed = await once.answered(cancel)
+    return Answer(said, headers=REPLAYED if replayed else ())
+
+
+async def _cancelled(call: Call) -> bool:
+    run = await call.run()
+    if run.status not in CLOSED:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                run = await call.host.desk.cancel(run.id, call.tenant)
+        except TimeoutError:
+            return False  # it was asked to, and has not stopped yet
+        except Conflict:
+            run = await call.run()
+    if run.status == "cancelled":
+        return True
+    raise Ended(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)

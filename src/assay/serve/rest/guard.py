@@ -1,0 +1,177 @@
+"""The door of a path: who may come in, by which method, and what goes out, whatever happens inside."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple
+
+from starlette.types import Message, Receive, Scope, Send
+
+from assay.access.keys import authorize
+from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
+from assay.serve.rest.answers import Answer, failed, log, refused
+from assay.serve.rest.call import Call, Gone, Host
+from assay.serve.rest.sse import Stream
+
+Endpoint = Callable[[Call], Awaitable[Answer | Stream]]
+Header = tuple[bytes, bytes]
+
+SAFE: tuple[Header, ...] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"vary", b"accept, accept-encoding"),
+)
+PRIVATE: Header = (b"cache-control", b"private, no-store")
+SMALL = 1024  # bytes that are not worth packing
+
+
+class Admitted(NamedTuple):
+    """One method of a path; no scope: it is open to everybody."""
+
+    endpoint: Endpoint
+    scope: str | None
+
+
+class Door:
+    """One path of the API, as an ASGI application."""
+
+    def __init__(self, host: Host, methods: Mapping[str, Admitted]) -> None:
+        self._host, self._methods = host, dict(methods)
+        if "GET" in methods:
+            self._methods["HEAD"] = methods["GET"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        call = Call(self._host, scope, receive)
+        try:
+            answer = await self._answer(call)
+            if isinstance(answer, Stream):
+                await answer(scope, receive, _with_headers(send, call))
+            elif answer is not None:
+                await _send(answer, call, send)
+        finally:
+            call.share.give_back()
+
+    async def _answer(self, call: Call) -> Answer | Stream | None:
+        """Whatever happens inside; None: there is nobody to tell."""
+        try:
+            call.share.request()
+            answer = await self._asked(call)
+            if isinstance(answer, Stream):
+                call.share.follow()
+            return answer
+        except Refusal as refusal:
+            return refused(refusal, call.id)
+        except Gone:
+            return None
+        except Exception as surprise:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
+            return failed(surprise, call.id)
+
+    async def _asked(self, call: Call) -> Answer | Stream:
+        method = call.scope["method"]
+        admitted = self._methods.get(method)
+        if admitted is None:
+            raise WrongMethod(method, sorted(self._methods))
+        if admitted.scope is None:
+            return await admitted.endpoint(call)
+        call.who = await self._host.authenticate(_key(call))
+        call.share.request_of(call.who.tenant)
+        authorize(call.who, admitted.scope)
+        return await admitted.endpoint(call)
+
+
+async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> None:
+    """A path that is none of ours."""
+    call = Call(host, scope, receive)
+    await _send(
+        refused(NotFound("there is nothing at this path; /v1/openapi.json lists what there is"), call.id),
+        call,
+        send,
+    )
+
+
+def _key(call: Call) -> str:
+    """`Authorization: Bearer …` or `X-API-Key: …`; both only if they are the same."""
+    scheme, _, token = (call.header(b"authorization") or "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    key = call.header(b"x-api-key") or bearer
+    if not key or (bearer and bearer != key):
+        raise Unauthenticated
+    return key
+
+
+async def _send(answer: Answer, call: Call, send: Send) -> None:
+    body, status, media, own = answer
+    headers = [*own, (b"x-request-id", call.id.encode()), *SAFE]
+    if not any(name == b"cache-control" for name, _ in own):
+        headers.append(PRIVATE)
+    if body or status not in (204, 304):
+        headers.append((b"content-type", media))
+    head = call.scope["method"] == "HEAD"
+    if isinstance(body, bytes):
+        if len(body) >= SMALL and call.zips:
+            body = zlib.compress(body, 1, 31)
+            headers.append((b"content-encoding", b"gzip"))
+        if status not in (204, 304):
+            headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if head else body})
+        return
+    packed = call.zips
+    if packed:
+        headers.append((b"content-encoding", b"gzip"))
+    start = {"type": "http.response.start", "status": status, "headers": headers}
+    await _stream(start, _packed(body) if packed else body, call, send, head=head)
+
+
+async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send: Send, *, head: bool) -> None:
+    """Piece by piece, for as long as the client takes them. The first is made before anything is said."""
+    seconds = call.host.serving.send_seconds
+    gone = asyncio.ensure_future(_gone(call.receive))
+    try:
+        async with aclosing(body) as pieces:
+            try:
+                first = await anext(pieces, b"")
+            except Refusal as refusal:
+                await _send(refused(refusal, call.id), call, send)
+                return
+            await send(start)
+            if not head:
+                await send({"type": "http.response.body", "body": first, "more_body": True})
+                async for piece in pieces:
+                    if gone.done():
+                        return
+                    async with asyncio.timeout(seconds):
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        log.warning("request %s: the client takes nothing any more", call.id)
+    except Refusal as trouble:  # too late for a status: the answer is cut off, which HTTP can tell
+        log.error("request %s: cut off: %s", call.id, trouble)
+    finally:
+        gone.cancel()
+        with suppress(asyncio.CancelledError):
+            await gone
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _packed(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    packer = zlib.compressobj(1, wbits=31)
+    async with aclosing(body) as pieces:
+        async for piece in pieces:
+            if packed := packer.compress(piece):
+                yield packed
+    yield packer.flush()
+
+
+def _with_headers(send: Send, call: Call) -> Send:
+    async def outer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            more: list[Any] = [(b"x-request-id", call.id.encode()), *SAFE]
+            message = {**message, "headers": [*message["headers"], *more]}
+        await send(message)
+
+    return outer

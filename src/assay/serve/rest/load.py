@@ -1,0 +1,106 @@
+"""What is under way, by tenant; and the refusal of what would be too much (decision 40)."""
+
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from assay.errors import TooMuch, Unavailable
+from assay.runs.desk import Desk
+from assay.serve.limits import Serving
+
+
+class Load:
+    """One process's. Everything is a count that goes down again, however its request ends."""
+
+    def __init__(self, serving: Serving, desk: Desk) -> None:
+        self._serving, self._desk = serving, desk
+        self.requests = self.followers = self.held = 0
+        self.stopping = False
+        self.of: Counter[str] = Counter()
+        self._seats: Counter[str] = Counter()
+
+    def share(self) -> "Share":
+        return Share(self, self._serving)
+
+    @contextmanager
+    def seat(self, tenant: str) -> Generator[None]:
+        """For a run that is being taken in; begun, it counts with the desk's."""
+        self.open()
+        most, own = self._serving.max_runs, self._serving.max_tenant_runs
+        if self._desk.busy + self._seats.total() >= most:
+            raise TooMuch(f"{most} runs are under way, which is the limit (ASSAY_MAX_RUNS)", retry_after=2)
+        if self._desk.busy_for(tenant) + self._seats[tenant] >= own:
+            raise TooMuch(
+                f"{own} runs of this tenant are under way, which is the limit (ASSAY_MAX_TENANT_RUNS)",
+                retry_after=2,
+                scope="tenant",
+            )
+        self._seats[tenant] += 1
+        try:
+            yield
+        finally:
+            self._seats[tenant] -= 1
+            if not self._seats[tenant]:
+                del self._seats[tenant]
+
+    def open(self) -> None:
+        if self.stopping or self._desk.closing:
+            raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
+
+
+class Share:
+    """What one request takes of it. All is given back, however the request ends."""
+
+    __slots__ = ("_counted", "_follows", "_held", "_load", "_serving", "_tenant")
+
+    def __init__(self, load: Load, serving: Serving) -> None:
+        self._load, self._serving = load, serving
+        self._counted = self._follows = False
+        self._tenant: str | None = None
+        self._held = 0
+
+    def request(self) -> None:
+        most = self._serving.max_requests
+        if self._load.requests >= most:
+            said = f"{most} requests are being answered, which is the limit (ASSAY_MAX_REQUESTS)"
+            raise TooMuch(said, retry_after=1)
+        self._counted = True
+        self._load.requests += 1
+
+    def request_of(self, tenant: str) -> None:
+        most = self._serving.max_tenant_requests
+        if self._load.of[tenant] >= most:
+            said = f"{most} requests of this tenant are being answered, which is the limit (ASSAY_MAX_TENANT_REQUESTS)"
+            raise TooMuch(said, retry_after=1, scope="tenant")
+        self._tenant = tenant
+        self._load.of[tenant] += 1
+
+    def hold(self, size: int) -> None:
+        """So many bytes of a body in memory."""
+        most = self._serving.max_held_bytes
+        if self._load.held + size > most:
+            said = f"the bodies of all requests have {most} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
+            raise TooMuch(said, retry_after=1)
+        self._held += size
+        self._load.held += size
+
+    def follow(self) -> None:
+        """A follower waits, and is no request that is being worked on."""
+        most = self._serving.max_followers
+        if self._load.followers >= most:
+            raise TooMuch(f"{most} follow runs here, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5)
+        self.give_back()
+        self._follows = True
+        self._load.followers += 1
+
+    def give_back(self) -> None:
+        load = self._load
+        load.requests -= self._counted
+        load.followers -= self._follows
+        load.held -= self._held
+        if self._tenant is not None:
+            load.of[self._tenant] -= 1
+            if not load.of[self._tenant]:
+                del load.of[self._tenant]
+        self._counted = self._follows = False
+        self._tenant, self._held = None, 0

@@ -1,0 +1,80 @@
+"""Operations: an evaluation seen from outside, one or many (FEP 5.2, decision 41)."""
+
+from datetime import UTC, datetime
+
+from msgspec import UNSET
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.evaluation import KIND
+from assay.ports import RunQuery, RunStatus
+from assay.protocol.operations import ListOperationsResponse
+from assay.serve.rest import pages
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.call import Call
+
+STATUSES: dict[str, frozenset[RunStatus]] = {
+    "pending": frozenset({"pending"}),
+    "running": frozenset(
+        {"running", "cancelling", "paused", "waiting-approval", "waiting-input", "waiting-external"}
+    ),
+    "completed": frozenset({"completed"}),
+    "failed": frozenset({"failed"}),
+    "cancelled": frozenset({"cancelled"}),
+}
+
+
+async def get_operation(call: Call) -> Answer:
+    call.query()
+    return answer(call.host.office.operation(await call.run()))
+
+
+async def list_evaluations(call: Call) -> Answer:
+    """Newest first; by status, experiment and when they were created."""
+    asked = call.query("status", "experiment", "since", "until", "page_size", "page_token")
+    size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+    status, name = asked.get("status"), asked.get("experiment")
+    if status is not None and status not in STATUSES:
+        raise InvalidRequest(Problem("status", f"wanted one of {', '.join(STATUSES)}, got {status[:40]!r}"))
+    if name is not None and "\0" in name:
+        raise InvalidRequest(Problem("experiment", "no experiment has a NUL in its name"))
+    since, until = (_moment(asked, name) for name in ("since", "until"))
+    digest = pages.digest(status, name, since, until)
+    query = RunQuery(
+        tenant=call.tenant,
+        kind=KIND,
+        name=name,
+        statuses=None if status is None else STATUSES[status],
+        since=since,
+        until=until,
+        before=_before(asked.get("page_token"), digest),
+        limit=size + 1,
+    )
+    runs = await call.host.desk.list(query)
+    following = UNSET
+    if len(runs) > size:
+        last = runs[size - 1]
+        following = pages.token(pages.Listed(last.created, last.id, digest))
+    operations = [call.host.office.operation(run) for run in runs[:size]]
+    return answer(ListOperationsResponse(operations=operations, next_page_token=following))
+
+
+def _before(token: str | None, digest: str) -> tuple[datetime, str] | None:
+    if token is None:
+        return None
+    place = pages.place(token, pages.Listed)
+    if place.asked != digest or place.created.tzinfo is None or "\0" in place.id:
+        raise pages.wrong()
+    return place.created, place.id
+
+
+def _moment(asked: dict[str, str], name: str) -> datetime | None:
+    text = asked.get(name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # a plus sign that nobody has escaped
+        moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        said = f"wanted a moment such as 2026-07-01T12:00:00Z, got {text[:40]!r}"
+        raise InvalidRequest(Problem(name, said)) from None
+    return moment

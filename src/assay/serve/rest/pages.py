@@ -1,0 +1,58 @@
+"""Pages: how many, and from where on. A token is good for the list it came from, and for no other."""
+
+import base64
+import binascii
+import hashlib
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from assay.errors import InvalidRequest, Problem
+
+T = TypeVar("T")
+SIZE = 50
+
+
+class Listed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The last run of a page of runs, and a digest of what was asked for."""
+
+    created: datetime
+    id: str
+    asked: str
+
+
+class Counted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """The number of the next result of a run."""
+
+    run: str
+    at: int
+
+
+def digest(*asked: object) -> str:
+    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+
+
+def token(place: Listed | Counted) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+
+
+def place(text: str, kind: type[T]) -> T:
+    try:
+        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+        return msgspec.json.decode(data, type=kind)
+    except (binascii.Error, ValueError, msgspec.MsgspecError):
+        raise wrong() from None
+
+
+def wrong() -> InvalidRequest:
+    return InvalidRequest(Problem("page_token", "this is no token that this list gave out"))
+
+
+def size(text: str | None, most: int) -> int:
+    if text is None:
+        return SIZE
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
+        raise InvalidRequest(Problem("page_size", f"wanted a number from 1 to {most}, got {text[:40]!r}"))
+    return int(text)

@@ -1,0 +1,218 @@
+"""Every URL, with who may ask and what is said: the server, its document and its tests are made of this list."""
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from assay.serve.rest.batch import run_batch
+from assay.serve.rest.checks import list_checks
+from assay.serve.rest.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
+from assay.serve.rest.guard import Endpoint
+from assay.serve.rest.health import health, show_openapi, show_page
+from assay.serve.rest.operations import STATUSES, get_operation, list_evaluations
+from assay.serve.rest.sse import follow_evaluation
+
+CREATE, READ, CANCEL = "evaluations:create", "evaluations:read", "evaluations:cancel"
+
+
+class Parameter(Struct, frozen=True):
+    name: str
+    schema: dict[str, Any]
+    description: str
+    where: Literal["query", "header"] = "query"
+
+
+class Given(Struct, frozen=True):
+    """What is answered with a status: a noun, or nothing; as lines, as events, as a page."""
+
+    description: str
+    noun: str = ""
+    lines: str = ""  # the noun of each line, where it is also to be had as application/x-ndjson
+    media: str = "application/json"
+    headers: tuple[str, ...] = ()
+
+
+class Operation(Struct, frozen=True, kw_only=True):
+    method: str
+    path: str
+    endpoint: Endpoint
+    scope: str | None  # None: open to everybody
+    id: str
+    summary: str
+    takes: str = ""  # the noun of the body
+    lines: bool = False  # the body may be lines
+    gives: dict[int, Given]
+    refuses: tuple[int, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+
+
+TOKEN = Parameter("page_token", {"type": "string"}, "where the page before said that this one begins")
+SIZE = Parameter(
+    "page_size", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}, "how many at most"
+)
+ONCE = Parameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
+    "the same key with the same request gives what it gave before; with another request, 409",
+    "header",
+)
+MOMENT = {"type": "string", "format": "date-time"}
+RESULT = Given(
+    "the result", "EvaluationRunResult", lines="TestCaseResult", headers=("ETag", "Link", "Content-Location")
+)
+
+ROUTES = [
+    Operation(
+        method="POST",
+        path="/v1/evaluate",
+        endpoint=run_evaluation,
+        scope=CREATE,
+        id="runEvaluation",
+        summary="Run an evaluation and wait for its result",
+        takes="EvaluationRequest",
+        lines=True,
+        gives={200: RESULT},
+        refuses=(400, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/evaluate:batch",
+        endpoint=run_batch,
+        scope=CREATE,
+        id="runBatch",
+        summary="Run many evaluations; a bad one does not sink the others",
+        takes="BatchEvaluationRequest",
+        gives={200: Given("what came of each", "BatchEvaluationResponse")},
+        refuses=(400, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/evaluations",
+        endpoint=start_evaluation,
+        scope=CREATE,
+        id="startEvaluation",
+        summary="Start an evaluation and go on",
+        takes="EvaluationRequest",
+        lines=True,
+        gives={202: Given("it is under way", "EvaluationOperation", headers=("Location",))},
+        refuses=(400, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/evaluations",
+        endpoint=list_evaluations,
+        scope=READ,
+        id="listEvaluations",
+        summary="The operations of this tenant, newest first",
+        gives={200: Given("a page of them", "ListOperationsResponse")},
+        refuses=(400,),
+        parameters=(
+            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
+            Parameter("experiment", {"type": "string"}, "only those of the experiment of this name"),
+            Parameter("since", MOMENT, "only those created then or later"),
+            Parameter("until", MOMENT, "only those created before"),
+            SIZE,
+            TOKEN,
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/evaluations/{evaluation_id}",
+        endpoint=get_evaluation,
+        scope=READ,
+        id="getEvaluation",
+        summary="The result of an evaluation that has ended, whole or in pages",
+        gives={200: RESULT, 304: Given("it is what you have")},
+        refuses=(400, 404, 409),
+        parameters=(
+            SIZE,
+            TOKEN,
+            Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/evaluations/{evaluation_id}/events",
+        endpoint=follow_evaluation,
+        scope=READ,
+        id="followEvaluation",
+        summary="What happens, as it happens: `progress` and, case by case, `result`",
+        gives={
+            200: Given("server-sent events, until the evaluation ends", media="text/event-stream"),
+            204: Given("it has ended, and you had everything"),
+        },
+        refuses=(400, 404),
+        parameters=(
+            Parameter(
+                "Last-Event-ID",
+                {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,15})?$"},
+                "the last event you had",
+                "header",
+            ),
+        ),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/evaluations/{evaluation_id}:cancel",
+        endpoint=cancel_evaluation,
+        scope=CANCEL,
+        id="cancelEvaluation",
+        summary="Stop an evaluation: what is done stays, the rest is skipped",
+        gives={200: Given("false: it was asked to stop, and has not yet", "CancelOperationResponse")},
+        refuses=(400, 404, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/operations/{operation_id}",
+        endpoint=get_operation,
+        scope=READ,
+        id="getOperation",
+        summary="How far an evaluation is; its id is the evaluation's",
+        gives={200: Given("the operation", "EvaluationOperation")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/checks",
+        endpoint=list_checks,
+        scope=READ,
+        id="listChecks",
+        summary="The checks there are, with the schemas of what they take and answer",
+        gives={200: Given("the catalogue", "ListChecksResponse")},
+        refuses=(400,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/health",
+        endpoint=health,
+        scope=None,
+        id="healthCheck",
+        summary="Whether this service is up, and the version of the protocol it speaks",
+        gives={200: Given("it is", "Health")},
+        refuses=(400,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/openapi.json",
+        endpoint=show_openapi,
+        scope=None,
+        id="getOpenAPI",
+        summary="This document",
+        gives={200: Given("OpenAPI 3.1", "Document")},
+        refuses=(400,),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/docs",
+        endpoint=show_page,
+        scope=None,
+        id="getDocs",
+        summary="This document, to be read by people",
+        gives={200: Given("a page that needs no network", media="text/html")},
+        refuses=(400,),
+    ),
+]

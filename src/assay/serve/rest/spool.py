@@ -1,0 +1,120 @@
+"""Bodies of lines: each looked at as it comes and put on disk, so that however many they are, few are held (decision 34)."""
+
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from typing import IO
+
+from assay.errors import BadLine, Broken, InvalidRequest, Problem
+from assay.fep.context import NotAContext, read_context, too_long
+from assay.fep.evaluation import stored_line
+from assay.fep.office import Asked
+from assay.serve.rest.asked import experiment_of, read_head
+from assay.serve.rest.bodies import pieces
+from assay.serve.rest.call import Call
+from assay.serve.rest.plans import Planned
+
+_BOM = b"\xef\xbb\xbf"
+
+
+class Lined:
+    """A request that makes sense, with its contexts on disk."""
+
+    def __init__(self, asked: Asked, file: IO[bytes], digest: str) -> None:
+        self.asked, self.digest = asked, digest
+        self._file = file
+
+    def lines(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        for line in self._file:
+            yield line.rstrip(b"\n")
+
+
+@asynccontextmanager
+async def read_lines(call: Call) -> AsyncGenerator[Lined]:
+    """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
+    serving = call.host.serving
+    with tempfile.TemporaryFile(prefix="assay-") as file:
+        intake = _Intake(call, file)
+        async for piece in pieces(call, serving.max_upload_bytes, "max_upload_bytes"):
+            intake.more(piece)
+        yield intake.end()
+
+
+class _Intake:
+    def __init__(self, call: Call, file: IO[bytes]) -> None:
+        self._host, self._file = call.host, file
+        self._limits = call.host.limits
+        self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
+        self._tail: list[bytes] = []
+        self._held = self._number = self._cases = 0
+        self._planned: Planned | None = None
+        self._experiment = None
+        self._waits = False
+
+    def more(self, piece: bytes) -> None:
+        lines = piece.split(b"\n")
+        tail = lines.pop()
+        if lines:
+            lines[0] = b"".join((*self._tail, lines[0]))
+            self._tail, self._held = [], 0
+            self._write([kept for line in lines if (kept := self._line(line))])
+        self._tail.append(tail)
+        self._held += len(tail)
+        if self._held > self._limits.max_line_bytes:
+            raise self._bad(self._number + 1, [Problem("", too_long(self._limits))])
+
+    def end(self) -> Lined:
+        self._write([kept for kept in [self._line(b"".join(self._tail))] if kept])
+        if self._planned is None:
+            raise InvalidRequest("wanted a first line with checks and experiment_metadata, got an empty body")
+        plan, checks = self._planned
+        if plan.each is not None and plan.each != self._cases:
+            said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
+            raise InvalidRequest(Problem("checks", said))
+        asked = Asked(plan, checks, self._experiment, self._cases, self._waits)
+        return Lined(asked, self._file, self._digest.hexdigest() if self._digest else "")
+
+    def _line(self, line: bytes) -> bytes | None:
+        """What is kept of a line: nothing of a blank one, nor of the head."""
+        self._number += 1
+        line = (line.removeprefix(_BOM) if self._number == 1 else line).strip()
+        if not line:
+            return None
+        if self._digest is not None:
+            self._digest.update(line + b"\n")
+        if self._planned is None:
+            self._head(line)
+            return None
+        try:
+            context = read_context(line, self._limits)
+            plan = self._planned.plan
+            if plan.shared is None or context.checks is not None:
+                self._waits = plan.sheet(self._cases, context).waits or self._waits
+        except (NotAContext, InvalidRequest) as wrong:
+            raise self._bad(self._number, wrong.problems) from None
+        self._cases += 1
+        if self._cases > self._limits.max_cases:
+            said = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
+            raise self._bad(self._number, [Problem("", said)])
+        return line if context.checks is None else stored_line(context)
+
+    def _head(self, line: bytes) -> None:
+        try:
+            head = read_head(line)
+            self._planned = self._host.plans.of(bytes(head.checks))
+            self._experiment = experiment_of(bytes(head.experiment_metadata))
+        except InvalidRequest as wrong:
+            raise self._bad(self._number, wrong.problems) from None
+        self._waits = self._planned.plan.shared is not None and self._planned.plan.shared.waits
+
+    def _write(self, lines: list[bytes]) -> None:
+        if lines:
+            try:
+                self._file.write(b"\n".join(lines) + b"\n")
+            except OSError as wrong:
+                raise Broken(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
+
+    def _bad(self, number: int, problems: list[Problem] | tuple[Problem, ...]) -> BadLine:
+        return BadLine(f"line {number}", problems, number)

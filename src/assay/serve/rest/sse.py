@@ -1,0 +1,45 @@
+"""GET /v1/evaluations/{id}/events: what happens, as it happens (server-sent events)."""
+
+from collections.abc import AsyncIterator
+
+from sse_starlette import EventSourceResponse
+from starlette.types import Receive, Scope, Send
+
+from assay.errors import Refusal
+from assay.ports import CLOSED, Run
+from assay.serve.rest.answers import Answer, log
+from assay.serve.rest.call import Call, Host
+from assay.serve.rest.feeds import Place, place_of
+
+PING = 15.0
+
+
+class Stream:
+    """An answer that goes on until the run ends, the client leaves or the host stops."""
+
+    def __init__(self, host: Host, run: Run, place: Place) -> None:
+        self._host, self._run, self._place = host, run, place
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        seconds = self._host.serving.send_seconds
+        response = EventSourceResponse(self._frames(), ping=PING, sep="\n", send_timeout=seconds)
+        del response.headers["connection"]  # it is the server's to say
+        await response(scope, receive, send)
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        try:
+            async for frames in self._host.feeds.follow(self._run, self._place):
+                yield frames
+        except Refusal as trouble:  # the client comes again, with its Last-Event-ID
+            log.error("following %s: %s", self._run.id, trouble)
+
+
+async def follow_evaluation(call: Call) -> Answer | Stream:
+    call.query()
+    call.host.load.open()
+    run = await call.run()
+    place = place_of(call.header(b"last-event-id"))
+    call.host.feeds.check(run, place)
+    if run.status in CLOSED and place.sequence >= run.events:
+        return Answer(b"", 204)  # nothing more will come: a browser need not ask again
+    return Stream(call.host, run, place)

@@ -1,0 +1,83 @@
+"""From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from assay.fep.context import Context
+from assay.fep.office import Asked, whole
+from assay.fep.project import new_id
+from assay.ports import Put
+from assay.serve.rest.asked import Whole, digest_of, read_request
+from assay.serve.rest.bodies import form_of
+from assay.serve.rest.bodies import whole as whole_body
+from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import Once
+from assay.serve.rest.spool import Lined, read_lines
+
+LARGE = 256 * 1024  # bytes of a body that are read in a thread, so that others are served meanwhile
+
+
+class Begun(NamedTuple):
+    """A run, by id; whether an earlier request began it; and its whole result where that is at hand."""
+
+    run: str
+    replayed: bool = False
+    result: bytes | None = None
+
+
+class Wanted(NamedTuple):
+    """A request that makes sense, once for its key."""
+
+    request: Whole | Lined
+    once: Once
+
+
+async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
+    """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
+    call.query()
+    call.host.load.open()
+    if form_of(call, lines=True) == "lines":
+        async with read_lines(call) as lined:
+            want = Wanted(lined, Once(call, operation, lambda: lined.digest))
+            return await begin(call, want, at_once=at_once)
+    body = await whole_body(call)
+    want = Wanted(await read(call, body), Once(call, operation, lambda: digest_of(body)))
+    return await begin(call, want, at_once=at_once)
+
+
+async def read(call: Call, body: bytes) -> Whole:
+    host = call.host
+    if len(body) <= LARGE:
+        return read_request(body, host.plans, host.limits)
+    return await asyncio.to_thread(read_request, body, host.plans, host.limits)
+
+
+async def begin(call: Call, want: Wanted, part: str = "", *, at_once: bool = True) -> Begun:
+    """Start it, or find what its key has started before."""
+    request, once = want
+    run, asked = new_id(), request.asked
+    result: bytes | None = None
+
+    async def start(documents: list[Put]) -> None:
+        nonlocal result
+        if at_once and asked.at_once and isinstance(request, Whole):
+            done, lines = await call.host.office.at_once(
+                asked, request.contexts, call.tenant, documents, run=run
+            )
+            result = whole(done, asked.experiment, lines)
+        else:
+            contexts = request.contexts if isinstance(request, Whole) else request.lines()
+            await _take_in(call, asked, contexts, documents, run)
+
+    started = await once.start(run, start, part)
+    return Begun(started.run, started.replayed, result)
+
+
+async def _take_in(
+    call: Call, asked: Asked, contexts: Iterable[Context | bytes], documents: list[Put], run: str
+) -> None:
+    host = call.host
+    with host.load.seat(call.tenant):
+        taken = await host.office.take_in(asked, contexts, call.tenant, host.desk.holder, documents, run=run)
+        host.desk.begin(taken)

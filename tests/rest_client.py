@@ -1,0 +1,164 @@
+"""A server of our own on loopback, in a thread with its own loop, and clients for it."""
+
+import asyncio
+import contextlib
+import socket
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx
+
+from assay.access import keys
+from assay.access.gate import Gate
+from assay.access.scopes import DEFAULT
+from assay.backends.engines.local import LocalEngine
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.checks.checker import Checker, Text, verdict
+from assay.fep.execute import Conduct
+from assay.fep.kind import EvaluationKind
+from assay.fep.office import Office
+from assay.ports import Limits, Services
+from assay.runs.desk import Desk
+from assay.serve.limits import Serving
+from assay.serve.rest.app import create_app
+from assay.serve.rest.server import server
+
+
+class Slow(Checker):
+    """Takes its time, and says whether the text is long enough."""
+
+    type = "slow"
+    text: Text
+    seconds: float = 0.05
+
+    async def run(self, services):
+        await asyncio.sleep(self.seconds)
+        return verdict(len(self.text) > 2)
+
+
+class Server:
+    """`with Server(address) as server:`; what happens inside is on a loop of its own."""
+
+    def __init__(self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None):
+        self.address, self.serving, self.patience = address, serving or Serving(), patience
+        self.limits, self.known_for = limits or Limits(), keys_known_for
+        self.registry = STANDARD.extended([Slow, *checks])
+        self.routes = routes
+        self._ready = threading.Event()
+        self._trouble = None
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(30)
+        if self._trouble:
+            raise self._trouble
+        return self
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the server does not stop"
+
+    async def _main(self):
+        try:
+            self.store = await open_store(self.address, patience=self.patience)
+        except BaseException as trouble:
+            self._trouble = trouble
+            self._ready.set()
+            raise
+        self.loop = asyncio.get_running_loop()
+        services = Services(limits=self.limits)
+        kind = EvaluationKind(self.store, self.registry, services, Conduct(concurrency=16))
+        self.desk = Desk(self.store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind})
+        self.office = Office(self.store, self.registry, services)
+        gate = Gate(self.store, seconds=self.known_for)
+        more = {} if self.routes is None else {"routes": self.routes}
+        self.app = create_app(self.desk, self.office, gate.authenticate, self.serving, **more)
+        await self.desk.open()
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port)
+        started = asyncio.create_task(self.server.serve(sockets=[listening]))
+        while not self.server.started and not started.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self._ready.set()
+        await started
+        await self.desk.close(5)
+        await self.store.close()
+
+    def do(self, work):
+        """Run a coroutine on the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def key(self, tenant="acme", scopes=DEFAULT, expires=None, *, revoked=False):
+        now = datetime.now(UTC)
+
+        async def make():
+            made, text = await keys.create(
+                self.store, tenant=tenant, scopes=scopes, now=now - timedelta(hours=1), expires=expires
+            )
+            if revoked:
+                await keys.revoke(self.store, made.id, now=now)
+            return text.reveal()
+
+        return self.do(make())
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    @contextlib.contextmanager
+    def client(self, key=None, **key_of):
+        """An httpx client with a key of its own."""
+        headers = {} if key == "" else {"Authorization": f"Bearer {key or self.key(**key_of)}"}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=60) as client:
+            yield client
+
+    def raw(self, data, *, seconds=10.0, close=False):
+        """Bytes out, bytes back until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(data)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(TimeoutError, ConnectionResetError):
+                while part := connection.recv(65536):
+                    answer += part
+            return answer
+
+
+CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["Paris"]}}
+SLOW = {"type": "slow", "arguments": {"text": "$.output.value"}}
+
+
+def request_of(many=3, checks=(CONTAINS,), **more):
+    return {
+        "test_cases": [{"id": f"c{at}", "input": f"question {at}"} for at in range(many)],
+        "outputs": [{"value": f"Paris {at}"} for at in range(many)],
+        "checks": list(checks),
+        **more,
+    }
+
+
+def slow(seconds):
+    return {"type": "slow", "arguments": {"text": "$.output.value", "seconds": seconds}}
+
+
+def lines_of(request):
+    """The same request as lines."""
+    import json
+
+    head = {name: request[name] for name in ("checks", "experiment_metadata") if name in request}
+    contexts = [
+        {"test_case": case, "output": output}
+        for case, output in zip(request["test_cases"], request["outputs"], strict=True)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in (head, *contexts)).encode()
+
+
+def sqlite(folder: Path) -> str:
+    return f"sqlite:///{folder}/runs.db"

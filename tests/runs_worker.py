@@ -1,0 +1,80 @@
+"""
+A host without a transport, to be killed: `runs_worker.py ADDRESS CASES`.
+
+It starts one evaluation if the store has none, or takes up the one there is, and ends with it. Every check it runs
+leaves a line in the file named by RUNS_LOG.
+"""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from assay.backends.engines.local import LocalEngine
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.checks.checker import Checker
+from assay.fep.execute import Conduct
+from assay.fep.kind import EvaluationKind
+from assay.fep.office import Asked, Office
+from assay.fep.request import contexts_of
+from assay.ports import Limits, RunQuery, Services
+from assay.protocol.evaluation import Check, ExperimentMetadata
+from assay.runs.desk import Desk
+
+LEASE = 0.4
+
+
+def log(at):
+    with Path(os.environ["RUNS_LOG"]).open("a") as file:
+        file.write(f"{at}\n")
+
+
+class Logged(Checker):
+    """Waits a moment, and says that it was run."""
+
+    type = "logged"
+    at: int
+
+    async def run(self, services):
+        await asyncio.sleep(0.002)
+        log(self.at)
+        return {"passed": self.at % 3 == 0}
+
+
+class Prompt(Checker):
+    """Says that it was run, at once."""
+
+    type = "prompt"
+    waits = False
+    at: int
+
+    def run(self, services):
+        log(self.at)
+        return {"passed": self.at % 3 == 0}
+
+
+async def main(address: str, cases: int, type: str) -> None:
+    store = await open_store(address)
+    services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt])
+    kind = EvaluationKind(store, registry, services, Conduct())
+    desk = Desk(store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind}, lease=LEASE)
+    office = Office(store, registry, services, lease=LEASE)
+    await desk.open()
+    if not await store.runs(RunQuery()):
+        checks = [Check(type=type, arguments={"at": "$.test_case.input"})]
+        contexts = contexts_of(
+            [{"id": str(at), "input": at} for at in range(cases)],
+            [{"value": at} for at in range(cases)],
+            services.limits,
+        )
+        asked = Asked(office.plan(checks), checks, ExperimentMetadata(name="crash"), cases)
+        desk.begin(await office.take_in(asked, contexts, "t", desk.holder))
+    for run in await store.runs(RunQuery()):
+        await desk.ended(run.id)
+    await desk.close()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))

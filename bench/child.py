@@ -114,7 +114,32 @@ def waiting(task: Task) -> Sample:
     return measured(work)
 
 
-WORKS = {work.__name__: work for work in (command, anchor, hand, library, waiting)}
+def judging(task: Task) -> Sample:
+    """Judges that a provider answers after a while, many at a time; one of them first, to have everything loaded."""
+    cases = [{"id": str(at), "input": at} for at in range(task.many)]
+    outputs = [{"value": f"answer {at}"} for at in range(task.many)]
+    passed = {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}}
+    arguments: dict[str, Any] = {
+        "prompt": "Is {{$.output}} an answer to {{$.test_case.input}}?",
+        "response_format": passed,
+        "provider_config": {"base_url": task.contexts},
+        "model_config": {"model": f"slow:{task.seconds}"},
+    }
+
+    def work(many: int) -> None:
+        run = assay.evaluate_sync(
+            cases[:many],
+            outputs[:many],
+            [{"type": "llm_judge", "arguments": arguments}],
+            concurrency=task.concurrency,
+        )
+        assert run.summary.completed_checks == many
+
+    work(1)
+    return measured(lambda: work(task.many))
+
+
+WORKS = {work.__name__: work for work in (command, anchor, hand, library, waiting, judging)}
 
 
 def _loop(run: Callable[[Any, Any], object], task: Task) -> Sample:

@@ -31,9 +31,9 @@ from msgspec import UNSET, inspect
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
-from assay.ports import Limits
+from assay.ports import Limits, Provider
 from assay.protocol.schemas import NOUNS
-from assay.settings import PREFIX, Settings
+from assay.settings import PREFIX, TABLES, Settings
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -183,7 +183,7 @@ def written_default(value):
 @pytest.mark.parametrize(
     ("heading", "fields"),
     [
-        ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name != "limits"]),
+        ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
         ("## Limits", msgspec.structs.fields(Limits)),
     ],
 )
@@ -197,6 +197,12 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ]
         for one in fields
     ]
+
+
+def test_the_page_of_settings_has_each_of_a_provider():
+    rows = table(section(DOCS / "settings.md", "## Providers"), "name", "default", "meaning")
+    fields = [one for one in msgspec.structs.fields(Provider) if one.name != "name"]
+    assert [row[:2] for row in rows] == [[f"`{one.name}`", written_default(one.default)] for one in fields]
 
 
 def kind_of(kind: Any) -> str:

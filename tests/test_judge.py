@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import time
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -133,7 +134,7 @@ def ask(script, document=None, *, timeout=None, **more):
         if isinstance(prepared.ready, Fault):
             return prepared.ready
         try:
-            return await prepared.ready.run(services)
+            return await cast("Any", prepared.ready.run(services))
         except Fault as fault:
             return fault
 
@@ -476,7 +477,7 @@ def test_totals_are_in_the_case_and_the_run(folder):
     known = ok.results["metadata"]["cost_usd"] + wrong.metadata["cost_usd"]
     assert known > 0
     assert unused.results["metadata"]["cost_usd"] is None
-    told = done.results[0].metadata
+    told: Any = done.results[0].metadata
     assert told == {
         "calls": 3,
         "cost_usd": None,  # unknown, never 0

@@ -11,7 +11,11 @@ for at in range(int(sys.argv[1])):
     print(
         json.dumps(
             {
-                "test_case": {"id": f"{country}-{at}", "input": f"Capital of {country}?", "expected": capital},
+                "test_case": {
+                    "id": f"{country}-{at}",
+                    "input": f"Capital of {country}?",
+                    "expected": capital,
+                },
                 "output": {
                     "value": {
                         "text": f"The capital of {country} is {answer}.",

@@ -97,6 +97,7 @@ async def house(
             yield House(record, desk, Office(record, known, means))
         finally:
             await desk.close(stop)
+            await means.close()
 
 
 class Transport(Protocol):

@@ -68,8 +68,9 @@ class LlmJudge(Checker):
         return {"response": response, "metadata": account.told() | own}
 
     async def _answered(self, model: Model, ask: Ask, account: Account) -> tuple[Any, dict[str, Any]]:
+        asked_why = ask.schema is not self.response_format
         reply = heard(account.add(await model.complete(ask)))
-        response, own, wrong = self._read(reply)
+        response, own, wrong = self._read(reply, asked_why=asked_why)
         if wrong is None:
             return response, own
         left = None if ask.timeout is None else ask.timeout - account.seconds
@@ -78,15 +79,16 @@ class LlmJudge(Checker):
         again = msgspec.structs.replace(
             ask, messages=(*ask.messages, *repair(reply.text, wrong)), timeout=left
         )
-        response, own, still = self._read(heard(account.add(await model.complete(again))))
+        reply = heard(account.add(await model.complete(again)))
+        response, own, still = self._read(reply, asked_why=asked_why)
         if still is not None:
             raise ForeignFault(f"the judge's answer {still}; it was asked to repair one that {wrong}")
         return response, own
 
-    def _read(self, reply: Reply) -> tuple[Any, dict[str, Any], str | None]:
+    def _read(self, reply: Reply, *, asked_why: bool) -> tuple[Any, dict[str, Any], str | None]:
         """The response, what we asked for on our own, and what is wrong with it."""
         response, own = reply.value, {}
-        if is_object(response) and reasoned(self.response_format) is not self.response_format:
+        if asked_why and is_object(response):
             response = dict(response)
             why = response.pop(REASONING, None)
             own = {REASONING: why} if isinstance(why, str) else {}
@@ -155,11 +157,13 @@ def unfit(response: Any, schema: dict[str, Any]) -> str | None:
     if not isinstance(response.get("passed", True), bool):
         return "says neither true nor false under 'passed'"
     validator = validator_for(msgspec.json.encode(schema))
+    if validator.is_valid(response):
+        return None
     wrong = [
         f"{'.'.join(map(str, error.instance_path)) or 'it'}: {error.message[:200]}"
         for error, _ in zip(validator.iter_errors(response), range(SHOWN), strict=False)
     ]
-    return f"does not fit response_format ({'; '.join(wrong)})" if wrong else None
+    return f"does not fit response_format ({'; '.join(wrong)})"
 
 
 def repair(said: str, wrong: str) -> tuple[Message, Message]:

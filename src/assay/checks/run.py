@@ -112,9 +112,10 @@ def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
         encoded = msgspec.json.encode(answer)
         # NaN would be written as null: find it where a null was written
         plain: dict[str, Any] = msgspec.json.decode(encoded) if b"null" in encoded else dict(answer)
+        suspect = plain != answer
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
         return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
-    if b"null" in encoded and not is_finite(answer):
+    if suspect and not is_finite(answer):
         return ForeignFault(f"{checker.type} answered NaN or infinity, which is no JSON number")
     for place in (answer, answer.get("response")):
         passed = place.get("passed", True) if is_mapping(place) else True

@@ -30,7 +30,7 @@ from assay.fep.evaluation import (
     stored_line,
 )
 from assay.fep.plan import Checks, Plan
-from assay.fep.project import new_id
+from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
@@ -226,7 +226,8 @@ class Office:
             if len(held) >= 128:
                 yield b"".join(held)
                 held = []
-        yield b"".join((*held, b"]", b',"metadata":' + _encode(metadata) if metadata else b"", b"}"))
+        told = metadata_of(await self.tally(run)) | (metadata or {})
+        yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
 
     async def tally(self, run: Run) -> Tally:
         """The table, from what each unit counted."""

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp  # an extra: only `open_wire` imports this file, when somebody asks
+from yarl import URL
 
 from assay.backends.models.wire import OPENAI, Answer, Flood, Lost, Outcome
 from assay.ports import Provider
@@ -13,6 +14,7 @@ class AiohttpWire:
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._limit = max_bytes
         self._base = (provider.base_url or OPENAI).rstrip("/")
+        self._urls: dict[str, URL] = {}  # read once: there are two of them
         self._proxy = _proxy(self._base)
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if provider.api_key:
@@ -27,8 +29,9 @@ class AiohttpWire:
 
     async def send(self, path: str, body: bytes) -> Outcome:
         try:
+            url = self._urls.get(path) or self._urls.setdefault(path, URL(self._base + path))
             async with self._session.post(
-                self._base + path, data=body, allow_redirects=False, proxy=self._proxy
+                url, data=body, allow_redirects=False, proxy=self._proxy
             ) as response:
                 parts: list[bytes] = []
                 size = 0

@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import json
 import socket
 import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
@@ -41,7 +43,9 @@ class Slow(Checker):
 class Server:
     """`with Server(address) as server:`; what happens inside is on a loop of its own."""
 
-    def __init__(self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None):
+    def __init__(
+        self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None
+    ):
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
@@ -150,8 +154,6 @@ def slow(seconds):
 
 def lines_of(request):
     """The same request as lines."""
-    import json
-
     head = {name: request[name] for name in ("checks", "experiment_metadata") if name in request}
     contexts = [
         {"test_case": case, "output": output}
@@ -162,3 +164,33 @@ def lines_of(request):
 
 def sqlite(folder: Path) -> str:
     return f"sqlite:///{folder}/runs.db"
+
+
+class Frame(NamedTuple):
+    id: str
+    name: str
+    data: dict
+
+
+def events_of(client, id, after=None, most=None):
+    """The server-sent events of a run, to the end or up to so many."""
+    headers = {"last-event-id": after} if after else {}
+    frames: list[Frame] = []
+    with client.stream("GET", f"/v1/evaluations/{id}/events", headers=headers) as answer:
+        if answer.status_code == 204:
+            return frames
+        assert answer.status_code == 200, answer.read()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        held: dict[str, str] = {}
+        for line in answer.iter_lines():
+            if line.startswith(":"):
+                continue
+            if line:
+                name, _, value = line.partition(": ")
+                held[name] = value
+            elif held:
+                frames.append(Frame(held["id"], held["event"], json.loads(held["data"])))
+                held = {}
+                if most is not None and len(frames) >= most:
+                    break
+    return frames

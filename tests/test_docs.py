@@ -33,6 +33,7 @@ from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.protocol.schemas import NOUNS
+from assay.serve.limits import Serving
 from assay.settings import PREFIX, TABLES, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -185,6 +186,7 @@ def written_default(value):
     [
         ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
         ("## Limits", msgspec.structs.fields(Limits)),
+        ("## Serving", msgspec.structs.fields(Serving)),
     ],
 )
 def test_the_page_of_settings_has_each_with_its_default(heading, fields):

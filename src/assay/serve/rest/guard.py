@@ -91,10 +91,13 @@ async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> Non
 
 def _key(call: Call) -> str:
     """`Authorization: Bearer …` or `X-API-Key: …`; both only if they are the same."""
-    scheme, _, token = (call.header(b"authorization") or "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else ""
-    key = call.header(b"x-api-key") or bearer
-    if not key or (bearer and bearer != key):
+    said, key = call.header(b"authorization"), call.header(b"x-api-key")
+    if said is not None:
+        scheme, _, token = said.partition(" ")
+        if scheme.lower() != "bearer" or key not in (None, token.strip()):
+            raise Unauthenticated
+        key = token.strip()
+    if not key:
         raise Unauthenticated
     return key
 

@@ -1,0 +1,192 @@
+"""Who may do what: every route, for everybody who should not come in. A route without a row here fails."""
+
+import contextlib
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from assay.serve.rest.routes import ROUTES
+from postgres import server as postgres
+from rest_client import Server, request_of, slow, sqlite
+
+EVALUATION = request_of(1)
+
+# By operation: the scope it needs (None: open to everybody), a body, whether it names a run.
+ROWS = {
+    "runEvaluation": ("evaluations:create", EVALUATION, False),
+    "runBatch": ("evaluations:create", {"evaluations": [EVALUATION]}, False),
+    "startEvaluation": ("evaluations:create", EVALUATION, False),
+    "listEvaluations": ("evaluations:read", None, False),
+    "getEvaluation": ("evaluations:read", None, True),
+    "followEvaluation": ("evaluations:read", None, True),
+    "cancelEvaluation": ("evaluations:cancel", {}, True),
+    "getOperation": ("evaluations:read", None, True),
+    "listChecks": ("evaluations:read", None, False),
+    "healthCheck": (None, None, False),
+    "getOpenAPI": (None, None, False),
+    "getDocs": (None, None, False),
+}
+CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]
+NAMING = [route for route in ROUTES if ROWS.get(route.id, ("", None, False))[2]]
+
+
+def name_of(route):
+    return route.id
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def host(request, tmp_path_factory):
+    with contextlib.ExitStack() as stack:
+        if request.param == "sqlite":
+            address = sqlite(tmp_path_factory.mktemp("matrix"))
+        else:
+            address = stack.enter_context(postgres().database())
+        yield stack.enter_context(Server(address, keys_known_for=0))
+
+
+@pytest.fixture(scope="module")
+def keys(host):
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    keys = {
+        "none": "",
+        "invented": "assay_abcdefgh_" + "x" * 43,
+        "no key at all": "hunter2",
+        "expired": host.key(expires=soon),
+        "revoked": host.key(revoked=True),
+        "cut off": host.key()[:-1],
+    }
+    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
+    return keys
+
+
+@pytest.fixture(scope="module")
+def ours(host):
+    """A run of our tenant that has ended, and one that is under way."""
+    with host.client() as client:
+        done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
+        yield done
+
+
+def ask(client, route, run="eval_unknown"):
+    path = route.path.replace("{evaluation_id}", run).replace("{operation_id}", run)
+    body = ROWS[route.id][1]
+    return client.request(route.method, path, **({} if body is None else {"json": body}))
+
+
+def test_every_route_has_a_row_and_every_row_a_route():
+    assert {route.id for route in ROUTES} == ROWS.keys()
+    assert {route.id: route.scope for route in ROUTES} == {id: row[0] for id, row in ROWS.items()}
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=name_of)
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("none", "unauthenticated"),
+        ("invented", "unauthenticated"),
+        ("no key at all", "unauthenticated"),
+        ("cut off", "unauthenticated"),
+        ("expired", "key_expired"),
+        ("revoked", "key_revoked"),
+    ],
+)
+def test_nobody_comes_in_without_a_good_key(host, keys, ours, route, key, code):
+    with host.client(key=keys[key]) as client:
+        for run in (ours, "eval_unknown"):  # whether there is one is not told
+            answer = ask(client, route, run)
+            assert (answer.status_code, answer.json()["error"]) == (401, code)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert keys[key] == "" or keys[key] not in answer.text
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=name_of)
+def test_a_key_without_the_scope_is_forbidden(host, ours, route):
+    scopes = {"evaluations:create", "evaluations:read", "evaluations:cancel"} - {route.scope}
+    with host.client(scopes=scopes) as client:
+        answer = ask(client, route, ours)
+        assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
+        assert answer.json()["details"] == {"scopeRequired": route.scope}
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=name_of)
+def test_the_scope_alone_is_enough(host, ours, route):
+    with host.client(scopes={route.scope}) as client:
+        assert ask(client, route, ours).status_code in (200, 202, 409)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if ROWS[route.id][0] is None], ids=name_of)
+def test_what_is_open_is_open(host, keys, route):
+    for key in keys.values():
+        with host.client(key=key) as client:
+            assert ask(client, route).status_code == 200
+
+
+@pytest.mark.parametrize("route", NAMING, ids=name_of)
+def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, route):
+    with host.client(tenant="other") as client:
+        unknown = "eval_" + "0" * (len(ours) - 5)
+        theirs, none = ask(client, route, ours), ask(client, route, unknown)
+    assert (theirs.status_code, none.status_code) == (404, 404)
+    assert theirs.text.replace(ours, unknown) == none.text
+    apart = {"date", "x-request-id"}
+    assert {k: v for k, v in theirs.headers.items() if k not in apart} == {
+        k: v for k, v in none.headers.items() if k not in apart
+    }
+
+
+def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
+    with host.client() as client, host.client(tenant="other") as other:
+        run = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
+        for route in NAMING:
+            assert ask(other, route, run).status_code == 404
+        assert run not in other.get("/v1/evaluations").text
+        assert client.get(f"/v1/operations/{run}").json()["status"] in ("pending", "running")
+        token = client.get("/v1/evaluations?page_size=1").json().get("next_page_token")
+        assert (
+            token is None
+            or other.get(f"/v1/evaluations?page_size=1&page_token={token}").json()["operations"] == []
+        )
+        client.post(f"/v1/evaluations/{run}:cancel")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-API-Key": "{key}"},
+        {"Authorization": "Bearer {key}"},
+        {"Authorization": "bearer {key}"},
+        {"Authorization": "Bearer {key}", "X-API-Key": "{key}"},
+    ],
+)
+def test_a_key_comes_in_either_header(host, headers):
+    key = host.key()
+    with host.client(key="") as client:
+        told = {name: value.format(key=key) for name, value in headers.items()}
+        assert client.get("/v1/checks", headers=told).status_code == 200
+        two = {"Authorization": f"Bearer {key}", "X-API-Key": host.key(tenant="other")}
+        assert client.get("/v1/checks", headers=two).status_code == 401
+        assert client.get("/v1/checks", headers={"Authorization": f"Basic {key}"}).status_code == 401
+
+
+# Decision 39: what a request cannot make the server do.
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"type": "llm_judge", "arguments": {"prompt": "x", "response_format": {"type": "object"}, "provider_config": {"base_url": "http://169.254.169.254/"}}},
+        {"type": "llm_judge", "arguments": {"prompt": "x", "response_format": {"type": "object"}, "provider_config": {"api_key": "${HOME}"}}},
+        {"type": "os:system", "arguments": {"command": "id"}},
+        {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"$ref": "file:///etc/passwd"}}},
+        {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"$ref": "http://127.0.0.1:1/x"}}},
+    ],
+)  # fmt: skip
+def test_no_request_makes_the_server_fetch_read_or_run(host, check):
+    with host.client() as client:
+        answer = client.post("/v1/evaluate", json=request_of(1, [check]))
+    assert answer.status_code in (200, 400)
+    if answer.status_code == 200:  # it is then the check's own answer, and nothing was fetched
+        (result,) = answer.json()["results"][0]["check_results"]
+        assert result["status"] == "error"
+    assert "root:" not in answer.text

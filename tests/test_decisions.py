@@ -16,7 +16,8 @@ from msgspec import UNSET
 
 import assay
 from assay import Checker, InvalidRequest
-from assay.backends.providers import ConfiguredProviders, Policy
+from assay.backends.provider_tables import Policy
+from assay.backends.providers import ConfiguredProviders
 from assay.checks.semantic_similarity import similarity
 from assay.fep.plan import Plan
 from assay.ports import Provider

@@ -54,7 +54,19 @@ def loaded_by(statement):
         (
             "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "
             "[{'type': 'exact_match', 'arguments': {'actual': '$.output.value', 'expected': 1}}])",
-            {"typer", "rich", "yaml", "jsonpath_rfc9535", "jsonschema_rs"},
+            {
+                "typer",
+                "rich",
+                "yaml",
+                "jsonpath_rfc9535",
+                "jsonschema_rs",
+                "aiohttp",
+                "openai",
+                "genai_prices",
+                "wordllama",
+                "assay.backends.providers",
+                "assay.backends.models.line",
+            },
         ),
     ],
 )

@@ -1,9 +1,11 @@
 """llm_judge against a real local provider (FEP 2.3.6; decisions 12, 17, 18, 25, 26, 30, 31)."""
 
 import asyncio
+import gc
 import json
 import logging
 import time
+from contextlib import aclosing
 from typing import Any, cast
 
 import msgspec
@@ -337,6 +339,34 @@ def test_it_keeps_its_own_time_so_that_a_long_line_ends_nobody(server, folder):
     results = evaluate(*[judge(model="slow:0.2")] * 8, timeout=0.6)
     assert [result.status for result in results] == ["completed"] * 8
     assert max(result.metadata["execution_time_ms"] for result in results) > 1000
+
+
+def test_cancelled_in_the_middle_of_an_answer_it_returns_what_is_done(folder):
+    """And leaves no connection behind, which would be a warning, which is an error."""
+
+    async def main():
+        cases = [{"id": f"t{at}", "input": "?"} for at in range(4)]
+        checks = [judge(), judge(model="hang", provider_config={"timeout": 30})]
+        task = asyncio.create_task(assay.evaluate(cases, [{"value": "x"}] * 4, checks))
+        await asyncio.sleep(0.5)
+        task.cancel()
+        return await task
+
+    done = asyncio.run(main())
+    assert [[one.status for one in case.check_results] for case in done.results] == [
+        ["completed", "skip"]
+    ] * 4
+    gc.collect()
+
+
+def test_a_stream_that_is_left_early_leaves_nothing_behind(folder):
+    async def main():
+        contexts = [({"id": f"t{at}", "input": "?"}, {"value": "x"}) for at in range(8)]
+        async with aclosing(assay.evaluate_stream(contexts, [judge(model="slow:0.05")])) as results:
+            return (await anext(results)).status
+
+    assert asyncio.run(main()) == "completed"
+    gc.collect()
 
 
 def test_a_deadline_ends_a_judge_that_does_not_answer(folder):

@@ -7,8 +7,8 @@ import pytest
 
 from assay import InvalidRequest, app, settings
 from assay.backends import provider_tables
-from assay.backends.provider_tables import Unusable
-from assay.backends.providers import ConfiguredProviders, Policy
+from assay.backends.provider_tables import Policy, Unusable
+from assay.backends.providers import ConfiguredProviders
 from assay.checks.secrets import without_secrets
 from assay.errors import WrongUsage
 from assay.ports import Prices, Provider, Secret

@@ -19,7 +19,7 @@ from typing import Any, TypeGuard, TypeVar
 from msgspec import Struct
 
 from assay import app
-from assay.backends.providers import Policy
+from assay.backends.provider_tables import Policy
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context

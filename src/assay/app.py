@@ -8,15 +8,15 @@ from socket import socket
 from typing import NamedTuple, Protocol
 
 from assay.backends.engines.local import LocalEngine
-from assay.backends.models.cached import DiskCache
-from assay.backends.providers import ConfiguredProviders, Policy
+from assay.backends.later import LaterProviders
+from assay.backends.provider_tables import Policy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import WrongUsage
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
-from assay.ports import Provider, Repeats, Secret, Services, Store
+from assay.ports import Provider, Providers, Repeats, Secret, Services, Store
 from assay.runs.desk import Desk
 from assay.settings import Settings
 
@@ -32,15 +32,18 @@ def services(settings: Settings, policy: Policy | None = None, *, cache: bool = 
     policy = policy or Policy(seconds=settings.limits.check_seconds)
     return Services(
         limits=settings.limits,
-        providers=providers(settings, policy, cache=cache),
+        providers=LaterProviders(lambda: providers(settings, policy, cache=cache)),
         repeats=Repeats() if cache else None,
     )
 
 
 def providers(
     settings: Settings, policy: Policy, *, cache: bool = False, environment: Mapping[str, str] | None = None
-) -> ConfiguredProviders:
+) -> Providers:
     """Those of the settings; a key of OpenAI's in the environment is one more."""
+    from assay.backends.models.cached import DiskCache  # a lazy door
+    from assay.backends.providers import ConfiguredProviders  # a lazy door: most runs ask nobody
+
     environment = os.environ if environment is None else environment
     known = dict(settings.providers)
     key, url = environment.get("OPENAI_API_KEY"), environment.get("OPENAI_BASE_URL")

@@ -6,7 +6,7 @@ Nothing here repeats a value in a message: it may be a key.
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +16,14 @@ from assay.ports import Provider, Secret
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
+
+
+class Policy(NamedTuple):
+    """What whoever asks may decide, and how far they may go."""
+
+    seconds: float = 60.0  # for one answer, its repair included
+    trusted: bool = True  # False: a request, which may only name a provider that was configured
+    share: int = 1  # processes that ask at the same time, and share what a provider allows
 
 
 class Unusable(ValueError):

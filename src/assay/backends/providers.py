@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 from importlib import import_module
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -17,21 +17,13 @@ from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.wire import need
-from assay.backends.provider_tables import Unusable, host_of
+from assay.backends.provider_tables import Policy, Unusable, host_of
 from assay.errors import InvalidRequest, Problem
 from assay.ports import RESERVED_PARAMETERS, Ask, Config, Embed, Embedder, Model, Provider
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
 REMEMBERED = 4_096  # choices; a request may bring any number of them
 Purpose = Literal["judge", "embedding"]
-
-
-class Policy(NamedTuple):
-    """What whoever asks may decide, and how far they may go."""
-
-    seconds: float = 60.0  # for one answer, its repair included
-    trusted: bool = True  # False: a request, which may only name a provider that was configured
-    share: int = 1  # processes that ask at the same time, and share what a provider allows
 
 
 class ConfiguredProviders:

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from assay import app
 from assay.backends.models.faults import address
-from assay.backends.provider_tables import VARIABLE
-from assay.backends.providers import OFFLINE, ConfiguredProviders, Policy
+from assay.backends.provider_tables import VARIABLE, Policy
+from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.errors import Fault, InvalidRequest, Refusal
 from assay.fep.spending import dollars
 from assay.ports import Message, Provider
@@ -95,7 +95,9 @@ def check(*, json: bool) -> int:
 
 def _providers() -> ConfiguredProviders:
     settings = load()
-    return app.providers(settings, Policy(seconds=settings.limits.check_seconds))
+    known = app.providers(settings, Policy(seconds=settings.limits.check_seconds))
+    assert isinstance(known, ConfiguredProviders)
+    return known
 
 
 async def _call_all(known: ConfiguredProviders) -> list[Call]:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from assay import app
-from assay.backends.providers import Policy
+from assay.backends.provider_tables import Policy
 from assay.checks.run import Options
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered, gather

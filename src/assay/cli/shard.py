@@ -11,7 +11,7 @@ from typing import IO
 import msgspec
 
 from assay import app
-from assay.backends.providers import Policy
+from assay.backends.provider_tables import Policy
 from assay.checks.run import Options
 from assay.cli.shards import BadSpot, Brief, Done, Span
 from assay.errors import BadLine, Refusal

@@ -1,0 +1,30 @@
+"""Providers that are made when the first check asks: most runs ask nobody, and need not load what it takes."""
+
+from collections.abc import Callable
+
+from assay.ports import Ask, Config, Embed, Model, Providers
+
+
+class LaterProviders:
+    def __init__(self, make: Callable[[], Providers]) -> None:
+        self._make = make
+        self._made: Providers | None = None
+
+    @property
+    def remote(self) -> bool:
+        return self._made is not None and self._made.remote
+
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+        return self._providers().judge(provider_config, model_config)
+
+    def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
+        return self._providers().embedding(provider_config, model_config)
+
+    async def close(self) -> None:
+        if self._made is not None:
+            await self._made.close()
+
+    def _providers(self) -> Providers:
+        if self._made is None:
+            self._made = self._make()
+        return self._made

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint bench docs lock clean
+.PHONY: demo test lint bench soak docs lock clean
 .DELETE_ON_ERROR:
 
 # The lock first, with its hashes; then the project itself, editable, which hashes cannot cover.
@@ -29,6 +29,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m bench $(ARGS)
+
+soak: $(READY)
+	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.
 docs: $(READY)

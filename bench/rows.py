@@ -13,6 +13,7 @@ from bench.equal import differences
 from bench.files import Bench
 from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
+from bench.service import service
 
 ROOM = 9_000  # bytes of disk a case may need: its context, and its result twice
 
@@ -124,7 +125,9 @@ def starting(bench: Bench) -> list[Row]:
     return [Row(name, "at most", bar, "ms", cpu_of(command, rounds)) for name, bar, command in commands]
 
 
-RUNS = {run.__name__: run for run in (first, flex, pydantic, other, large, waiting, judges, starting)}
+RUNS = {
+    run.__name__: run for run in (first, flex, pydantic, other, large, waiting, judges, starting, service)
+}
 
 
 def _quietest(task: Task) -> Sample:

@@ -22,7 +22,7 @@ SAFE: tuple[Header, ...] = (
     (b"vary", b"accept, accept-encoding"),
 )
 PRIVATE: Header = (b"cache-control", b"private, no-store")
-SMALL = 1024  # bytes that are not worth packing
+SMALL = 32 * 1024  # bytes that are not worth packing: it takes as long as the rest of a request
 
 
 class Admitted(NamedTuple):

@@ -1,0 +1,173 @@
+"""The service's bars: small requests beside a bare endpoint, and large work as lines."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from bench import workload
+from bench.files import Bench
+from bench.measure import Row, straight
+
+CLIENTS = 32
+SECONDS = 2.0
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+class Hosted:
+    """The server's process, seen from outside."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self.url, key = process.stdout.readline().split()
+        self.headers = {"X-API-Key": key}
+
+    @property
+    def cpu(self) -> float:
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self, line: str) -> float:
+        """`VmHWM` is the most it ever had, `VmRSS` what it has, in MB."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(status.partition(f"{line}:")[2].split()[0]) / 1024
+
+    @property
+    def handles(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
+    @property
+    def threads(self) -> int:
+        return len(list(Path(f"/proc/{self.process.pid}/task").iterdir()))
+
+
+@contextmanager
+def hosted(folder: Path) -> Generator[Hosted]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.host", str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        yield Hosted(process)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def small_body() -> bytes:
+    """Ten cases of the first workload, with its four checks."""
+    contexts = [msgspec.json.decode(line) for line in workload.lines(10)]
+    return msgspec.json.encode(
+        {
+            "test_cases": [one["test_case"] for one in contexts],
+            "outputs": [one["output"] for one in contexts],
+            "checks": workload.CHECKS,
+        }
+    )
+
+
+async def requests_a_second(url: str, headers: dict[str, str], body: bytes, seconds: float) -> float:
+    """How many 32 clients get answered, each one after the other."""
+    done = 0
+    until = time.perf_counter() + seconds
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        nonlocal done
+        while time.perf_counter() < until:
+            async with session.post(
+                url, data=body, headers={"Content-Type": "application/json", **headers}
+            ) as got:
+                await got.read()
+                assert got.status == 200, await got.text()
+            done += 1
+
+    began = time.perf_counter()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await asyncio.gather(*(client(session) for _ in range(CLIENTS)))
+    return done / (time.perf_counter() - began)
+
+
+async def evaluate_lines(host: Hosted, contexts: Path, timeout: float = 3600) -> str:
+    """A file as lines, started and waited for; the run's id."""
+
+    async def body() -> AsyncGenerator[bytes]:
+        yield msgspec.json.encode({"checks": workload.CHECKS}) + b"\n"
+        with contexts.open("rb") as file:
+            while block := file.read(1 << 18):
+                yield block
+
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout)) as session:
+        async with session.post(
+            f"{host.url}/v1/evaluations", data=body(), headers={**host.headers, **LINES}
+        ) as started:
+            assert started.status == 202, await started.text()
+            run: str = (await started.json())["operation_id"]
+        while True:
+            async with session.get(f"{host.url}/v1/operations/{run}", headers=host.headers) as seen:
+                operation: dict[str, Any] = await seen.json()
+            if operation["status"] not in ("pending", "running"):
+                assert operation["status"] == "completed", operation
+                return run
+            await asyncio.sleep(0.2)
+
+
+async def read_lines(host: Hosted, run: str) -> int:
+    """Its results as lines, none of which is kept; how many there are."""
+    many = 0
+    headers = {**host.headers, "Accept": "application/x-ndjson"}
+    async with (
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=3600)) as session,
+        session.get(f"{host.url}/v1/evaluations/{run}", headers=headers) as got,
+    ):
+        async for block in got.content.iter_any():
+            many += block.count(b"\n")
+    return many
+
+
+def service(bench: Bench) -> list[Row]:
+    rows = list[Row]()
+    body = small_body()
+    with hosted(bench.folder / "small") as host:
+        values = list[float]()
+        for _ in range(bench.rounds()):
+            bare = asyncio.run(requests_a_second(f"{host.url}/bare", {}, body, SECONDS))
+            real = asyncio.run(requests_a_second(f"{host.url}/v1/evaluate", host.headers, body, SECONDS))
+            values.append(real / bare)
+        name = "POST /v1/evaluate, 10 cases × 4 checks, stored, 32 clients: requests a second to a bare endpoint's"
+        rows.append(
+            Row(name, "at least", 0.3, values=values, note=f"the last round: {real:,.0f} to {bare:,.0f}")
+        )
+    for many in (bench.size(100_000), bench.size(1_000_000)):
+        rows += _large(bench, many)
+    return rows
+
+
+def _large(bench: Bench, many: int) -> list[Row]:
+    task = bench.task(many)
+    with hosted(bench.folder / f"large-{many}") as host:
+        before = host.cpu
+        run = asyncio.run(evaluate_lines(host, Path(task.contexts)))
+        done = host.cpu - before
+        assert asyncio.run(read_lines(host, run)) == many
+        read = host.cpu - before - done
+        most = host.memory("VmHWM")
+    anchor = straight(task).cpu
+    note = f"reading the results took another {read / anchor:.2f}x"
+    return [
+        Row(
+            f"{many:,} cases as ndjson: server CPU to the straight loop's",
+            "at most",
+            2.5,
+            values=[done / anchor],
+            note=note,
+        ),
+        Row(f"{many:,} cases as ndjson: server memory at most", "at most", 300.0, "MB", values=[most]),
+    ]

@@ -462,14 +462,14 @@ def test_the_command_tells_the_key_to_nobody(folder, command):
     (folder / "answers.jsonl").write_text('{"test_case":{"id":"a","input":"?"},"output":{"value":"x"}}\n')
     names = ["r.jsonl", "r.json", "r.csv"]
     done = command(
-        "evaluate", "--contexts", "answers.jsonl", "--checks", "checks.json", "--cache",
+        "evaluate", "--contexts", "answers.jsonl", "--checks", "checks.json", "--cache", "--save",
         *(part for name in names for part in ("-o", name)), folder=folder,
     )  # fmt: skip
     assert done.code == 1
     kept = [path for path in (folder / ".assay").rglob("*") if path.is_file()]
-    assert kept
+    assert {path.suffix for path in kept} >= {".json", ".db"}  # the cache, and the record
     for path in [*(folder / name for name in names), folder / ".r.jsonl.assay", *kept]:
-        assert CANARY[:12] not in path.read_text(), path
+        assert CANARY[:12].encode() not in path.read_bytes(), path
     assert CANARY[:12] not in done.out + done.err
     shown = json.loads((folder / "r.jsonl").read_text())["check_results"][0]["resolved_arguments"]
     assert shown["provider_config"]["value"]["api_key"] == "[REDACTED]"

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from assay.protocol.values import is_list, is_object
 
 REDACTED = "[REDACTED]"
+CONFIGURATION = frozenset({"provider_config", "model_config"})
 TELLING = re.compile(
     r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
     r"|credential|credentials)\Z",
@@ -27,6 +28,19 @@ def without_secrets(value: Any) -> Any:
     if is_list(value):
         return [without_secrets(one) for one in value]
     return _without_user(value) if isinstance(value, str) else value
+
+
+def kept_checks(checks: Any) -> Any:
+    """Checks as they may be written down, one list or one a case: without the secrets of their configuration."""
+    if is_list(checks):
+        return [kept_checks(one) for one in checks]
+    if not is_object(checks) or not is_object(checks.get("arguments")):
+        return checks
+    arguments = {
+        name: without_secrets(one) if name in CONFIGURATION else one
+        for name, one in checks["arguments"].items()
+    }
+    return {**checks, "arguments": arguments}
 
 
 def is_secret(name: str, value: Any) -> bool:

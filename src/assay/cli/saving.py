@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from assay import app
+from assay.checks.secrets import kept_checks
 from assay.errors import Broken
 from assay.fep.evaluation import (
     KIND,
@@ -66,7 +67,9 @@ class Saved:
         self._door = app.store(settings)
         self._store = self._do(self._door.__aenter__())
         request = Request(
-            checks=None if checks is None else msgspec.to_builtins(checks), experiment=experiment, total=0
+            checks=None if checks is None else kept_checks(msgspec.to_builtins(checks)),
+            experiment=experiment,
+            total=0,
         )
         name = experiment.name if experiment and experiment.name else ""
         opening = Entry(

@@ -34,6 +34,8 @@ from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.protocol.schemas import NOUNS
 from assay.serve.limits import Serving
+from assay.serve.rest.answers import STATUS
+from assay.serve.rest.routes import ROUTES
 from assay.settings import PREFIX, TABLES, Settings
 
 ROOT = Path(__file__).parents[1]
@@ -295,6 +297,19 @@ def test_a_file_that_is_named_is_there(page):
     for name in re.findall(r"`((?!\.\./)(?:[\w.-]+/)+[\w-]+\.\w+)(?:::\w+)?`", prose_of(page)):
         places = (ROOT / name, ROOT / "src" / "assay" / name)
         assert any(place.is_file() for place in places), f"{page_name(page)} names {name}"
+
+
+def test_the_page_of_the_service_has_every_route_with_its_scope():
+    rows = table((DOCS / "service.md").read_text("utf-8"), "route", "scope", "what it does")
+    told = [(route, scope) for route, scope, _ in rows]
+    known = [(f"`{one.method} {one.path}`", f"`{one.scope}`" if one.scope else "none") for one in ROUTES]
+    assert told == known
+
+
+def test_the_page_of_the_service_has_every_status_it_says_no_with():
+    rows = table((DOCS / "service.md").read_text("utf-8"), "status", "codes")
+    known = {status for route in ROUTES for status in route.refuses} | set(STATUS.values())
+    assert {int(status) for status, _ in rows} == known
 
 
 def test_the_readme_leads_to_every_page():

@@ -1,6 +1,8 @@
 """The OpenAPI document is the routes, both ways; and schemathesis finds nothing in it that is not so."""
 
 import re
+from pathlib import Path
+from typing import get_args
 
 import httpx
 import pytest
@@ -9,6 +11,8 @@ from hypothesis import HealthCheck, Phase, settings
 from msgspec import json as wire
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from assay import errors
+from assay.serve.rest.answers import STATUS
 from assay.serve.rest.openapi import HEADERS, SAID, document
 from assay.serve.rest.routes import ROUTES
 from rest_client import Server, sqlite
@@ -50,6 +54,19 @@ def test_every_operation_says_who_may_and_what_may_go_wrong():
         wanted = {"429", "500", "503"} | ({"401", "403"} if route.scope else set())
         assert wanted <= said["responses"].keys()
         assert {int(status) for status in said["responses"]} <= SAID.keys() | route.gives.keys()
+
+
+def test_the_page_of_the_service_has_every_status_with_its_codes():
+    page = (Path(__file__).parents[1] / "docs" / "service.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", page, re.MULTILINE)
+    told = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
+    codes = {status: set[str]() for status in STATUS.values()}
+    for kind, status in STATUS.items():
+        codes[status] |= {kind.code} if kind is not errors.Broken else {"unavailable"}
+    codes |= {500: {"internal_error"}, 401: set(get_args(errors.KeyTrouble))}
+    assert told == codes
+    routes = re.findall(r"^\| `(\w+) (\S+)` \| (?:`(\S+)`|none) \|", page, re.MULTILINE)
+    assert set(routes) == {(route.method, route.path, route.scope or "") for route in ROUTES}
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import re
 import threading
 import time
 
@@ -142,7 +143,7 @@ def test_lines_with_checks_of_their_own_blank_lines_and_a_bom(client):
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_gzip_in_and_out(client, lines):
-    request = request_of(50)
+    request = request_of(100)
     body = lines_of(request) if lines else json.dumps(request).encode()
     media = "application/x-ndjson" if lines else "application/json"
     half = len(body) // 2
@@ -152,7 +153,7 @@ def test_gzip_in_and_out(client, lines):
     )
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-encoding"] == "gzip"
-    assert answer.json()["summary"]["total_test_cases"] == 50
+    assert answer.json()["summary"]["total_test_cases"] == 100
     plain = client.get(answer.headers["content-location"], headers={"accept-encoding": "identity"})
     assert "content-encoding" not in plain.headers
     assert plain.json() == answer.json()
@@ -306,6 +307,26 @@ def test_many_followers_come_late_and_go_early_and_miss_nothing(host):
             thread.join(30)
         whole = events_of(client, id)
         assert all(one == whole for one in seen)
+
+
+def test_two_hundred_follow_one_run_and_none_misses_or_repeats_anything(tmp_path):
+    async def follow(host, key, run):
+        reader, writer = await asyncio.open_connection("127.0.0.1", host.port, limit=1 << 22)
+        head = f"GET /v1/evaluations/{run}/events HTTP/1.1\r\nhost: x\r\nx-api-key: {key}\r\nconnection: close\r\n\r\n"
+        writer.write(head.encode())
+        whole = await reader.read(-1)
+        writer.close()
+        return re.findall(rb"^id: (\S+)\r?$", whole, re.MULTILINE)
+
+    async def all_of(*of):
+        return await asyncio.gather(*(follow(*of) for _ in range(200)))
+
+    with Server(sqlite(tmp_path)) as host, host.client() as client:
+        run = started(client, request_of(500, [slow(0.06)]))
+        seen = asyncio.run(all_of(host, host.key(), run))
+        results = [f"{at}.0".encode() for at in range(1, 501)]
+        wanted = [b"0", *(id for at in range(1, 501) for id in (results[at - 1], str(at).encode())), b"501"]
+        assert all(ids == wanted for ids in seen)
 
 
 def test_a_large_run_is_followed_in_pieces(client):

@@ -317,6 +317,15 @@ def test_a_wrong_batch_is_400(client, body):
     refused(client.post("/v1/evaluate:batch", json=body), 400, "validation_error")
 
 
+@pytest.mark.parametrize("body", [b"x", b"[]", b'{"why": 1}', b'{"reason": 1}'])
+def test_a_wrong_cancel_is_400_and_cancels_nothing(client, body):
+    run = client.post("/v1/evaluations", json=request_of(2, [slow(0.3)])).json()["operation_id"]
+    refused(client.post(f"/v1/evaluations/{run}:cancel", content=body, headers=JSON), 400, "validation_error")
+    assert client.post(f"/v1/evaluations/{run}:cancel", json={"reason": "enough"}).json() == {
+        "cancelled": True
+    }
+
+
 # Clients that dawdle, break off, or are no clients at all
 
 

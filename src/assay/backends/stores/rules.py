@@ -58,8 +58,11 @@ def settle(
 def names(batches: Iterable[Batch]) -> tuple[list[str], list[Name]]:
     """The runs and documents that some batches name, sorted, so that two processes lock them in the same order."""
     batches = list(batches)
+    alone = (
+        len(batches) == 1
+    )  # of many, a run that opens is taken to be new: if it is not, each is tried alone
     return (
-        sorted({entry.run for batch in batches for entry in batch.entries}),
+        sorted({entry.run for batch in batches for entry in batch.entries if alone or not entry.opens}),
         sorted({name_of(change) for batch in batches for change in batch.documents}),
     )
 

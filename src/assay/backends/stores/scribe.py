@@ -1,5 +1,6 @@
 """Writes: many batches in one transaction, each of them whole or not at all."""
 
+import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -8,6 +9,7 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
+from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
 from assay.backends.stores.failpoints import Reach
@@ -148,7 +150,14 @@ class Scribe:
     def _add(self, connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             statement, values = self._insert[table]
-            connection.exec_driver_sql(statement, [*map(values, rows)])
+            if self._postgres:
+                connection.exec_driver_sql(statement, [*map(values, rows)])
+                return
+            driver: Any = connection.connection.driver_connection
+            try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
+                driver.executemany(statement, [*map(values, rows)])
+            except sqlite3.Error as error:
+                raise DBAPIError.instance(statement, None, error, sqlite3.Error) from error
 
     def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:

@@ -66,7 +66,7 @@ class Writer:
             if self._closed:
                 raise Broken("the store is closed")
             self._given.append(task)
-            if len(self._given) >= ENOUGH:
+            if len(self._given) == ENOUGH:
                 self._news.notify()
         if not self._waking:  # once the loop has done what it is at: others may give something too
             self._waking = True

@@ -22,6 +22,7 @@ from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import Begun, Wanted, begin, read
 
 CONCURRENT = 4
+PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out otherwise the next time
 _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 
 
@@ -63,11 +64,10 @@ async def run_batch(call: Call) -> Answer:
     once = Once(call, "POST /v1/evaluate:batch", lambda: digest_of(body))
     parts = [Part(index, one) for index, one in enumerate(request.evaluations)]
 
-    async def make() -> bytes:
-        return encode(await _Batch(call, parts, options, once).run())
+    def final(kept: Kept) -> bool:
+        return not any(one.error in PASSING for one in kept.errors)
 
-    said, replayed = await once.answered(make)
-    kept = msgspec.json.decode(said, type=Kept)
+    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, Kept, final)
     return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
 
 

@@ -4,17 +4,29 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 
+import msgspec
+from msgspec import Struct
+
 from assay.errors import Conflict, Ended, Unfinished
 from assay.fep.office import Office
 from assay.ports import CLOSED, Run
+from assay.protocol.operations import CancelOperationResponse
 from assay.serve.rest import pages
-from assay.serve.rest.answers import LINES, Answer, Headers, answer, encode
-from assay.serve.rest.asked import digest_of
+from assay.serve.rest.answers import LINES, Answer, Headers, answer
+from assay.serve.rest.asked import decoded, digest_of
 from assay.serve.rest.bodies import whole
 from assay.serve.rest.call import Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import begin_wanted
 
+
+class Cancel(Struct, forbid_unknown_fields=True):
+    """What may be said with it; nobody reads the reason yet."""
+
+    reason: str = ""
+
+
+_cancel = msgspec.json.Decoder(Cancel).decode
 PATIENCE = 5.0  # seconds to wait for a run to stop
 
 
@@ -107,15 +119,15 @@ def _seen(office: Office, run: Run) -> str:
 async def cancel_evaluation(call: Call) -> Answer:
     """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
     call.query()
-    body = await whole(call)
-    run = call.run_id
-    once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body or b'{}')}")
+    body, run = await whole(call) or b"{}", call.run_id
+    decoded(_cancel, body)
+    once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
-    async def cancel() -> bytes:
-        return encode({"cancelled": await _cancelled(call)})
+    async def cancel() -> CancelOperationResponse:
+        return CancelOperationResponse(cancelled=await _cancelled(call))
 
-    said, replayed = await once.answered(cancel)
-    return Answer(said, headers=REPLAYED if replayed else ())
+    said, replayed = await once.answered(cancel, CancelOperationResponse, lambda said: said.cancelled)
+    return answer(said, headers=REPLAYED if replayed else ())
 
 
 async def _cancelled(call: Call) -> bool:

@@ -103,21 +103,25 @@ class Once:
                 return Started(kept.run, replayed=True)
         return Started(run, replayed=False)
 
-    async def answered(self, make: Callable[[], Awaitable[bytes]]) -> tuple[bytes, bool]:
-        """An answer that is small enough to be kept itself, and whether it is an old one."""
+    async def answered(
+        self, make: Callable[[], Awaitable[T]], kind: type[T], final: Callable[[T], bool]
+    ) -> tuple[T, bool]:
+        """An answer that is small enough to be kept itself, if it is final; and whether it is an old one."""
         if not self.keyed:
             return await make(), False
         digest = self._digest()
         async with self._call.host.turns.of((self._call.tenant, self.key())):
             if (kept := await self.kept(digest)) is not None:
-                return bytes(kept.answer), True
+                return msgspec.json.decode(kept.answer, type=kind), True
             answer = await make()
+            if not final(answer):
+                return answer, False
             try:
-                put = self.put(Kept(digest=digest, answer=msgspec.Raw(answer)))
+                put = self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))
                 await self._call.host.office.store.commit(Batch(documents=[put]))
             except Conflict:
                 if (kept := await self.kept(digest)) is not None:
-                    return bytes(kept.answer), True
+                    return msgspec.json.decode(kept.answer, type=kind), True
                 raise
         return answer, False
 

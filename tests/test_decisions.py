@@ -353,8 +353,8 @@ def test_decision_31_versions_always_and_times_where_it_waits():
 
 def test_decision_32_a_thread_is_abandoned_and_a_process_killed():
     began = time.perf_counter()
-    (thread,) = answers(check("sleepy", seconds=2), timeout=0.2)
-    assert time.perf_counter() - began < 2
+    (thread,) = answers(check("sleepy", seconds=20), timeout=0.2)
+    assert time.perf_counter() - began < 10
     assert thread.error.type == "timeout_error"
     first, hung, after = answers(
         check("killable", seconds=0),

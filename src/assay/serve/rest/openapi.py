@@ -155,6 +155,9 @@ def _schemas() -> dict[str, Any]:
             {"type": "array", "items": {"type": "array", "items": check}},
         ],
     }
-    parts["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = _ref("EvaluationRequest")
+    # one that is none is an error of its own and does not sink the others: the batch itself is still well formed
+    parts["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = {
+        "description": "an EvaluationRequest; one that is none is told in `errors`, with its index"
+    }
     parts["Document"] = {"type": "object", "required": ["openapi", "paths"]}
     return {name: parts[name] for name in sorted(parts)}

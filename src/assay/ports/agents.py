@@ -1,0 +1,106 @@
+"""The seams of agents: who is run, what they may use while they run, and where both come from."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+
+
+class Memory(Protocol):
+    """What an agent remembers: as it was when the invocation began. What it writes is seen by later invocations, if by any."""
+
+    async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]: ...
+
+    async def get(self, id: str) -> MemoryEntry | None: ...
+
+    async def write(
+        self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None
+    ) -> MemoryEntry: ...
+
+
+class ToolFailure(Exception):
+    """A tool said no, or could not be asked: an answer that an agent may go on from. `code` as in `fixture_missing`, `not_allowed`."""
+
+    def __init__(self, code: str, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class Scene(Protocol):
+    """
+    What an agent has around it while it works on one task; everything it does through this is recorded as it happens.
+
+    A callable's second parameter is one of these. The allow-list is enforced before anything is called: a tool outside it is a
+    ToolFailure `not_allowed` and leaves no trace of a call.
+    """
+
+    @property
+    def memory(self) -> Memory: ...
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        """Those it may call."""
+        ...
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """A tool's answer, or a ToolFailure."""
+        ...
+
+    async def tool(self, tool: str, /, **arguments: Any) -> Any:
+        """The same, as one writes it by hand."""
+        ...
+
+    def usage(
+        self,
+        *,
+        provider: str,
+        model: str,
+        input_tokens: int,
+        output_tokens: int,
+        cost_usd: float | None = None,
+        cached: bool = False,
+    ) -> None: ...
+
+    def used(self, usage: Usage) -> None: ...
+
+    def reason(self, text: str, *, full: bool = False) -> None: ...
+
+
+class Agent(Protocol):
+    """
+    Somebody who does a task. Foreign: whatever it raises is its own failure, a Finish `failed`, and so is running out of time.
+
+    Only what keeps it from being asked at all (its model or endpoint unreachable, 401, 429 after retries) is raised, as a ForeignFault
+    or TimeFault: then nothing was measured.
+    """
+
+    @property
+    def card(self) -> AgentCard: ...
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish: ...
+
+    async def close(self) -> None: ...
+
+
+class Agents(Protocol):
+    """Who can be run here, by agent id. Unknown is None."""
+
+    def cards(self) -> list[AgentCard]: ...
+
+    def get(self, agent_id: str) -> Agent | None: ...
+
+    async def close(self) -> None: ...
+
+
+class ToolBox(Protocol):
+    """Live tools, by `<scope>:<tool-id>`; knows no allow-list and no fixtures."""
+
+    async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        """Of those it has; the others are left out."""
+        ...
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """The answer as JSON, or a ToolFailure (`unknown_tool`, `tool_error`, `timeout`)."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,183 @@
+"""
+The payloads of run events (contract §5), by their names in the catalogue.
+
+Those that must be content-free on the wire have no field where content could go. Of the open ones, the members that may carry content
+(`inputs`, `outputs`, `reasoning`, `outcome`, `error` of a tool, `decision` of an agent) are not here: they go beside, see `protocol.facts`.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.protocol.agents import Outcome, ToolStatus, ToolTransport
+from assay.protocol.scorecard import EvalSummary
+
+Source = Literal["workflow-node", "run-api", "chat-mention"]
+
+
+class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Wire names in camel case; what is not set is left out."""
+
+
+class Owner(Payload, frozen=True, kw_only=True):
+    tenant: str
+    workspace: str | UnsetType = UNSET
+    principal: str | UnsetType = UNSET
+
+
+class ErrorOf(Payload, frozen=True, kw_only=True):
+    """Of a run or a node: a code and words that hold no content."""
+
+    code: str
+    message: str
+    details: dict[str, Any] | UnsetType = UNSET
+
+
+class RunStarted(Payload, frozen=True, kw_only=True):
+    workflow_id: str
+    owner: Owner | UnsetType = UNSET
+    transport: Literal["rest", "mcp", "a2a", "ui"] | UnsetType = UNSET
+    tags: tuple[str, ...] | UnsetType = UNSET
+
+
+class RunCompleted(Payload, frozen=True, kw_only=True):
+    """`outputs` of an eval run is its summary, which is content-free; any other's is content and goes beside."""
+
+    outputs: EvalSummary | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+
+
+class RunFailed(Payload, frozen=True, kw_only=True):
+    error: ErrorOf
+    failed_node_id: str | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+
+
+class RunCancelled(Payload, frozen=True, kw_only=True):
+    """`reason` is a person's words: content."""
+
+    cancelled_by: str | UnsetType = UNSET
+    duration_ms: int | UnsetType = UNSET
+    parent_run_id: str | UnsetType = UNSET
+
+
+class InvocationStarted(Payload, frozen=True, kw_only=True):
+    invocation_id: str
+    agent_id: str
+    source: Source
+    resolved_model: str | UnsetType = UNSET
+    resolved_provider: str | UnsetType = UNSET
+    resolved_agent_version: str | UnsetType = UNSET
+    tool_surface_count: int | UnsetType = UNSET
+    memory_bound: bool | UnsetType = UNSET
+
+
+class InvocationCompleted(Payload, frozen=True, kw_only=True):
+    invocation_id: str
+    agent_id: str
+    outcome: Outcome
+    schema_validated: bool | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+
+
+class AgentReasoned(Payload, frozen=True, kw_only=True):
+    """Beside: `reasoning`."""
+
+    agent_id: str
+    verbosity: Literal["summary", "full", "off"] = msgspec.field(default="summary")
+
+
+class AgentToolCalled(Payload, frozen=True, kw_only=True):
+    """Beside: `inputs`."""
+
+    agent_id: str
+    tool_name: str
+    call_id: str
+    args_hash: str | UnsetType = UNSET
+    transport: ToolTransport | UnsetType = UNSET
+
+
+class AgentToolReturned(Payload, frozen=True, kw_only=True):
+    """Beside: `outcome` or `error`."""
+
+    agent_id: str
+    tool_name: str
+    call_id: str
+    status: ToolStatus
+    duration_ms: int | UnsetType = UNSET
+
+
+class AgentHandoff(Payload, frozen=True, kw_only=True):
+    """Beside: `reason`."""
+
+    from_agent_id: str
+    to_agent_id: str
+
+
+class AgentDecided(Payload, frozen=True, kw_only=True):
+    """Beside: `decision`."""
+
+    agent_id: str
+    confidence: float | UnsetType = UNSET
+
+
+class AgentVerified(Payload, frozen=True, kw_only=True):
+    """Closed: a verdict, and the keys of what was looked at (RFC 0090)."""
+
+    agent_id: str
+    target: str
+    verdict: Literal["pass", "fail", "revise"]
+    criteria: tuple[str, ...] | UnsetType = UNSET
+    confidence: float | UnsetType = UNSET
+
+
+class ProviderUsage(Payload, frozen=True, kw_only=True):
+    provider: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost_estimate_usd: float | UnsetType = UNSET
+    currency: Literal["USD"] | UnsetType = UNSET
+    cache_hit: bool | UnsetType = UNSET
+    node_id: str | UnsetType = UNSET
+
+
+class EvalStarted(Payload, frozen=True, kw_only=True):
+    suite_id: str
+    suite_version: str
+    task_count: int
+    modes: tuple[str, ...]
+    baseline_run_id: str | UnsetType = UNSET
+
+
+class EvalScored(Payload, frozen=True, kw_only=True):
+    task_id: str
+    score: float
+    passed: bool
+    cost_usd: float | UnsetType = UNSET
+    latency_ms: int | UnsetType = UNSET
+    schema_valid: bool | UnsetType = UNSET
+    safety_finding_count: int | UnsetType = UNSET
+
+
+class EvalCompleted(Payload, frozen=True, kw_only=True):
+    aggregate_score: float
+    passed: bool
+    task_count: int
+    passed_count: int
+    regression_vs_baseline: float | UnsetType = UNSET
+
+
+class MemoryWritten(Payload, frozen=True, kw_only=True):
+    memory_ref: str
+    memory_id: str
+    node_id: str | UnsetType = UNSET
+    agent_id: str | UnsetType = UNSET
+
+
+class CapBreached(Payload, frozen=True, kw_only=True):
+    kind: str
+    limit: float
+    observed: float
+    node_id: str | UnsetType = UNSET

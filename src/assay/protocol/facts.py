@@ -1,0 +1,79 @@
+"""
+What happened in a run of OpenWOP, as it is stored (contract §4, §5; the design's three drawers).
+
+A Fact is an event before it has a sequence. Its payload is a closed type; what an open type may carry as content goes beside it, into evidence
+under the event's id, and is filled in when the owner reads. `split` gives both drawers, `joined` puts them together again.
+"""
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+CONTENT = "content"  # the kind of evidence in which it lies
+
+
+class Stored(Struct, frozen=True, kw_only=True):
+    """The `data` of an event: the envelope but for what the store knows, and the payload."""
+
+    eventId: str  # noqa: N815  # the wire's names
+    payload: msgspec.Raw
+    nodeId: str | UnsetType = UNSET  # noqa: N815
+    causationId: str | UnsetType = UNSET  # noqa: N815
+
+
+def new_event_id() -> str:
+    return f"ev-{secrets.token_hex(12)}"
+
+
+class Fact(Struct, frozen=True, kw_only=True):
+    """One thing that happened. `payload` is one of `protocol.events`; `content` members join it on the owner's read."""
+
+    type: str
+    payload: Struct
+    content: dict[str, Any] = {}
+    node_id: str | None = None
+    causation_id: str | None = None
+    id: str = msgspec.field(default_factory=new_event_id)
+
+
+def stored(fact: Fact) -> bytes:
+    """What the store keeps of it in the log: never content."""
+    return msgspec.json.encode(
+        Stored(
+            eventId=fact.id,
+            payload=msgspec.Raw(msgspec.json.encode(fact.payload)),
+            nodeId=fact.node_id or UNSET,
+            causationId=fact.causation_id or UNSET,
+        )
+    )
+
+
+def read_stored(data: bytes) -> Stored:
+    return _read(data)
+
+
+def envelope(
+    run: str, type: str, at: datetime, sequence: int, data: bytes, content: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A RunEventDoc (contract §4.1); with its content only for its owner."""
+    known = _read(data)
+    payload = msgspec.json.decode(known.payload)
+    document: dict[str, Any] = {
+        "eventId": known.eventId,
+        "runId": run,
+        "type": type,
+        "payload": payload | content if content else payload,
+        "timestamp": at.isoformat().replace("+00:00", "Z"),
+        "sequence": sequence,
+    }
+    if known.nodeId is not UNSET:
+        document["nodeId"] = known.nodeId
+    if known.causationId is not UNSET:
+        document["causationId"] = known.causationId
+    return document
+
+
+_read = msgspec.json.Decoder(Stored).decode

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.checks.registry import Registry
+from assay.errors import Refusal
 from assay.fep.evaluation import (
     KIND,
     Counts,
@@ -22,7 +23,8 @@ from assay.fep.evaluation import (
 )
 from assay.fep.execute import Conduct
 from assay.fep.tally import Tally
-from assay.ports import Event, Piece, Run, RunStatus, Services, Store
+from assay.ports import Event, Run, RunStatus, Services, Store
+from assay.ports.kinds import Ending, Outcome
 from assay.protocol.results import EvaluationSummary, Status
 
 KEPT = 64  # planned requests kept ready
@@ -45,10 +47,12 @@ class EvaluationKind:
         work = await self._work(run.id)
         return EvaluationStory(run, work.request, self._services)
 
-    def started(self, run: Run) -> Event:
-        return Event(
-            "evaluation.started", _encode({"total": run.head.get("total", 0)}), self._services.clock.now()
-        )
+    def started(self, run: Run) -> Outcome:
+        total = _encode({"total": run.head.get("total", 0)})
+        return [Event("evaluation.started", total, self._services.clock.now())], []
+
+    def stop(self, run: str) -> bool:
+        return False
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
@@ -75,19 +79,22 @@ class EvaluationStory:
     def add(self, event: Event) -> None:
         self._counts.add(event)
 
+    def recorded(self) -> None: ...
+
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         async for unit in units(store, self._run.id, self._request, self._counts.units):
             yield _pack(unit)
 
-    def outcome(self, result: bytes) -> tuple[list[Event], list[Piece]]:
+    def outcome(self, result: bytes) -> Outcome:
         event, evidence = recorded(_done(result), self._services.clock.now())
         return [event], evidence
 
     def head(self) -> dict[str, Any]:
         return self._counts.head(self._request.total)
 
-    def ending(self, status: RunStatus, reason: str = "") -> tuple[RunStatus, Event, dict[str, Any]]:
+    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         """Completed, failed or cancelled; of a run that was stopped, the cases never begun count as skipped."""
+        reason = str(trouble or "")
         summary = self._counts.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
@@ -96,7 +103,7 @@ class EvaluationStory:
         ended = Ended(status="error" if status == "failed" else how, summary=summary, reason=reason or UNSET)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
-        return status, event, head | ({"error": reason} if reason else {})
+        return Ending(status, [event], head | ({"error": reason} if reason else {}))
 
 
 def _missing(cases: int) -> EvaluationSummary:

@@ -6,11 +6,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from assay.errors import Broken, Conflict, Refusal
-from assay.ports import Batch, Engine, Entry, Event, Run, RunStatus, Store
-from assay.runs.kinds import Kind, Story
+from assay.ports import CLOSED, Batch, Engine, Entry, Event, Run, RunStatus, Store
+from assay.ports.kinds import Kind, Story
 from assay.runs.record import Record
 
 PAGE = 1_000
+CUT_SHORT = 3.0  # seconds that units have to come back after a cancel
 
 
 class Conductor:
@@ -63,7 +64,10 @@ class Conductor:
             return
         status: RunStatus = "cancelled" if self._stopped.is_set() else "completed"
         await record.drain()
-        await record.end(story.ending("failed" if trouble else status, str(trouble or "")))
+        ending = story.ending("failed" if trouble else status, trouble)
+        await record.end(ending)
+        if ending.status not in CLOSED:  # it waits for somebody
+            await self._store.release(self._run.id, self._holder)
 
     async def _remember(self, story: Story) -> None:
         """Fold what is recorded."""
@@ -80,6 +84,8 @@ class Conductor:
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
             if not work.done() and not self._parking:
+                if self._kind.stop(self._run.id):
+                    await asyncio.wait({work}, timeout=CUT_SHORT)
                 work.cancel()
             await asyncio.wait({work})
             if work.cancelled():

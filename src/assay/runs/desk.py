@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Mapping
 
 from assay.errors import Broken, Conflict, NotFound, Unavailable
 from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Run, RunQuery, RunStatus, Store
+from assay.ports.kinds import Kind
 from assay.runs.conduct import Conductor
 from assay.runs.follow import follow
-from assay.runs.kinds import Kind
 
 LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
 BEATS = 5  # signs of life within a lease

@@ -4,7 +4,7 @@ import asyncio
 
 from assay.errors import Conflict
 from assay.ports import Batch, Entry, Event, Piece, Store
-from assay.runs.kinds import Ending, Outcome, Story
+from assay.ports.kinds import Ending, Outcome, Story
 
 BEHIND = 256  # outcomes that may wait to be written before their maker has to
 
@@ -17,14 +17,16 @@ class Record:
         self._waiting: list[Outcome] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def begin(self, event: Event) -> bool:
+    async def begin(self, outcome: Outcome) -> bool:
         """Whether it may begin: somebody may have cancelled it before."""
+        events, evidence = outcome
         entry = Entry(
             run=self._run,
             holder=self._holder,
             when=frozenset({"pending"}),
             status="running",
-            events=[event],
+            events=events,
+            evidence=evidence,
             head=self._story.head(),
         )
         try:
@@ -33,6 +35,9 @@ class Record:
             if conflict.what != "status":
                 raise
             return False
+        for event in events:
+            self._story.add(event)
+        self._story.recorded()
         return True
 
     async def add(self, outcome: Outcome) -> None:
@@ -51,8 +56,14 @@ class Record:
 
     async def end(self, ending: Ending) -> None:
         await self.drain()
-        status, event, head = ending
-        entry = Entry(run=self._run, holder=self._holder, status=status, events=[event], head=head)
+        entry = Entry(
+            run=self._run,
+            holder=self._holder,
+            status=ending.status,
+            events=ending.events,
+            evidence=ending.evidence,
+            head=ending.head,
+        )
         await self._store.commit(Batch(entries=[entry]))
 
     async def _write(self) -> None:
@@ -62,6 +73,7 @@ class Record:
             for event in events:
                 self._story.add(event)
             await self._commit(events, [piece for _, those in some for piece in those])
+            self._story.recorded()
 
     async def _commit(self, events: list[Event], evidence: list[Piece]) -> None:
         entry = Entry(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 Perform = Callable[[str, bytes], Awaitable[bytes]]
 
@@ -15,23 +16,35 @@ class LocalEngine:
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()
+        drawing: asyncio.Task[bytes | None] | None = None
         more = True
         try:
             while more or running:
-                while more and len(running) < self._concurrency:
-                    unit = await anext(units, None)
+                if more and drawing is None and len(running) < self._concurrency:
+                    drawing = asyncio.create_task(_next(units))
+                awaited = running | {drawing} if drawing else running
+                done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
+                if drawing in done:
+                    unit, drawing = drawing.result(), None
                     if unit is None:
                         more = False
                     else:
                         running.add(asyncio.ensure_future(self._perform(work, unit)))
-                if not running:
-                    break
-                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                for task in [one for one in running if one in done]:
+                    running.discard(task)
                     yield task.result()
         finally:
-            for task in running:
-                task.cancel()
-            for task in running:
-                with suppress(asyncio.CancelledError):
-                    await task
+            await _dropped(running | {drawing} if drawing else running)
+
+
+async def _next(units: AsyncIterator[bytes]) -> bytes | None:
+    """The next unit, which may wait for what an earlier one comes to."""
+    return await anext(units, None)
+
+
+async def _dropped(tasks: set[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    for task in tasks:
+        with suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,60 @@
+"""What a kind of run must be able to say; the table of those there are is made in `app`."""
+
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple, Protocol
+
+from assay.errors import Refusal
+from assay.ports import Event, Piece, Run, RunStatus, Store
+
+Outcome = tuple[list[Event], list[Piece]]  # what a unit leaves in the record, in one transaction
+
+
+class Ending(NamedTuple):
+    """How a run ends, its last events, and what a list shows of it; or how it comes to rest, with a status that waits for somebody."""
+
+    status: RunStatus
+    events: list[Event]
+    head: dict[str, Any]
+    evidence: list[Piece] = []  # noqa: RUF012  # never changed
+
+
+class Story(Protocol):
+    """One run being conducted: the fold of what is recorded, and what is left to do."""
+
+    def add(self, event: Event) -> None: ...
+    def recorded(self) -> None:
+        """All that was added so far is durable: what follows from it may begin."""
+        ...
+
+    def units(self, store: Store) -> AsyncIterator[bytes]:
+        """What is not recorded yet. It may wait for an earlier unit to be recorded."""
+        ...
+
+    def outcome(self, result: bytes) -> Outcome:
+        """A refusal raised here ends the run `failed`; what was recorded before stays."""
+        ...
+
+    def head(self) -> dict[str, Any]: ...
+    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending: ...
+
+
+class Kind(Protocol):
+    """Evaluations are one; agent evals and workflows come in the same way."""
+
+    name: str
+
+    async def story(self, store: Store, run: Run) -> Story:
+        """Take up a run that was opened; what is recorded of it is added next."""
+        ...
+
+    def started(self, run: Run) -> Outcome:
+        """Its first events."""
+        ...
+
+    async def perform(self, unit: bytes) -> bytes:
+        """Do one unit, wherever it landed."""
+        ...
+
+    def stop(self, run: str) -> bool:
+        """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
+        ...

@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+MADE := src/assay/serve/grpc/fep_pb2.py
 
 .PHONY: demo test lint bench soak docs lock clean
 .DELETE_ON_ERROR:
@@ -15,26 +16,31 @@ $(READY): requirements/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $(READY)
 
-demo: $(READY)
+# Installing has made it; this makes it anew when its source has changed.
+$(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
+	$(BIN)/python hatch_build.py
+	touch $(MADE)
+
+demo: $(MADE)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
-lint: $(READY)
+lint: $(MADE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
 
-bench: $(READY)
+bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
-soak: $(READY)
+soak: $(MADE)
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.
-docs: $(READY)
+docs: $(MADE)
 	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
 
 # Pinned with hashes, without index addresses.

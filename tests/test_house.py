@@ -11,7 +11,9 @@ import assay
 from assay import errors
 
 SOURCE = Path(assay.__file__).parent
-FILES = sorted(path for path in SOURCE.rglob("*.py") if "migrations" not in path.parts)
+FILES = sorted(
+    path for path in SOURCE.rglob("*.py") if "migrations" not in path.parts and "_pb2" not in path.name
+)
 LAZY_ROOMS = (
     "cli",
     "backends",

@@ -15,6 +15,7 @@ Everything that can go wrong, on one page.
     │   ├── Forbidden            a good key without the scope
     │   ├── NotFound             there is none, or it is another tenant's
     │   ├── WrongMethod          there is one, and it is not for this
+    │   ├── Unsayable            it is there, and this transport cannot say it
     │   ├── Unfinished           it has not ended yet
     │   ├── Ended                it has ended already
     │   ├── KeyReused            an Idempotency-Key that came with another request before
@@ -40,6 +41,7 @@ Everything that can go wrong, on one page.
     cli/evaluating.py                             anything, after which results are written and it goes on up
     cli/main.py                                   a bug of ours: said in one line, never a traceback
     serve/rest/guard.py                           a bug of ours: answered with its number, never a traceback
+    serve/grpc/door.py                            the same
     serve/rest/checks.py                          the fields of a check that have no schema
     api.py                                        a thread's outcome, carried over to the caller's
 """
@@ -206,6 +208,10 @@ class WrongMethod(Refusal):
     @property
     def details(self) -> dict[str, object]:
         return {"allowed": list(self.allowed)}
+
+
+class Unsayable(Refusal):
+    """What was asked for is there, and cannot be said over this transport without changing it (decision 2)."""
 
 
 class _AboutARun(Refusal):

@@ -15,7 +15,7 @@ from assay.fep.request import experiment_from, sheets_of
 from assay.ports import Limits
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.serve.rest.plans import Plans
+from assay.serve.rest.plans import Planned, Plans
 
 T = TypeVar("T")
 ABSENT = Raw(b"")
@@ -55,10 +55,25 @@ _head = msgspec.json.Decoder(Head).decode
 def read_request(body: bytes, plans: Plans, limits: Limits) -> Whole:
     """Every problem at once, each with its place, before anything runs (decision 33)."""
     wire = decoded(_wire, body)
+    return asked_for(
+        lambda: _contexts(wire, body, limits),
+        lambda: experiment_of(bytes(wire.experiment_metadata)),
+        lambda: plans.of(bytes(wire.checks)),
+    )
+
+
+def asked_for(
+    read: Callable[[], list[Context]],
+    name: Callable[[], ExperimentMetadata | None],
+    plan: Callable[[], Planned],
+) -> Whole:
+    """From what each part of a request is read with; what is wrong with any of them is said together."""
     problems: list[Problem] = []
-    contexts = _or_problems(lambda: _contexts(wire, body, limits), problems)
-    experiment = _or_problems(lambda: experiment_of(bytes(wire.experiment_metadata)), problems)
-    planned = _or_problems(lambda: plans.of(bytes(wire.checks)), problems)
+    contexts, experiment, planned = (
+        _or_problems(read, problems),
+        _or_problems(name, problems),
+        _or_problems(plan, problems),
+    )
     if problems or planned is None or contexts is None:
         raise InvalidRequest(problems)
     if planned.plan.shared is None or any(context.checks is not None for context in contexts):
@@ -110,27 +125,40 @@ def _or_problems(make: Callable[[], T], problems: list[Problem]) -> T | None:
 
 
 def _contexts(wire: Wire, body: bytes, limits: Limits) -> list[Context]:
-    many = len(wire.test_cases)
-    if many != len(wire.outputs):
-        said = f"{len(wire.outputs)} outputs for {many} test cases: wanted one for each"
-        raise InvalidRequest(Problem("outputs", said))
-    if many > limits.max_cases:
-        said = f"{many} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
+    paired(len(wire.test_cases), len(wire.outputs), limits)
+    documents = _documents(body)
+
+    def read(at: int) -> Context:
+        line = b"".join((b'{"test_case":', wire.test_cases[at], b',"output":', wire.outputs[at], b"}"))
+        if b"\n" in line:
+            line = msgspec.json.format(line, indent=-1)  # a context is one line wherever it is kept
+        if documents is None:
+            return read_context(line, limits)
+        cases, outputs = documents
+        return context_of(line, {"test_case": cases[at], "output": outputs[at]}, limits)
+
+    return gathered(len(wire.test_cases), read)
+
+
+def paired(cases: int, outputs: int, limits: Limits) -> None:
+    """As many of the one as of the other, and not too many."""
+    if cases != outputs:
+        raise InvalidRequest(
+            Problem("outputs", f"{outputs} outputs for {cases} test cases: wanted one for each")
+        )
+    if cases > limits.max_cases:
+        said = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
         raise InvalidRequest(Problem("test_cases", said))
+
+
+def gathered(many: int, read: Callable[[int], Context]) -> list[Context]:
+    """Every context of a request, by number; one id stands for one case."""
     contexts: list[Context] = []
     problems: list[Problem] = []
     known: dict[str, Any] = {}
-    documents = _documents(body)
-    for at, (case, output) in enumerate(zip(wire.test_cases, wire.outputs, strict=True)):
-        line = b"".join((b'{"test_case":', case, b',"output":', output, b"}"))
-        if b"\n" in line:
-            line = msgspec.json.format(line, indent=-1)  # a context is one line wherever it is kept
+    for at in range(many):
         try:
-            if documents is None:
-                context = read_context(line, limits)
-            else:
-                cases, outputs = documents
-                context = context_of(line, {"test_case": cases[at], "output": outputs[at]}, limits)
+            context = read(at)
         except NotAContext as wrong:
             problems += [_placed(problem, at) for problem in wrong.problems]
             continue

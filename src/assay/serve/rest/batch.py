@@ -2,12 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from assay.errors import InvalidRequest, KeyReused, Problem, Refusal
+from assay.fep.office import whole as whole_result
 from assay.protocol.operations import (
     BatchEvaluationRequest,
     BatchOptions,
@@ -15,9 +17,9 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.rest.answers import Answer, encode, told
-from assay.serve.rest.asked import decoded, digest_of
+from assay.serve.rest.asked import Whole, decoded, digest_of
 from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
+from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import Begun, Wanted, begin, read
 
@@ -29,8 +31,8 @@ _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 class Part:
     """One evaluation of a batch: a run, or why there is none."""
 
-    def __init__(self, index: int, body: Raw) -> None:
-        self.index, self.body = index, bytes(body)
+    def __init__(self, index: int, read: Callable[[], Awaitable[Whole]]) -> None:
+        self.index, self.read = index, read
         self.begun: Begun | None = None
         self.error: ErrorResponse | None = None
         self.done = False
@@ -60,22 +62,27 @@ async def run_batch(call: Call) -> Answer:
     form_of(call)
     body = await whole(call)
     request = decoded(_decode, body)
-    options = _options(call, request)
+    options = BatchOptions() if request.options is UNSET else request.options
     once = Once(call, "POST /v1/evaluate:batch", lambda: digest_of(body))
-    parts = [Part(index, one) for index, one in enumerate(request.evaluations)]
+    parts = [Part(index, partial(read, call, bytes(one))) for index, one in enumerate(request.evaluations)]
+    kept, replayed = await conduct(call, parts, options, once)
+    return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
+
+
+async def conduct(call: Asking, parts: list[Part], options: BatchOptions, once: Once) -> tuple[Kept, bool]:
+    """Every part to its end, or to the end of the batch's time; and whether an earlier request did."""
+    _possible(call, parts, options)
 
     def final(kept: Kept) -> bool:
         return not any(one.error in PASSING for one in kept.errors)
 
-    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, Kept, final)
-    return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
+    return await once.answered(_Batch(call, parts, options, once).run, Kept, final)
 
 
-def _options(call: Call, request: BatchEvaluationRequest) -> BatchOptions:
-    options = BatchOptions() if request.options is UNSET else request.options
+def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:
     problems: list[Problem] = []
-    if len(request.evaluations) > (most := call.host.serving.max_batch):
-        said = f"{len(request.evaluations)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
+    if len(parts) > (most := call.host.serving.max_batch):
+        said = f"{len(parts)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
         problems.append(Problem("evaluations", said))
     for name in ("max_concurrent", "timeout_ms"):
         value = getattr(options, name)
@@ -83,11 +90,10 @@ def _options(call: Call, request: BatchEvaluationRequest) -> BatchOptions:
             problems.append(Problem(f"options.{name}", f"wanted a number above 0, got {value}"))
     if problems:
         raise InvalidRequest(problems)
-    return options
 
 
 class _Batch:
-    def __init__(self, call: Call, parts: list[Part], options: BatchOptions, once: Once) -> None:
+    def __init__(self, call: Asking, parts: list[Part], options: BatchOptions, once: Once) -> None:
         self._call, self._parts, self._once = call, parts, once
         most = call.host.serving.max_tenant_runs
         self._gate = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, most))
@@ -140,9 +146,9 @@ class _Batch:
                 self._failed = part.index
 
     async def _through(self, part: Part) -> None:
-        want = Wanted(await read(self._call, part.body), self._once)
+        want = Wanted(await part.read(), self._once)
         part.begun = await begin(self._call, want, f".{part.index}")
-        if part.begun.result is None:
+        if part.begun.made is None:
             run = await self._call.host.desk.ended(part.begun.run)
             if run.status != "completed":
                 code = "internal_error" if run.status == "failed" else "conflict"
@@ -168,8 +174,8 @@ async def _document(call: Call, kept: Kept, parts: list[Part]) -> AsyncGenerator
         begun = parts[index].begun
         yield comma
         comma = b","
-        if begun is not None and begun.result is not None:
-            yield begun.result
+        if begun is not None and begun.made is not None:
+            yield whole_result(*begun.made)
             continue
         async for piece in call.host.office.document(await call.host.desk.get(run, call.tenant)):
             yield piece

@@ -53,13 +53,14 @@ class Host:
         self.feeds.close()
 
 
-class Call:
-    __slots__ = ("headers", "host", "id", "receive", "scope", "share", "who")
+class Asking:
+    """What every transport's requests have."""
 
-    def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
-        self.host, self.scope, self.receive = host, scope, receive
+    __slots__ = ("headers", "host", "id", "share", "who")
+
+    def __init__(self, host: Host, headers: dict[bytes, bytes]) -> None:
+        self.host, self.headers = host, headers
         self.share = host.load.share()
-        self.headers: dict[bytes, bytes] = dict(scope["headers"])
         self.who = NOBODY
         given = self.header(b"x-request-id")
         self.id = (
@@ -73,6 +74,44 @@ class Call:
     @property
     def tenant(self) -> str:
         return self.who.tenant
+
+    async def run_named(self, said: str) -> Run:
+        """What cannot be an id is as unknown as one that never was."""
+        if not NAME.fullmatch(said):
+            raise NotFound(f"there is no run {said[:128]!r}")
+        return await self.host.desk.get(said, self.tenant, KIND)
+
+    async def unless_gone(self, what: Awaitable[T]) -> T:
+        """Wait for something as long as there is somebody to tell, and this host goes on."""
+        wanted = asyncio.ensure_future(what)
+        gone = asyncio.ensure_future(self.gone())
+        stopping = asyncio.ensure_future(self.host.stopping.wait())
+        try:
+            await asyncio.wait({wanted, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if wanted.done():
+                return wanted.result()
+            if gone.done():
+                raise Gone
+            raise Unavailable(
+                "this host is about to stop; what was begun goes on when it is back", retry_after=5
+            )
+        finally:
+            for task in (wanted, gone, stopping):
+                task.cancel()
+
+    async def gone(self) -> None:
+        """Once the client is; a transport that cancels what nobody waits for never says so."""
+        await asyncio.Event().wait()
+
+
+class Call(Asking):
+    """One over HTTP."""
+
+    __slots__ = ("receive", "scope")
+
+    def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
+        super().__init__(host, dict(scope["headers"]))
+        self.scope, self.receive = scope, receive
 
     @property
     def wants_lines(self) -> bool:
@@ -110,33 +149,13 @@ class Call:
 
     @property
     def run_id(self) -> str:
-        """The id in the path. What cannot be one is as unknown as one that never was."""
+        """The id in the path."""
         (said,) = self.scope["path_params"].values()
-        if not NAME.fullmatch(said):
-            raise NotFound(f"there is no run {said[:128]!r}")
         return said
 
     async def run(self) -> Run:
-        return await self.host.desk.get(self.run_id, self.tenant, KIND)
+        return await self.run_named(self.run_id)
 
-    async def unless_gone(self, what: Awaitable[T]) -> T:
-        """Wait for something as long as there is somebody to tell, and this host goes on."""
-        wanted = asyncio.ensure_future(what)
-        gone = asyncio.ensure_future(self._gone())
-        stopping = asyncio.ensure_future(self.host.stopping.wait())
-        try:
-            await asyncio.wait({wanted, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if wanted.done():
-                return wanted.result()
-            if gone.done():
-                raise Gone
-            raise Unavailable(
-                "this host is about to stop; what was begun goes on when it is back", retry_after=5
-            )
-        finally:
-            for task in (wanted, gone, stopping):
-                task.cancel()
-
-    async def _gone(self) -> None:
+    async def gone(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass

@@ -9,13 +9,14 @@ from msgspec import Struct
 
 from assay.errors import Conflict, Ended, Unfinished
 from assay.fep.office import Office
+from assay.fep.office import whole as whole_result
 from assay.ports import CLOSED, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.serve.rest import pages
 from assay.serve.rest.answers import LINES, Answer, Headers, answer
 from assay.serve.rest.asked import decoded, digest_of
 from assay.serve.rest.bodies import whole
-from assay.serve.rest.call import Call
+from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import begin_wanted
 
@@ -36,8 +37,8 @@ async def run_evaluation(call: Call) -> Answer:
     headers: Headers = ((b"content-location", f"/v1/evaluations/{begun.run}".encode()),)
     if begun.replayed:
         headers += REPLAYED
-    if begun.result is not None and not call.wants_lines:
-        return Answer(begun.result, headers=headers)
+    if begun.made is not None and not call.wants_lines:
+        return Answer(whole_result(*begun.made), headers=headers)
     run = await call.unless_gone(call.host.desk.ended(begun.run))
     return _results(call, run, headers)
 
@@ -55,10 +56,7 @@ async def get_evaluation(call: Call) -> Answer:
     asked = call.query("page_size", "page_token")
     run = await call.run()
     if run.status not in CLOSED:
-        raise Unfinished(
-            f"evaluation {run.id} is {_seen(call.host.office, run)}: it has no result yet",
-            _seen(call.host.office, run),
-        )
+        raise unfinished(call.host.office, run)
     start, size = 0, None
     if asked:
         size = pages.size(asked.get("page_size"), call.host.serving.max_page)
@@ -112,8 +110,10 @@ def _known(call: Call, tag: bytes) -> bool:
     ]
 
 
-def _seen(office: Office, run: Run) -> str:
-    return office.progress(run).status
+def unfinished(office: Office, run: Run) -> Unfinished:
+    """Decision 41."""
+    seen = office.progress(run).status
+    return Unfinished(f"evaluation {run.id} is {seen}: it has no result yet", seen)
 
 
 async def cancel_evaluation(call: Call) -> Answer:
@@ -124,14 +124,15 @@ async def cancel_evaluation(call: Call) -> Answer:
     once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
     async def cancel() -> CancelOperationResponse:
-        return CancelOperationResponse(cancelled=await _cancelled(call))
+        return CancelOperationResponse(cancelled=await cancelled(call, run))
 
     said, replayed = await once.answered(cancel, CancelOperationResponse, lambda said: said.cancelled)
     return answer(said, headers=REPLAYED if replayed else ())
 
 
-async def _cancelled(call: Call) -> bool:
-    run = await call.run()
+async def cancelled(call: Asking, id: str) -> bool:
+    """Whether it has stopped by now; false: it was asked to."""
+    run = await call.run_named(id)
     if run.status not in CLOSED:
         try:
             async with asyncio.timeout(PATIENCE):
@@ -139,7 +140,7 @@ async def _cancelled(call: Call) -> bool:
         except TimeoutError:
             return False  # it was asked to, and has not stopped yet
         except Conflict:
-            run = await call.run()
+            run = await call.run_named(id)
     if run.status == "cancelled":
         return True
     raise Ended(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)

@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from assay.access.keys import authorize
 from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
 from assay.serve.rest.answers import Answer, failed, log, refused
-from assay.serve.rest.call import Call, Gone, Host
+from assay.serve.rest.call import Asking, Call, Gone, Host
 from assay.serve.rest.sse import Stream
 
 Endpoint = Callable[[Call], Awaitable[Answer | Stream]]
@@ -73,7 +73,7 @@ class Door:
             raise WrongMethod(method, sorted(self._methods))
         if admitted.scope is None:
             return await admitted.endpoint(call)
-        call.who = await self._host.authenticate(_key(call))
+        call.who = await self._host.authenticate(key_of(call))
         call.share.request_of(call.who.tenant)
         authorize(call.who, admitted.scope)
         return await admitted.endpoint(call)
@@ -89,7 +89,7 @@ async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> Non
     )
 
 
-def _key(call: Call) -> str:
+def key_of(call: Asking) -> str:
     """`Authorization: Bearer …` or `X-API-Key: …`; both only if they are the same."""
     said, key = call.header(b"authorization"), call.header(b"x-api-key")
     if said is not None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 from assay.errors import Conflict, InvalidRequest, KeyReused, Problem
 from assay.ports import Batch, Put
 from assay.serve.rest.answers import Headers
-from assay.serve.rest.call import Call, Host
+from assay.serve.rest.call import Asking, Host
 
 KIND = "idempotency"
 LONGEST = 255
@@ -46,7 +46,7 @@ _encode = msgspec.json.Encoder().encode
 class Once:
     """One request with its key. Without a key everything is done, and nothing is kept."""
 
-    def __init__(self, call: Call, operation: str, digest: Callable[[], str]) -> None:
+    def __init__(self, call: Asking, operation: str, digest: Callable[[], str]) -> None:
         self._call, self._operation, self._make_digest = call, operation, digest
         self._made = ""
         self._given = call.header(b"idempotency-key")

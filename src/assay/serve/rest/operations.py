@@ -10,8 +10,9 @@ from assay.ports import RunQuery, RunStatus
 from assay.protocol.operations import ListOperationsResponse
 from assay.serve.rest import pages
 from assay.serve.rest.answers import Answer, answer
-from assay.serve.rest.call import Call
+from assay.serve.rest.call import Asking, Call
 
+FILTERS = ("status", "experiment", "since", "until")
 STATUSES: dict[str, frozenset[RunStatus]] = {
     "pending": frozenset({"pending"}),
     "running": frozenset(
@@ -30,7 +31,11 @@ async def get_operation(call: Call) -> Answer:
 
 async def list_evaluations(call: Call) -> Answer:
     """Newest first; by status, experiment and when they were created."""
-    asked = call.query("status", "experiment", "since", "until", "page_size", "page_token")
+    return answer(await listed(call, call.query(*FILTERS, "page_size", "page_token")))
+
+
+async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
+    """A page of them, by what a transport has understood."""
     size = pages.size(asked.get("page_size"), call.host.serving.max_page)
     status, name = asked.get("status"), asked.get("experiment")
     if status is not None and status not in STATUSES:
@@ -55,7 +60,7 @@ async def list_evaluations(call: Call) -> Answer:
         last = runs[size - 1]
         following = pages.token(pages.Listed(last.created, last.id, digest))
     operations = [call.host.office.operation(run) for run in runs[:size]]
-    return answer(ListOperationsResponse(operations=operations, next_page_token=following))
+    return ListOperationsResponse(operations=operations, next_page_token=following)
 
 
 def _before(token: str | None, digest: str) -> tuple[datetime, str] | None:

@@ -5,25 +5,34 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from assay.fep.context import Context
-from assay.fep.office import Asked, whole
+from assay.fep.office import Asked
 from assay.fep.project import new_id
-from assay.ports import Put
+from assay.ports import Put, Run
+from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.rest.asked import Whole, digest_of, read_request
 from assay.serve.rest.bodies import form_of
 from assay.serve.rest.bodies import whole as whole_body
-from assay.serve.rest.call import Call
+from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import Once
 from assay.serve.rest.spool import Lined, read_lines
 
 LARGE = 256 * 1024  # bytes of a body that are read in a thread, so that others are served meanwhile
 
 
+class Made(NamedTuple):
+    """A run that was done at once, and its results."""
+
+    run: Run
+    experiment: ExperimentMetadata | None
+    lines: list[bytes]
+
+
 class Begun(NamedTuple):
-    """A run, by id; whether an earlier request began it; and its whole result where that is at hand."""
+    """A run, by id; whether an earlier request began it; and what came of it where that is at hand."""
 
     run: str
     replayed: bool = False
-    result: bytes | None = None
+    made: Made | None = None
 
 
 class Wanted(NamedTuple):
@@ -53,29 +62,29 @@ async def read(call: Call, body: bytes) -> Whole:
     return await asyncio.to_thread(read_request, body, host.plans, host.limits)
 
 
-async def begin(call: Call, want: Wanted, part: str = "", *, at_once: bool = True) -> Begun:
+async def begin(call: Asking, want: Wanted, part: str = "", *, at_once: bool = True) -> Begun:
     """Start it, or find what its key has started before."""
     request, once = want
     run, asked = new_id(), request.asked
-    result: bytes | None = None
+    made: Made | None = None
 
     async def start(documents: list[Put]) -> None:
-        nonlocal result
+        nonlocal made
         if at_once and asked.at_once and isinstance(request, Whole):
             done, lines = await call.host.office.at_once(
                 asked, request.contexts, call.tenant, documents, run=run
             )
-            result = whole(done, asked.experiment, lines)
+            made = Made(done, asked.experiment, lines)
         else:
             contexts = request.contexts if isinstance(request, Whole) else request.lines()
             await _take_in(call, asked, contexts, documents, run)
 
     started = await once.start(run, start, part)
-    return Begun(started.run, started.replayed, result)
+    return Begun(started.run, started.replayed, made)
 
 
 async def _take_in(
-    call: Call, asked: Asked, contexts: Iterable[Context | bytes], documents: list[Put], run: str
+    call: Asking, asked: Asked, contexts: Iterable[Context | bytes], documents: list[Put], run: str
 ) -> None:
     host = call.host
     with host.load.seat(call.tenant):

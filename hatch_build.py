@@ -1,0 +1,43 @@
+"""The build's own step: the messages of gRPC are made from proto/, into the package, and never by hand."""
+
+import shutil
+import sys
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent
+PROTO = "fep/v1/fep.proto"
+ROOM = ROOT / "src" / "assay" / "serve" / "grpc"
+
+
+def make() -> list[Path]:
+    """fep_pb2.py, and its types for whoever reads or checks it."""
+    from grpc_tools import protoc
+
+    with tempfile.TemporaryDirectory() as folder:
+        known = files("grpc_tools") / "_proto"
+        asked = [f"-I{ROOT / 'proto'}", f"-I{known}", f"--python_out={folder}", f"--pyi_out={folder}", PROTO]
+        if protoc.main(["protoc", *asked]) != 0:
+            sys.exit(f"{PROTO} could not be compiled")
+        made = sorted(Path(folder, PROTO).parent.iterdir())
+        return [Path(shutil.copy(one, ROOM / one.name)) for one in made]
+
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ModuleNotFoundError:  # run by hand
+    pass
+else:
+
+    class Hook(BuildHookInterface[Any]):
+        """For a wheel and for an editable install alike."""
+
+        def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+            if self.target_name == "wheel":
+                make()
+
+
+if __name__ == "__main__":
+    make()

@@ -1,0 +1,83 @@
+"""
+From JSON to the wire (decision 2): the bytes of Struct, Value and ListValue.
+
+An int that no double has is refused, and so is what is nested deeper than clients read: neither is changed.
+"""
+
+from struct import Struct
+from typing import Any
+
+from assay.errors import Unsayable
+from assay.protocol.values import is_list, is_object
+from assay.serve.grpc.unpacked import EXACT
+
+DEEPEST = 28  # objects and lists inside one another: three messages each, and clients read a hundred
+_double = Struct("<d").pack
+_TRUE, _FALSE, _NULL = b"\x20\x01", b"\x20\x00", b"\x08\x00"
+
+
+def _size(number: int) -> bytes:
+    said = bytearray()
+    while number > 127:
+        said.append(number & 127 | 128)
+        number >>= 7
+    said.append(number)
+    return bytes(said)
+
+
+_SIZES = [_size(number) for number in range(1 << 14)]
+
+
+def size(number: int) -> bytes:
+    """A varint."""
+    return _SIZES[number] if number < 1 << 14 else _size(number)
+
+
+def sized(tag: bytes, body: bytes) -> bytes:
+    """A field that is a text or a message."""
+    return b"".join((tag, size(len(body)), body))
+
+
+def counted(tag: bytes, number: int) -> bytes:
+    """A field that is a number above 0; 0 is not written."""
+    return tag + size(number) if number else b""
+
+
+def struct(document: dict[str, Any], deep: int = 1) -> bytes:
+    """A google.protobuf.Struct."""
+    return b"".join([entry(key.encode(), value(one, deep)) for key, one in document.items()])
+
+
+def entry(key: bytes, packed: bytes) -> bytes:
+    """One member of a Struct."""
+    inner = b"".join((b"\x0a", size(len(key)), key, b"\x12", size(len(packed)), packed))
+    return b"".join((b"\x0a", size(len(inner)), inner))
+
+
+def value(said: Any, deep: int = 0) -> bytes:
+    """A google.protobuf.Value, inside so many others."""
+    if type(said) is str:
+        return text(said.encode())
+    if said is True:
+        return _TRUE
+    if said is False:
+        return _FALSE
+    if said is None:
+        return _NULL
+    if type(said) is int:
+        if not -EXACT <= said <= EXACT:
+            raise Unsayable(f"the number {said} does not fit a double, and gRPC has no other; REST says it")
+        return b"\x11" + _double(said)
+    if type(said) is float:
+        return b"\x11" + _double(said)
+    if deep >= DEEPEST:
+        raise Unsayable(f"nested more than {DEEPEST} deep, which is too deep for gRPC; REST says it")
+    if is_object(said):
+        return sized(b"\x2a", struct(said, deep + 1))
+    assert is_list(said)
+    return sized(b"\x32", b"".join([sized(b"\x0a", value(one, deep + 1)) for one in said]))
+
+
+def text(said: bytes) -> bytes:
+    """A Value that is a text, in UTF-8."""
+    return b"".join((b"\x1a", size(len(said)), said))

@@ -1,0 +1,195 @@
+"""
+Results on the wire (FEP 4.1, 5.2): a kept line of JSON becomes the bytes of a TestCaseResult.
+
+What comes again with every case (a check's name, its version, its literal arguments, `{"passed":true}`) is written once and
+copied; so is the context, where the request it came with is at hand.
+"""
+
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from assay.protocol.results import CheckError, ExecutionContext, TestCaseSummary
+from assay.protocol.values import is_object
+from assay.serve.grpc import packed
+from assay.serve.grpc.packed import counted, entry, size, sized
+
+STATUS = {"completed": 1, "error": 2, "skip": 3}
+_ERRORS = {"jsonpath_error": 1, "validation_error": 2, "timeout_error": 3, "unknown_error": 4}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEPT, _LONG = 1_024, 1_024  # pieces that are remembered, and the bytes that such a one has at most
+
+
+class Echo(NamedTuple):
+    """A context as it goes out: the case, the output, and what every result of a check says of them."""
+
+    case: bytes
+    output: bytes
+    about: bytes
+
+
+class Argument(Struct):
+    value: Raw
+    jsonpath: str | None = None
+
+
+class Checked(Struct):
+    check_type: str
+    status: str
+    results: Raw
+    evaluated_at: str
+    metadata: Raw = Raw(b"{}")
+    resolved_arguments: dict[str, Argument] | None = None
+    error: CheckError | None = None
+
+
+class Line(Struct):
+    """A result without its context, which is not read where it is at hand."""
+
+    status: str
+    check_results: list[Checked]
+    summary: TestCaseSummary
+    metadata: dict[str, Any] | None = None
+
+
+class Full(Line):
+    execution_context: ExecutionContext | None = None
+
+
+_line = msgspec.json.Decoder(Line).decode
+_full = msgspec.json.Decoder(Full).decode
+_decode = msgspec.json.Decoder().decode
+
+
+class Writer:
+    """One run's: what its checks have in common is written once."""
+
+    def __init__(self) -> None:
+        self._checks: dict[tuple[str, str, bytes, bytes], tuple[bytes, bytes]] = {}
+        self._values: dict[bytes, bytes] = {}
+        self._literals: dict[tuple[str, bytes], bytes] = {}
+        self._paths: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self._moment = "", b""
+
+    def case(self, line: bytes, echo: Echo | None = None) -> bytes:
+        """The TestCaseResult of a line, as a field of its EvaluationRunResult."""
+        if echo is None:
+            whole = _full(line)
+            assert whole.execution_context is not None
+            echo = echo_of(whole.execution_context.test_case, whole.execution_context.output)
+        else:
+            whole = _line(line)
+        context = sized(b"\x0a", echo.case) + sized(b"\x12", echo.output)
+        summary = whole.summary
+        counts = (
+            counted(b"\x08", summary.total_checks)
+            + counted(b"\x10", summary.completed_checks)
+            + counted(b"\x18", summary.error_checks)
+            + counted(b"\x20", summary.skipped_checks)
+        )
+        parts = [b"\x08", size(STATUS[whole.status]), b"\x12", size(len(context)), context]
+        for check in whole.check_results:
+            body = self._check(check, echo.about)
+            parts += (b"\x1a", size(len(body)), body)
+        parts += (b"\x22", size(len(counts)), counts)
+        if whole.metadata is not None:
+            parts.append(sized(b"\x2a", packed.struct(whole.metadata)))
+        return sized(b"\x32", b"".join(parts))
+
+    def _check(self, check: Checked, about: bytes) -> bytes:
+        key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
+        front, back = self._checks.get(key) or self._learn(key)
+        arguments = b""
+        if check.resolved_arguments is not None:
+            members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
+            arguments = sized(b"\x22", b"".join(members))
+        if self._moment[0] != check.evaluated_at:
+            moment = sized(b"\x2a", timestamp(datetime.fromisoformat(check.evaluated_at)))
+            self._moment = check.evaluated_at, moment
+        many = size(len(about) + len(back))
+        error = b"" if check.error is None else sized(b"\x3a", _error(check.error))
+        return b"".join((front, arguments, self._moment[1], b"\x32", many, about, back, error))
+
+    def _learn(self, key: tuple[str, str, bytes, bytes]) -> tuple[bytes, bytes]:
+        """What goes before the arguments, and what ends the metadata."""
+        kind, status, results, metadata = key
+        found = _decode(results)
+        front = sized(b"\x0a", kind.encode()) + b"\x10" + size(STATUS[status])
+        front += sized(b"\x1a", packed.struct(found))
+        said: dict[str, Any] = _decode(metadata)
+        version = said.pop("check_version", "")
+        back = sized(b"\x22", str(version).encode()) if version else b""
+        back += sized(b"\x2a", packed.struct(said)) if said else b""
+        if len(self._checks) >= _KEPT:
+            self._checks.clear()
+        self._checks[key] = front, back
+        return front, back
+
+    def _argument(self, name: str, argument: Argument) -> bytes:
+        """A member of resolved_arguments: `{value}`, or with the path that led to it."""
+        raw = bytes(argument.value)
+        if argument.jsonpath is None:
+            literal = self._literals.get((name, raw))
+            if literal is None:
+                body = entry(b"value", packed.value(_decode(raw)))
+                literal = entry(name.encode(), sized(b"\x2a", body))
+                _keep(self._literals, (name, raw), literal, len(raw))
+            return literal
+        path = self._paths.get((name, argument.jsonpath))
+        if path is None:
+            path = name.encode(), entry(b"jsonpath", packed.text(argument.jsonpath.encode()))
+            _keep(self._paths, (name, argument.jsonpath), path, 0)
+        said = self._values.get(raw)
+        if said is None:
+            plain = raw[0] == 0x22 and b"\\" not in raw  # a text that is written as it is
+            said = packed.text(raw[1:-1]) if plain else packed.value(_decode(raw))
+            _keep(self._values, raw, said, len(raw))
+        return entry(path[0], sized(b"\x2a", path[1] + entry(b"value", said)))
+
+
+def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
+    """From JSON. Members that the text does not know are not carried (decision 10)."""
+    id = sized(b"\x0a", case["id"].encode()) if case["id"] else b""
+    about, one, other = id, [id, sized(b"\x12", _either(case["input"]))], [b""]
+    if "expected" in case:
+        one.append(sized(b"\x1a", _either(case["expected"])))
+    if "metadata" in case:
+        metadata = packed.struct(case["metadata"])
+        one.append(sized(b"\x22", metadata))
+        about += sized(b"\x12", metadata)
+    other = [sized(b"\x0a", _either(output["value"]))]
+    if "metadata" in output:
+        metadata = packed.struct(output["metadata"])
+        other.append(sized(b"\x12", metadata))
+        about += sized(b"\x1a", metadata)
+    if "id" in output:
+        other.append(sized(b"\x1a", output["id"].encode()))
+    return Echo(b"".join(one), b"".join(other), about)
+
+
+def timestamp(moment: datetime) -> bytes:
+    since = moment - _EPOCH
+    return counted(b"\x08", since.days * 86_400 + since.seconds) + counted(
+        b"\x10", since.microseconds * 1_000
+    )
+
+
+def _either(said: Any) -> bytes:
+    """An InputValue or an OutputValue: a text, an object, or what decision 2 has added."""
+    if isinstance(said, str):
+        return sized(b"\x0a", said.encode())
+    return sized(b"\x12", packed.struct(said)) if is_object(said) else sized(b"\x1a", packed.value(said))
+
+
+def _error(error: CheckError) -> bytes:
+    kind = counted(b"\x08", _ERRORS.get(error.type, 4))
+    return kind + sized(b"\x12", error.message.encode()) + (b"\x18\x01" if error.recoverable else b"\x18\x00")
+
+
+def _keep(kept: dict[Any, Any], key: Any, made: Any, long: int) -> None:
+    if long <= _LONG:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[key] = made

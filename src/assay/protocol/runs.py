@@ -1,0 +1,89 @@
+"""The run surface of OpenWOP (contract §3): what is asked of it and what it answers. Bodies are closed, `configurable` is open."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Tag = Annotated[str, msgspec.Meta(max_length=256)]
+
+
+class _Closed(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel", omit_defaults=True
+):
+    pass
+
+
+class RunRequest(_Closed, frozen=True, kw_only=True):
+    """POST /v1/runs. What an eval needs and an ordinary run does not is said by `mode` (contract §3.2)."""
+
+    workflow_id: Text | UnsetType = UNSET
+    inputs: dict[str, Any] | UnsetType = UNSET
+    mode: str | UnsetType = UNSET
+    eval_suite_ref: Text | UnsetType = UNSET
+    agent_id: Text | UnsetType = UNSET
+    configurable: dict[str, Any] | UnsetType = UNSET
+    tags: Annotated[list[Tag], msgspec.Meta(max_length=100)] | UnsetType = UNSET
+    metadata: dict[str, Any] | UnsetType = UNSET
+    tenant_id: str | UnsetType = UNSET
+    scope_id: str | UnsetType = UNSET
+    callback_url: str | UnsetType = UNSET
+    residency: Any = UNSET
+
+
+class RunCreated(_Closed, frozen=True, kw_only=True):
+    run_id: str
+    status: str
+    events_url: str
+    status_url: str
+
+
+class ForkRequest(_Closed, frozen=True, kw_only=True):
+    mode: Literal["replay", "branch"]
+    from_seq: Annotated[int, msgspec.Meta(ge=0)] | UnsetType = UNSET
+    run_options_overlay: dict[str, Any] | UnsetType = UNSET
+
+
+class ForkCreated(_Closed, frozen=True, kw_only=True):
+    run_id: str
+    source_run_id: str
+    mode: Literal["replay", "branch"]
+    status: str
+    events_url: str
+    from_seq: int | UnsetType = UNSET
+
+
+class CancelRequest(_Closed, frozen=True, kw_only=True):
+    reason: str | UnsetType = UNSET
+
+
+class CancelAnswer(_Closed, frozen=True, kw_only=True):
+    run_id: str
+    status: Literal["cancelled", "cancelling"]
+
+
+class BulkCancelRequest(_Closed, frozen=True, kw_only=True):
+    run_ids: Annotated[list[Text], msgspec.Meta(min_length=1)]
+    reason: str | UnsetType = UNSET
+
+
+class BulkCancelled(_Closed, frozen=True, kw_only=True):
+    run_id: str
+    ok: bool
+    status: str | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+
+
+class BulkCancelAnswer(_Closed, frozen=True, kw_only=True):
+    results: list[BulkCancelled]
+
+
+class EventPage(_Closed, frozen=True, kw_only=True):
+    """GET /v1/runs/{runId}/events/poll, and the stream as JSON. `isComplete`: the run has ended and this reaches the end."""
+
+    run_id: str
+    run_status: str
+    events: list[msgspec.Raw]
+    is_complete: bool
+    last_event_seq: int

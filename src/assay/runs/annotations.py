@@ -1,0 +1,120 @@
+"""
+What people say of a run, kept beside its log and never in it (contract §9.2).
+
+A correction of an `eval.scored` event gives an *effective* score in the report; what was recorded does not change.
+"""
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.errors import InvalidRequest, Problem
+from assay.ports import Batch, Document, Put, Run, Store
+from assay.protocol.annotations import (
+    Actor,
+    Annotation,
+    AnnotationCreate,
+    ScoreCorrection,
+    Signal,
+    Target,
+)
+from assay.protocol.facts import read_stored
+
+KIND = "annotation"
+PAGE = 1_000
+_read = msgspec.json.Decoder(Annotation).decode
+_correction = msgspec.json.Decoder(ScoreCorrection).decode
+Redact = Callable[[str], str]
+
+
+async def annotate(
+    store: Store, run: Run, said: AnnotationCreate, principal: str, now: datetime, redact: Redact
+) -> Annotation:
+    """Keep it, without what looks like a secret. Accepted on a run that goes on and on one that has ended."""
+    if (member := said.signal.lacking) is not None:
+        raise InvalidRequest(Problem(f"signal.{member}", f"a signal of kind {said.signal.kind!r} needs it"))
+    anchor = UNSET if said.target is UNSET else said.target
+    event = UNSET if anchor is UNSET else anchor.event_id
+    if event is not UNSET:
+        type = await _type_of(store, run, event)
+        if type is None:
+            raise InvalidRequest(Problem("target.eventId", f"run {run.id} has no event {event!r}"))
+        if type == "eval.scored" and said.signal.kind == "correction":
+            corrected(str(said.signal.correction))
+    annotation = Annotation(
+        annotation_id=f"ann-{now:%Y%m%d%H%M%S%f}-{secrets.token_hex(4)}",
+        target=Target(run_id=run.id, event_id=event, node_id=UNSET if anchor is UNSET else anchor.node_id),
+        signal=_redacted(said.signal, redact),
+        actor=Actor(principal_ref=principal),
+        created_at=now,
+        note=UNSET if said.note is UNSET else redact(said.note),
+    )
+    put = Put(tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation))
+    await store.commit(Batch(documents=[put]))
+    return annotation
+
+
+async def annotations(store: Store, run: Run) -> list[Annotation]:
+    """In the order they were made."""
+    found: list[Document] = []
+    prefix, after = f"{run.id}/", ""
+    while page := await store.documents(run.tenant, KIND, prefix=prefix, after=after, limit=PAGE):
+        found += page
+        after = page[-1].key
+    return [_read(document.data) for document in found]
+
+
+def corrected(text: str) -> ScoreCorrection:
+    """From `{"score": 1, "passed": true}`; one of the two is enough."""
+    try:
+        correction = _correction(text)
+    except msgspec.MsgspecError as wrong:
+        raise _no_correction(str(wrong)) from None
+    if correction.score is UNSET and correction.passed is UNSET:
+        raise _no_correction("neither score nor passed")
+    return correction
+
+
+def effective(said: list[Annotation]) -> Mapping[str, ScoreCorrection]:
+    """By event id, the last word on a score."""
+    last: dict[str, ScoreCorrection] = {}
+    for one in said:
+        event = one.target.event_id
+        if one.signal.kind == "correction" and event is not UNSET:
+            try:
+                last[event] = corrected(str(one.signal.correction))
+            except InvalidRequest:
+                continue  # a correction of something else than a score
+    return last
+
+
+async def _type_of(store: Store, run: Run, event_id: str) -> str | None:
+    after = -1
+    while events := await store.events(run.id, after=after, limit=PAGE):
+        for event in events:
+            if event_id.encode() in event.data and read_stored(event.data).eventId == event_id:
+                return event.type
+        after = events[-1].sequence
+    return None
+
+
+def _redacted(signal: Signal, redact: Redact) -> Signal:
+    changes: dict[str, Any] = {
+        name: redact(value)
+        for name in ("label", "correction")
+        if (value := getattr(signal, name)) is not UNSET
+    }
+    return msgspec.structs.replace(signal, **changes)
+
+
+def _key(run: Run, annotation: Annotation) -> str:
+    return f"{run.id}/{annotation.annotation_id}"
+
+
+def _no_correction(why: str) -> InvalidRequest:
+    wanted = 'wanted JSON such as {"score": 1, "passed": true} for the score of a task'
+    return InvalidRequest(Problem("signal.correction", f"{wanted}: {why}"))

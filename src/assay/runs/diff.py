@@ -1,0 +1,69 @@
+"""Two runs side by side: a pure function of their logs, aligned by sequence (contract §9.1)."""
+
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
+from typing import Any
+
+from assay.protocol.canonical import canonical
+from assay.protocol.values import is_object
+
+Doc = dict[str, Any]
+
+
+def diff(
+    a: str, b: str, of_a: Sequence[Doc], of_b: Sequence[Doc], states: tuple[Doc, Doc], *, in_flight: bool
+) -> Doc:
+    """
+    A RunDiffResponse: where they part, every event that differs, and what came out different.
+
+    An event is its sequence, type and payload; ids, causes and clocks are not compared. `added` is only in b, `removed` only in a.
+    """
+    events = list(event_diffs(of_a, of_b))
+    response: Doc = {
+        "a": a,
+        "b": b,
+        "divergedAtSeq": events[0]["seq"] if events else None,
+        "eventDiffs": events,
+        "stateDiff": state_diff(*states),
+    }
+    return response | ({"truncated": True} if in_flight else {})
+
+
+def event_diffs(of_a: Iterable[Doc], of_b: Iterable[Doc]) -> Iterable[Doc]:
+    for seq, (one, two) in enumerate(zip_longest(of_a, of_b)):
+        if one is None:
+            yield {"seq": seq, "op": "added", "bEvent": _shown(two)}
+        elif two is None:
+            yield {"seq": seq, "op": "removed", "aEvent": _shown(one)}
+        elif _key(one) != _key(two):
+            yield {"seq": seq, "op": "changed", "aEvent": _shown(one), "bEvent": _shown(two)}
+
+
+def state_diff(a: Doc, b: Doc) -> Doc:
+    """Member by member; of objects on both sides, only the members that differ."""
+    found: Doc = {}
+    for name in sorted(a.keys() | b.keys()):
+        one, two = a.get(name), b.get(name)
+        if (name in a) == (name in b) and _same(one, two):
+            continue
+        if is_object(one) and is_object(two):
+            inner = state_diff(one, two)
+            found[name] = {
+                "a": {k: one[k] for k in inner if k in one},
+                "b": {k: two[k] for k in inner if k in two},
+            }
+        else:
+            found[name] = ({"a": one} if name in a else {}) | ({"b": two} if name in b else {})
+    return found
+
+
+def _key(event: Doc) -> tuple[str, str]:
+    return event["type"], canonical(event["payload"])
+
+
+def _same(one: Any, two: Any) -> bool:
+    return canonical(one) == canonical(two)
+
+
+def _shown(event: Doc) -> Doc:
+    return {"type": event["type"], "payload": event["payload"]}

@@ -1,0 +1,75 @@
+"""Which events a stream carries, by the mode it was asked for (contract §4.4)."""
+
+from collections.abc import Iterable
+
+from assay.errors import InvalidRequest, Problem, Refusal
+
+MODES = ("updates", "values", "messages", "debug")
+TERMINAL = frozenset({"run.completed", "run.failed", "run.cancelled"})
+SUSPENDING = frozenset({"node.suspended", "interrupt.requested"})  # a buffer is emptied before somebody waits
+LONGEST_BUFFER = 5_000  # milliseconds
+
+_UPDATES = frozenset(
+    {
+        "node.completed",
+        "node.failed",
+        "node.skipped",
+        "node.suspended",
+        "node.dispatched",
+        "artifact.created",
+        "cap.breached",
+    }
+)
+_FAMILIES = ("run.", "approval.", "clarification.", "interrupt.", "eval.", "deployment.")
+
+
+class UnsupportedMode(Refusal):
+    """A stream that nobody offers."""
+
+    code = "unsupported_stream_mode"
+
+    def __init__(self, said: str) -> None:
+        super().__init__(
+            f"streamMode: wanted one of {', '.join(MODES)}, got {said[:80]!r}; `values` stands alone"
+        )
+
+    @property
+    def details(self) -> dict[str, object]:
+        return {"supported": list(MODES)}
+
+
+def is_update(type: str) -> bool:
+    """A step that a person following the run would want to hear of."""
+    return type in _UPDATES or type.startswith(_FAMILIES)
+
+
+def carries(modes: Iterable[str], type: str) -> bool:
+    """Whether an event of this type goes out under any of these modes."""
+    return any(
+        mode == "debug" or (mode == "updates" and is_update(type)) or (mode == "messages" and type == MESSAGE)
+        for mode in modes
+    )
+
+
+MESSAGE = "ai.message.chunk"
+
+
+def modes_of(text: str | None) -> tuple[str, ...]:
+    """From `streamMode`: one, or several with commas; `values` must be alone."""
+    if text is None:
+        return ("updates",)
+    modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+    if not set(modes) <= set(MODES) or ("values" in modes and len(modes) > 1):
+        raise UnsupportedMode(text)
+    return modes
+
+
+def buffer_of(text: str | None) -> int:
+    """From `bufferMs`: milliseconds, 0 to 5000. What is beyond is refused and not clamped (contract §12, row 11)."""
+    if text is None:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= LONGEST_BUFFER):
+        raise InvalidRequest(
+            Problem("bufferMs", f"wanted a whole number from 0 to {LONGEST_BUFFER}, got {text[:40]!r}")
+        )
+    return int(text)

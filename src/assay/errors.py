@@ -34,6 +34,8 @@ Everything that can go wrong, on one page.
 
     checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
     fep/floor.py, fep/perform.py                  the same, where it waits
+    agenteval/invoke.py                           an agent: whatever it does is its own doing
+    agenteval/scene.py                            a tool that was given up in the middle of a call
     checks/registry.py                            a module given by --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/stores/*                             a database and its driver

@@ -1,18 +1,13 @@
 """Which members of a configuration are nobody's business: told by their names, and shown as `[REDACTED]` (decision 17)."""
 
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
+from assay.protocol.secrets import is_secret
 from assay.protocol.values import is_list, is_object
 
 REDACTED = "[REDACTED]"
 CONFIGURATION = frozenset({"provider_config", "model_config"})
-TELLING = re.compile(
-    r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
-    r"|credential|credentials)\Z",
-    re.IGNORECASE,
-)
 
 
 def without_secrets(value: Any) -> Any:
@@ -41,13 +36,6 @@ def kept_checks(checks: Any) -> Any:
         for name, one in checks["arguments"].items()
     }
     return {**checks, "arguments": arguments}
-
-
-def is_secret(name: str, value: Any) -> bool:
-    """By one word of its name: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is none."""
-    words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
-    counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
-    return bool(words) and not counted and value is not None
 
 
 def _without_user(text: str) -> str:

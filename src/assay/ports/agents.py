@@ -35,6 +35,19 @@ class Scene(Protocol):
     """
 
     @property
+    def invocation_id(self) -> str: ...
+
+    @property
+    def task_id(self) -> str:
+        """Of the suite's task, or empty."""
+        ...
+
+    @property
+    def left(self) -> float:
+        """Seconds until the invocation is over, whether it has ended or not; infinite without a deadline."""
+        ...
+
+    @property
     def memory(self) -> Memory: ...
 
     @property
@@ -71,7 +84,7 @@ class Agent(Protocol):
     Somebody who does a task. Foreign: whatever it raises is its own failure, a Finish `failed`, and so is running out of time.
 
     Only what keeps it from being asked at all (its model or endpoint unreachable, 401, 429 after retries) is raised, as a ForeignFault
-    or TimeFault: then nothing was measured.
+    or TimeFault: then nothing was measured. It ends when `scene.left` does, or a moment later.
     """
 
     @property
@@ -93,14 +106,18 @@ class Agents(Protocol):
 
 
 class ToolBox(Protocol):
-    """Live tools, by `<scope>:<tool-id>`; knows no allow-list and no fixtures."""
+    """Tools, by `<scope>:<tool-id>`: live ones, or what fixtures say in their place. It knows no allow-list."""
+
+    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
+        """What can be said of those it has without asking anybody: no server is started, no connection opened."""
+        ...
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         """Of those it has; the others are left out."""
         ...
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """The answer as JSON, or a ToolFailure (`unknown_tool`, `tool_error`, `timeout`)."""
+        """The answer as JSON, or a ToolFailure (`unknown_tool`, `tool_error`, `invalid_arguments`, `rate_limited`, `timeout`, `fixture_missing`)."""
         ...
 
     async def close(self) -> None: ...

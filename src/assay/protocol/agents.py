@@ -27,7 +27,8 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     description: str = ""
     model_class: ModelClass = "general"
     free: bool = False  # its usage costs nothing, so that none reported is 0 and not unknown
-    tools: tuple[str, ...] = ()  # the allow-list, `<scope>:<tool-id>`
+    # The allow-list, `<scope>:<tool-id>`. None: nobody wrote one, so that it may use what a task's fixtures have, and no live tool.
+    tools: tuple[str, ...] | None = None
     memory: MemoryShape = MemoryShape()
     takes_tools: bool = True  # there is a way for it to call a tool through us (contract §6.3)
     takes_memory: bool = True

@@ -1,0 +1,57 @@
+"""Hand-off schemas (RFC 0003, contract §6.3): a task is held against one before, a result against the other after."""
+
+from typing import Any
+
+import msgspec
+
+from assay.checks.schemas import validator_for
+from assay.errors import Problem
+from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.values import is_finite
+
+SHOWN = 5
+
+
+def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Problem]:
+    """What keeps this task from being one for this agent: the planner refuses for it, before anything runs."""
+    return [] if card.task_schema is None else _problems(card.task_schema, task, place)
+
+
+def concluded(card: AgentCard, finish: Finish) -> Finish:
+    """
+    The end of an invocation, once its result was held against what the agent promised.
+
+    A result that is no JSON or breaks the return schema makes it `failed`; a confidence below the agent's threshold makes it `escalated`.
+    """
+    if finish.outcome != "completed":
+        return finish
+    if not is_finite(finish.result):
+        return _failed(finish, "its result is no JSON value: a number in it is not finite")
+    try:
+        result = msgspec.json.decode(msgspec.json.encode(finish.result))
+    except (TypeError, ValueError, RecursionError) as wrong:
+        return _failed(finish, f"its result is no JSON value: {wrong}")
+    valid = None
+    if card.return_schema is not None:
+        if problems := _problems(card.return_schema, result, "result"):
+            return _failed(finish, "; ".join(map(str, problems)), schema_validated=False)
+        valid = True
+    low = card.threshold is not None and finish.confidence is not None and finish.confidence < card.threshold
+    return msgspec.structs.replace(
+        finish, outcome="escalated" if low else "completed", result=result, schema_validated=valid
+    )
+
+
+def _failed(finish: Finish, why: str, **more: Any) -> Finish:
+    return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why, **more)
+
+
+def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
+    try:
+        validator = validator_for(msgspec.json.encode(schema))
+    except ValueError as wrong:
+        return [Problem(place, f"the hand-off schema is no schema: {wrong}")]
+    return [
+        Problem(place + "".join(f"[{part!r}]" for part in error.instance_path), error.message)
+        for error, _ in zip(validator.iter_errors(value), range(SHOWN), strict=False)
+    ]

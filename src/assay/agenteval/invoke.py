@@ -1,0 +1,32 @@
+"""One invocation, from its first moment to its last: what an agent does is its own doing, and is measured (contract §3.3)."""
+
+import asyncio
+from typing import Any
+
+from assay.agenteval.handoff import concluded
+from assay.agenteval.scene import Stage
+from assay.errors import ForeignFault, TimeFault
+from assay.ports.agents import Agent
+from assay.protocol.agents import Finish
+
+GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end
+
+
+async def invoke(agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE) -> Finish:
+    """
+    How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
+    is raised, says that it could not be asked.
+    """
+    await stage.open()
+    try:
+        async with asyncio.timeout(None if stage.left == float("inf") else stage.left + grace):
+            finish = await agent.invoke(task, stage)
+    except (ForeignFault, TimeFault):
+        raise
+    except TimeoutError:
+        finish = Finish(outcome="failed", error="it did not end in time")
+    except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
+        finish = Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
+    finally:
+        stage.close()
+    return concluded(agent.card, finish)

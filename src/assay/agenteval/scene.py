@@ -1,0 +1,219 @@
+"""What an agent has around it while it works on one task, and the record of what it did there (contract §5, §6.2, §6.5)."""
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from assay.agenteval.fixtures import FixtureTools, SeededMemory
+from assay.ports.agents import Memory, ToolBox, ToolFailure
+from assay.protocol.agents import (
+    AgentCard,
+    HandedOff,
+    MemoryEntry,
+    Reasoned,
+    Step,
+    ToolCalled,
+    ToolReturned,
+    ToolSpec,
+    ToolStatus,
+    Usage,
+    Used,
+    Wrote,
+)
+from assay.protocol.secrets import redacted, redacted_text
+from assay.protocol.values import is_finite, is_object
+
+STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
+
+
+class Stage:
+    """
+    The Scene of one invocation. `steps` is what happened, in its order and without secrets; nothing is added once it is closed.
+
+        stage = Stage(agent.card, FixtureTools(task.fixtures.tool_responses), SeededMemory(seeds), seconds=60)
+        finish = await invoke(agent, task.input, stage)     # opens and closes it
+        stage.steps, stage.seconds
+
+    With `live`, the tools are the world's: then an agent without an allow-list has none.
+    """
+
+    def __init__(
+        self,
+        card: AgentCard,
+        tools: ToolBox | None = None,
+        memory: Memory | None = None,
+        *,
+        live: bool = False,
+        invocation_id: str | None = None,
+        task_id: str = "",
+        memory_ref: str = "run",
+        seconds: float | None = None,
+    ) -> None:
+        self.card, self.task_id = card, task_id
+        self.invocation_id = invocation_id or f"inv-{uuid4().hex}"
+        self.steps: list[Step] = []
+        self._box: ToolBox = tools or FixtureTools()
+        allowed = () if live and card.tools is None else card.tools
+        self._allowed = None if allowed is None else frozenset(allowed)
+        self._live = live
+        self._memory = RecordedMemory(memory or SeededMemory(), memory_ref, self)
+        self._specs: tuple[ToolSpec, ...] = ()
+        self._began = time.monotonic()
+        self._seconds, self._end = seconds, math.inf
+        self._closed: float | None = None
+        self._calls = 0
+
+    async def open(self) -> None:
+        """The clock starts, once it is known what the tools look like."""
+        names = self._names()
+        self._specs = tuple(await self._box.specs(names) if self._live else self._box.known(names))
+        self._began = time.monotonic()
+        self._end = self._began + self._seconds if self._seconds is not None else math.inf
+
+    def close(self) -> None:
+        """It is over: what a thread that was given up still does is not recorded, and reaches no tool."""
+        if self._closed is None:
+            self._closed = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, or has taken so far."""
+        return (self._closed or time.monotonic()) - self._began
+
+    @property
+    def left(self) -> float:
+        return self._end - time.monotonic()
+
+    @property
+    def memory(self) -> "RecordedMemory":
+        return self._memory
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._specs
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        self._check_open()
+        if self._allowed is not None and tool not in self._allowed:
+            there = ", ".join(sorted(self._allowed)) or "none"
+            raise ToolFailure("not_allowed", f"{tool} is not among the tools this agent may use: {there}")
+        inputs = _plain(arguments)
+        self._calls += 1
+        call_id = f"call-{self._calls}"
+        spec = next((spec for spec in self._specs if spec.id == tool), None)
+        transport = spec.transport if spec else "native"
+        self.note(ToolCalled(call_id=call_id, tool=tool, inputs=redacted(inputs), transport=transport))
+        began = time.perf_counter()
+
+        def returned(status: ToolStatus, **more: Any) -> None:
+            took = round((time.perf_counter() - began) * 1000)
+            self.note(ToolReturned(call_id=call_id, tool=tool, status=status, duration_ms=took, **more))
+
+        try:
+            outcome = await self._box.call(tool, inputs)
+        except ToolFailure as failure:
+            error = {"code": failure.code, "message": redacted_text(str(failure))}
+            returned(STATUS.get(failure.code, "error"), error=error)
+            raise
+        except BaseException:  # cancelled, or a bug of ours: the call has an end all the same
+            returned("error", error={"code": "cancelled", "message": "the call was given up"})
+            raise
+        returned("ok", outcome=redacted(outcome))
+        return outcome
+
+    async def tool(self, tool: str, /, **arguments: Any) -> Any:
+        return await self.call(tool, arguments)
+
+    def usage(
+        self,
+        *,
+        provider: str,
+        model: str,
+        input_tokens: int,
+        output_tokens: int,
+        cost_usd: float | None = None,
+        cached: bool = False,
+    ) -> None:
+        self.used(
+            Usage(
+                provider=provider,
+                model=model,
+                input_tokens=input_tokens,
+                output_tokens=output_tokens,
+                cost_usd=cost_usd,
+                cached=cached,
+            )
+        )
+
+    def used(self, usage: Usage) -> None:
+        told = msgspec.to_builtins(usage) | {
+            "provider": redacted_text(usage.provider),
+            "model": redacted_text(usage.model),
+        }
+        self.note(Used(usage=checked_usage(told)))
+
+    def reason(self, text: str, *, full: bool = False) -> None:
+        self.note(Reasoned(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
+
+    def hand_off(self, to_agent_id: str, reason: str = "") -> None:
+        self.note(HandedOff(to_agent_id=to_agent_id, reason=redacted_text(reason)))
+
+    def note(self, step: Step) -> None:
+        """Nothing is noted after the end."""
+        if self._closed is None:
+            self.steps.append(step)
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise ToolFailure("over", "the invocation is over, and nothing can be called any more")
+
+    def _names(self) -> tuple[str, ...]:
+        if self._allowed is not None:
+            return tuple(sorted(self._allowed))
+        return self._box.tools if isinstance(self._box, FixtureTools) else ()
+
+
+class RecordedMemory:
+    """A Memory whose writes are noted, and redacted before anybody keeps them."""
+
+    def __init__(self, memory: Memory, ref: str, stage: Stage) -> None:
+        self._inner, self._ref, self._stage = memory, ref, stage
+
+    async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
+        return await self._inner.list(tag=tag, limit=limit)
+
+    async def get(self, id: str) -> MemoryEntry | None:
+        return await self._inner.get(id)
+
+    async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
+        self._stage._check_open()  # pyright: ignore[reportPrivateUsage]
+        kept = [redacted_text(tag) for tag in tags]
+        entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
+        self._stage.note(Wrote(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
+        return entry
+
+
+def checked_usage(told: Any) -> Usage:
+    """What an agent says it used, if it can be: counts are not below 0, nor is a cost. A ValueError says why not."""
+    try:
+        usage = msgspec.convert(told, Usage)
+    except msgspec.ValidationError as wrong:
+        raise ValueError(f"usage: {str(wrong).replace('Expected', 'wanted')}") from None
+    cost = usage.cost_usd
+    if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
+        raise ValueError("usage: wanted counts of tokens and a cost that are not below 0")
+    return usage
+
+
+def _plain(arguments: Any) -> dict[str, Any]:
+    """The arguments as JSON, and a copy: what a caller changes afterwards was not said."""
+    if not is_object(arguments) or not is_finite(arguments):
+        raise ToolFailure("invalid_arguments", "a tool's arguments are an object of JSON values")
+    try:
+        return msgspec.json.decode(msgspec.json.encode(arguments))
+    except (TypeError, ValueError, RecursionError) as wrong:
+        raise ToolFailure("invalid_arguments", f"a tool's arguments are JSON values: {wrong}") from None

@@ -1,0 +1,91 @@
+"""Which texts are nobody's business: told by a member's name (decision 17), or by their own shape (contract §6.5)."""
+
+import re
+from typing import Any
+
+from assay.protocol.values import is_list, is_mapping
+
+TELLING = re.compile(
+    r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
+    r"|credential|credentials)\Z",
+    re.IGNORECASE,
+)
+
+# Members whose text is hidden wherever they stand; `key` and `next_token` may be anything.
+HIDDEN = re.compile(
+    r"(pass(word|wd|phrase)|secrets?|authorization|credentials?|(api|access|private|secret)[_-]?keys?"
+    r"|(access|auth|bearer|refresh|session|api|id)[_-]?tokens?)\Z",
+    re.IGNORECASE,
+)
+
+# What gives itself away. The first that fits names it; `(?P<secret>…)` is the part that goes, else all of it.
+SHAPES: tuple[tuple[str, str], ...] = (
+    ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
+    ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
+    ("anthropic-key", r"\bsk-ant-[\w-]{16,}"),
+    ("openai-key", r"\bsk-[A-Za-z0-9][\w-]{15,}"),
+    ("stripe-key", r"\b[rsp]k_(?:live|test)_\w{16,}"),
+    ("aws-key", r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"),
+    ("google-key", r"\bAIza[\w-]{35}"),
+    ("github-token", r"\b(?:gh[pousr]_\w{30,}|github_pat_\w{22,})"),
+    ("gitlab-token", r"\bglpat-[\w-]{20,}"),
+    ("slack-token", r"\bxox[abeoprs]-[\w-]{10,}"),
+    ("npm-token", r"\bnpm_\w{36}\b"),
+    ("huggingface-token", r"\bhf_[A-Za-z0-9]{30,}"),
+    ("assay-key", r"\bassay_[\w-]{24,}"),
+    ("bearer", r"\b[Bb]earer\s+(?P<secret_bearer>[\w.~+/-]{16,}=*)"),
+    ("basic", r"\b[Bb]asic\s+(?P<secret_basic>[A-Za-z0-9+/]{16,}={0,2})(?![\w+/])"),
+    ("password", r"\b[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret_password>[^\s/@]+)@"),
+)
+_SECRET = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(SHAPES)), re.DOTALL)
+# a quick no for the texts that hold none, which are nearly all
+_HINT = re.compile(
+    r"-----BEGIN|eyJ|sk-|k_|A[KSR][IO]A|AIDA|AIza|gh[pousr]_|_pat_|glpat|xox|npm_|hf_|assay_|earer|asic|://"
+)
+
+
+def redacted(value: Any) -> Any:
+    """
+    A copy of a JSON value without what is secret: by shape in every text, by name in the members of objects.
+
+        redacted({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
+        == {"url": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]"}
+    """
+    if isinstance(value, str):
+        return redacted_text(value)
+    if is_mapping(value):
+        return {
+            redacted_text(str(name)): _marker(str(name))
+            if isinstance(one, str) and one and HIDDEN.search(str(name))
+            else redacted(one)
+            for name, one in value.items()
+        }
+    if is_list(value) or isinstance(value, tuple):
+        return [redacted(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
+    return value
+
+
+def redacted_text(text: str) -> str:
+    """The text with `[REDACTED:<id>]` for everything in it that looks like a secret."""
+    return _SECRET.sub(_hide, text) if _HINT.search(text) else text
+
+
+def is_secret(name: str, value: Any) -> bool:
+    """By one word of its name: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is none."""
+    words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
+    counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
+    return bool(words) and not counted and value is not None
+
+
+def _hide(found: re.Match[str]) -> str:
+    at = next(at for at in range(len(SHAPES)) if found[f"s{at}"] is not None)
+    name = SHAPES[at][0]
+    part = f"secret_{name}"
+    if part not in found.re.groupindex:
+        return _marker(name)
+    start, end = found.span(part)
+    return found[0][: start - found.start()] + _marker(name) + found[0][end - found.start() :]
+
+
+def _marker(name: str) -> str:
+    return f"[REDACTED:{name}]"

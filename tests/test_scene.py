@@ -1,0 +1,438 @@
+"""What an agent has around it: tools behind an allow-list, seeds, a record without secrets, an end that holds (contract §6.2)."""
+
+import asyncio
+import math
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agenteval.handoff import concluded, task_problems
+from assay.agenteval.invoke import invoke
+from assay.agenteval.scene import Stage, checked_usage
+from assay.errors import ForeignFault, InvalidRequest, TimeFault
+from assay.ports.agents import ToolFailure
+from assay.protocol.agents import (
+    AgentCard,
+    Finish,
+    Reasoned,
+    ToolCalled,
+    ToolSpec,
+    Usage,
+    Used,
+    Wrote,
+)
+from assay.protocol.secrets import redacted, redacted_text
+from assay.protocol.suite import ToolResponse
+
+pytestmark = pytest.mark.anyio
+CARD = AgentCard(agent_id="local.test.agent", tools=("shop:orders", "shop:refund"))
+OPEN = AgentCard(agent_id="local.test.open")
+KEY = "sk-0123456789abcdefghij"
+
+
+class Live:
+    """A toolbox that remembers who called."""
+
+    def __init__(self):
+        self.called = []
+
+    def known(self, tools):
+        return [ToolSpec(id=tool, transport="mcp") for tool in tools]
+
+    async def specs(self, tools):
+        return self.known(tools)
+
+    async def call(self, tool, arguments):
+        self.called.append((tool, arguments))
+        if tool == "shop:refund":
+            raise ToolFailure("rate_limited", f"not so fast, {KEY}")
+        return {"tool": tool, **arguments}
+
+    async def close(self): ...
+
+
+class Acts:
+    """An agent that is a function of its task and scene."""
+
+    def __init__(self, act, card=OPEN):
+        self.card, self._act = card, act
+
+    async def invoke(self, task, scene):
+        return await self._act(task, scene)
+
+    async def close(self): ...
+
+
+def responses(*pairs):
+    return FixtureTools([msgspec.convert(dict(pair), ToolResponse) for pair in pairs])
+
+
+async def staged(card=CARD, tools=None, **more):
+    stage = Stage(card, tools, **more)
+    await stage.open()
+    return stage
+
+
+async def failure(call):
+    with pytest.raises(ToolFailure) as caught:
+        await call
+    return caught.value.code
+
+
+async def test_answers_come_in_order_the_last_repeats_and_without_a_response_it_is_null():
+    stage = await staged(
+        tools=responses({"tool": "shop:orders", "response": 1}, {"tool": "shop:orders"}),
+    )
+    assert [await stage.tool("shop:orders", id=at) for at in range(4)] == [1, None, None, None]
+    assert [step.call_id for step in stage.steps[::2]] == ["call-1", "call-2", "call-3", "call-4"]
+    assert stage.steps[0] == ToolCalled(call_id="call-1", tool="shop:orders", inputs={"id": 0})
+    assert (stage.steps[1].status, stage.steps[1].outcome, stage.steps[3].outcome) == ("ok", 1, None)
+
+
+async def test_a_call_without_a_fixture_is_an_error_step_and_reaches_nobody():
+    stage = await staged(tools=responses({"tool": "shop:orders", "response": 1}))
+    assert await failure(stage.tool("shop:refund", id=1)) == "fixture_missing"
+    called, returned = stage.steps
+    assert (called.tool, returned.status, returned.error["code"]) == (
+        "shop:refund",
+        "error",
+        "fixture_missing",
+    )
+    assert returned.outcome is UNSET
+    assert called.call_id == returned.call_id
+
+
+@pytest.mark.parametrize("live", [False, True], ids=["fixtures", "live"])
+async def test_a_tool_outside_the_allow_list_is_refused_before_anything_and_leaves_no_trace(live):
+    box = Live()
+    stage = await staged(tools=box, live=live)
+    assert await failure(stage.call("shop:wipe", {})) == "not_allowed"
+    assert (stage.steps, box.called) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("card", "live", "code", "specs"),
+    [
+        (OPEN, False, None, ["shop:orders"]),  # without a list: what the fixtures have
+        (OPEN, True, "not_allowed", []),  # and of the world, nothing
+        (CARD, False, None, ["shop:orders", "shop:refund"]),
+        (AgentCard(agent_id="local.test.none", tools=()), False, "not_allowed", []),
+    ],
+    ids=["open-fixtures", "open-live", "listed", "empty"],
+)
+async def test_who_may_use_what(card, live, code, specs):
+    box = responses({"tool": "shop:orders", "response": 7})
+    stage = await staged(card, box, live=live)
+    assert [spec.id for spec in stage.tools] == specs
+    if code:
+        assert await failure(stage.tool("shop:orders")) == code
+    else:
+        assert await stage.tool("shop:orders") == 7
+
+
+async def test_live_calls_are_recorded_as_the_others_with_how_they_went():
+    box = Live()
+    stage = await staged(tools=box, live=True)
+    assert await stage.tool("shop:orders", id=3) == {"tool": "shop:orders", "id": 3}
+    assert await failure(stage.tool("shop:refund")) == "rate_limited"
+    assert [step.transport for step in stage.steps if isinstance(step, ToolCalled)] == ["mcp", "mcp"]
+    last = stage.steps[-1]
+    assert (last.status, last.error["message"]) == ("rate_limited", "not so fast, [REDACTED:openai-key]")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"n": math.nan}, {"when": object()}, [1], {"deep": [{1: {2}}, object()]}],
+    ids=["nan", "object", "list", "inside"],
+)
+async def test_arguments_are_json(arguments):
+    stage = await staged(tools=responses({"tool": "shop:orders"}))
+    assert await failure(stage.call("shop:orders", arguments)) == "invalid_arguments"
+    assert stage.steps == []
+
+
+async def test_what_a_caller_changes_afterwards_was_not_said_nor_answered():
+    fixtures = [ToolResponse(tool="shop:orders", response={"rows": [1]})]
+    stage = await staged(tools=FixtureTools(fixtures))
+    arguments = {"ids": [1]}
+    answer = await stage.call("shop:orders", arguments)
+    arguments["ids"].append(2)
+    answer["rows"].append(2)
+    assert (stage.steps[0].inputs, stage.steps[1].outcome) == ({"ids": [1]}, {"rows": [1]})
+    assert await stage.call("shop:orders", {}) == {"rows": [1]}
+
+
+async def test_steps_are_in_the_order_they_happened():
+    stage = await staged(tools=responses({"tool": "shop:orders", "response": []}), memory_ref="mem:run-1")
+    stage.reason("look it up")
+    await stage.tool("shop:orders")
+    stage.usage(provider="openai", model="m", input_tokens=3, output_tokens=4, cost_usd=0.1)
+    entry = await stage.memory.write("gold", tags=["tier"])
+    stage.reason("done", full=True)
+    stage.hand_off("local.test.other", "not mine")
+    kinds = [type(step).__name__ for step in stage.steps]
+    assert kinds == ["Reasoned", "ToolCalled", "ToolReturned", "Used", "Wrote", "Reasoned", "HandedOff"]
+    assert stage.steps[3] == Used(
+        usage=Usage(provider="openai", model="m", input_tokens=3, output_tokens=4, cost_usd=0.1)
+    )
+    assert stage.steps[4] == Wrote(memory_ref="mem:run-1", memory_id=entry.id, tags=("tier",))
+    assert stage.steps[5] == Reasoned(text="done", verbosity="full")
+
+
+async def test_once_it_is_over_nothing_is_recorded_and_nothing_called():
+    box = Live()
+    stage = await staged(tools=box, live=True)
+    stage.close()
+    assert await failure(stage.tool("shop:orders")) == "over"
+    assert await failure(stage.memory.write("late")) == "over"
+    stage.reason("late")
+    stage.usage(provider="p", model="m", input_tokens=1, output_tokens=1)
+    assert (stage.steps, box.called) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"input_tokens": -1},
+        {"output_tokens": 1.5},
+        {"cost_usd": -0.1},
+        {"cost_usd": math.inf},
+        {"model": None},
+    ],
+    ids=str,
+)
+def test_usage_that_cannot_be_is_refused(told):
+    with pytest.raises(ValueError, match="usage: "):
+        checked_usage({"provider": "p", "model": "m", "input_tokens": 1, "output_tokens": 1} | told)
+
+
+# memory
+
+
+SEED = {"id": "m1", "content": "tier: gold", "tags": ["customer"], "createdAt": "2026-06-01T00:00:00Z"}
+
+
+class At:
+    def now(self):
+        return datetime(2026, 7, 1, tzinfo=UTC)
+
+
+async def test_seeds_are_read_and_what_is_written_belongs_to_later():
+    seeds = read_seeds([SEED, {"content": "vip"}, {**SEED, "id": "m3", "expiresAt": "2026-06-30T00:00:00Z"}])
+    memory = SeededMemory(seeds, At())
+    assert [entry.id for entry in await memory.list()] == ["m1", "seed-2"]  # an expired one never surfaces
+    assert [entry.id for entry in await memory.list(tag="customer")] == ["m1"]
+    assert await memory.list(limit=0) == []
+    written = await memory.write("likes tea", tags=["taste", ""], ttl=60)
+    assert await memory.get(written.id) is None
+    assert memory.written == [written]
+    assert (written.tags, written.createdAt, written.expiresAt) == (
+        ("taste",),
+        "2026-07-01T00:00:00.000Z",
+        "2026-07-01T00:01:00.000Z",
+    )
+    assert await SeededMemory((), At()).list() == []  # another run sees none of it
+
+
+async def test_what_is_remembered_is_redacted_as_any_write():
+    assert read_seeds([{"content": f"key {KEY}"}])[0].content == "key [REDACTED:openai-key]"
+    stage = await staged()
+    entry = await stage.memory.write(f"key {KEY}", tags=[KEY])
+    assert (entry.content, entry.tags) == ("key [REDACTED:openai-key]", ("[REDACTED:openai-key]",))
+
+
+def test_all_that_is_wrong_with_seeds_is_said_at_once():
+    with pytest.raises(InvalidRequest) as refused:
+        read_seeds(
+            [{"id": 1}, SEED, SEED | {"tags": "x", "createdAt": "soon"}], "tasks[0].fixtures.memorySeed"
+        )
+    assert [
+        problem.place.removeprefix("tasks[0].fixtures.memorySeed") for problem in refused.value.problems
+    ] == [
+        "[0].id",
+        "[0].content",
+        "[2].tags",
+        "[2].createdAt",
+        "[2].id",
+    ]
+
+
+# secrets
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"use {KEY}!", "use [REDACTED:openai-key]!"),
+        ("sk-proj-abcdefghijklmnop_123", "[REDACTED:openai-key]"),
+        ("sk-ant-api03-abcdefghijklmnop", "[REDACTED:anthropic-key]"),
+        ("id AKIAIOSFODNN7EXAMPLE.", "id [REDACTED:aws-key]."),
+        ("ghp_0123456789abcdefghijABCDEFGHIJ", "[REDACTED:github-token]"),
+        ("xoxb-1234567890-abcdef", "[REDACTED:slack-token]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.abc-DEF_1", "[REDACTED:jwt]"),
+        ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer [REDACTED:bearer]"),
+        ("postgres://me:hunter2@db/x", "postgres://me:[REDACTED:password]@db/x"),
+        ("assay_k1a2b3_abcdefghijklmnopqrstuvwxyz0123456789ABCDEFG", "[REDACTED:assay-key]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----.", "[REDACTED:private-key]."),
+        (
+            "see https://example.com/a:b and a task-0123456789abcdefgh",
+            None,
+        ),  # no secret, though it looks about
+        ("the bearer of this letter; a basic question", None),
+        ("risk-0123456789abcdefgh", None),
+    ],
+    ids=lambda row: (row or "as-it-is")[:14],
+)
+def test_secrets_are_told_by_their_shape(text, shown):
+    assert redacted_text(text) == (text if shown is None else shown)
+
+
+def test_secrets_are_told_by_the_names_of_members_too():
+    assert redacted(
+        {
+            "api_key": "x",
+            "accessToken": "y",
+            "password": "z",
+            "key": "order-1",
+            "next_token": "2",
+            "tokens": 3,
+        }
+    ) == {
+        "api_key": "[REDACTED:api_key]",
+        "accessToken": "[REDACTED:accessToken]",
+        "password": "[REDACTED:password]",
+        "key": "order-1",
+        "next_token": "2",
+        "tokens": 3,
+    }
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+    max_leaves=8,
+)
+
+
+def planted(value, at, secret):
+    """The value with a secret in the text of every leaf, or in a member beside."""
+    if isinstance(value, list):
+        return [planted(one, at, secret) for one in value]
+    if isinstance(value, dict):
+        return {name: planted(one, at, secret) for name, one in value.items()}
+    return f"{value} {secret} {at}"
+
+
+@settings(max_examples=50, deadline=None)
+@given(value=json_values, secret=st.from_regex(r"\Ask-[A-Za-z0-9]{20,40}\Z"))
+def test_no_secret_reaches_a_step_wherever_it_hides(value, secret):
+    async def acts():
+        stage = await staged(
+            tools=FixtureTools([ToolResponse(tool="shop:orders", response=planted(value, 1, secret))])
+        )
+        await stage.tool("shop:orders", given=planted(value, 2, secret))
+        stage.reason(f"because of {secret}")
+        await stage.memory.write(f"mind {secret}", tags=[secret])
+        return msgspec.json.encode(stage.steps)
+
+    assert secret.encode() not in asyncio.run(acts())
+
+
+@settings(max_examples=50)
+@given(value=json_values)
+def test_redacting_twice_is_redacting_once_and_plain_values_stay(value):
+    assert redacted(redacted(value)) == redacted(value)
+
+
+# the end
+
+
+def raises(error):
+    async def act(task, scene):
+        raise error
+
+    return act
+
+
+def says(**finish):
+    async def act(task, scene):
+        return Finish(**{"outcome": "completed", "result": task} | finish)
+
+    return act
+
+
+async def hangs(task, scene):
+    await asyncio.sleep(3600)
+
+
+@pytest.mark.parametrize(
+    ("act", "outcome", "error"),
+    [
+        (says(), "completed", None),
+        (says(outcome="refused", result=UNSET, error="no"), "refused", "no"),
+        (raises(ValueError("bad day")), "failed", "ValueError: bad day"),
+        (raises(ToolFailure("not_allowed", "no")), "failed", "ToolFailure: no"),
+        (says(result={1, 2}), "completed", None),  # a set is a list in JSON
+        (says(result=object()), "failed", "its result is no JSON value"),
+        (says(result=math.nan), "failed", "its result is no JSON value"),
+    ],
+    ids=["completed", "refused", "raised", "uncaught-tool", "set", "object", "nan"],
+)
+async def test_what_an_agent_does_is_measured(act, outcome, error):
+    finish = await invoke(Acts(act), {"q": 1}, Stage(OPEN))
+    assert finish.outcome == outcome
+    assert (finish.error or "").startswith(error or "")
+
+
+async def test_an_agent_that_does_not_end_is_ended():
+    stage = Stage(OPEN, seconds=0.01)
+    finish = await invoke(Acts(hangs), None, stage, grace=0.01)
+    assert (finish.outcome, finish.error) == ("failed", "it did not end in time")
+    assert await failure(stage.tool("shop:orders")) == "over"
+
+
+@pytest.mark.parametrize("fault", [ForeignFault("401"), TimeFault("late")], ids=["foreign", "time"])
+async def test_an_agent_that_could_not_be_asked_is_not(fault):
+    with pytest.raises(type(fault)):
+        await invoke(Acts(raises(fault)), None, Stage(OPEN))
+
+
+RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("card", "said", "outcome", "validated"),
+    [
+        ({"return_schema": RETURNS}, {"result": {"queue": "a"}}, "completed", True),
+        ({"return_schema": RETURNS}, {"result": {"queue": 1}}, "failed", False),
+        ({"return_schema": RETURNS}, {"result": "a"}, "failed", False),
+        (
+            {"return_schema": RETURNS},
+            {"outcome": "failed"},
+            "failed",
+            None,
+        ),  # there was nothing to hold against it
+        ({}, {"result": "a"}, "completed", None),
+        ({"threshold": 0.7}, {"result": "a", "confidence": 0.6}, "escalated", None),
+        ({"threshold": 0.7}, {"result": "a", "confidence": 0.7}, "completed", None),
+        ({"threshold": 0.7}, {"result": "a"}, "completed", None),  # said nothing: no escalation
+    ],
+    ids=["fits", "breaks", "text", "failed", "free", "below", "at", "silent"],
+)
+def test_a_result_is_held_against_what_was_promised(card, said, outcome, validated):
+    finish = concluded(AgentCard(agent_id="local.a.b", **card), Finish(**{"outcome": "completed"} | said))
+    assert (finish.outcome, finish.schema_validated) == (outcome, validated)
+
+
+def test_a_task_is_held_against_what_is_wanted():
+    card = AgentCard(agent_id="local.a.b", task_schema=RETURNS)
+    assert task_problems(card, {"queue": "a"}) == []
+    assert [str(problem) for problem in task_problems(card, {"queue": 1}, "tasks[3].input")] == [
+        "tasks[3].input['queue']: 1 is not of type \"string\""
+    ]
+    assert task_problems(OPEN, object()) == []

@@ -44,12 +44,13 @@ class Server:
     """`with Server(address) as server:`; what happens inside is on a loop of its own."""
 
     def __init__(
-        self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None
-    ):
+        self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
+        cipher=None,
+    ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
-        self.routes = routes
+        self.routes, self.cipher = routes, cipher
         self._ready = threading.Event()
         self._trouble = None
 
@@ -68,7 +69,7 @@ class Server:
 
     async def _main(self):
         try:
-            self.store = await open_store(self.address, patience=self.patience)
+            self.store = await open_store(self.address, patience=self.patience, cipher=self.cipher)
         except BaseException as trouble:
             self._trouble = trouble
             self._ready.set()

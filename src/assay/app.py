@@ -16,7 +16,7 @@ from assay.errors import WrongUsage
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
-from assay.ports import Provider, Providers, Repeats, Secret, Services, Store
+from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
 from assay.runs.desk import Desk
 from assay.settings import Settings
 
@@ -55,16 +55,31 @@ def providers(
 
 
 @asynccontextmanager
-async def store(settings: Settings) -> AsyncGenerator[Store]:
-    """The record of this host: at `database_url`, else SQLite in its home folder. Brought up to date, and closed."""
+async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[Store]:
+    """
+    The record of this host: at `database_url`, else SQLite in its home folder. Brought up to date, and closed.
+
+    It is sealed with the newest of the keys there are; without `sealing` what is sealed is only opened.
+    """
     from assay.backends.stores.open import open_store  # a lazy door: most runs keep no record
 
     address = settings.database_url or _embedded(Path(settings.home))
-    opened = await open_store(address)
+    opened = await open_store(address, cipher=cipher(settings), sealing=sealing)
     try:
         yield opened
     finally:
         await opened.close()
+
+
+def cipher(settings: Settings) -> Cipher | None:
+    """What seals the record at rest, if there is a key."""
+    if settings.evidence_key is None:
+        return None
+    try:
+        from assay.backends.ciphers.ring import KeyRing, read_keys  # a lazy door: the extra `guard`
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
+    return KeyRing(read_keys(settings.evidence_key))
 
 
 class House(NamedTuple):

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
-from assay.ports import Limits, Provider
+from assay.ports import Limits, Provider, Secret
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
 
@@ -31,6 +31,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     home: str = ".assay"
     database_url: str = ""  # "": SQLite, assay.db in the home folder
+    evidence_key: Secret | None = None  # ID:BASE64, the newest first; None: the record lies in clear
     concurrency: int = 16
     check_modules: list[str] = []
     limits: Limits = Limits()
@@ -57,6 +58,8 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
         if field.name not in TABLES and (said := environment.get(PREFIX + field.name.upper())) is not None:
             told[field.name] = [one for one in said.split(",") if one] if field.type == list[str] else said
     told.update((name, value) for name, value in given.items() if value is not None)
+    if "evidence_key" in told and isinstance(said := told["evidence_key"], str):
+        told["evidence_key"] = Secret(said) if said.strip() else None
     try:
         tabled = {"limits": limits, "serving": serving, "models": models}
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import evaluate, key, providers, runs, schema, serve
+from assay.cli import evaluate, key, providers, rekey, runs, schema, serve
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -27,6 +27,7 @@ app.command("serve", help=serve.HELP)(serve.serve)
 app.command("list", help=runs.LIST)(runs.list_)
 app.command("show", help=runs.SHOW)(runs.show)
 app.command("export", help=runs.EXPORT)(runs.export)
+app.command("rekey", help=rekey.HELP)(rekey.rekey)
 app.command("schema", help=schema.HELP)(schema.schema)
 app.add_typer(providers.providers, name="providers", help=providers.HELP)
 app.add_typer(key.key, name="key", help=key.HELP)

@@ -51,11 +51,10 @@ class Shard(Struct, frozen=True, kw_only=True):
 
 
 class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event."""
+    """The last event. Why a run failed may quote what it was given: that is in its head, which can be sealed."""
 
     status: Status
     summary: EvaluationSummary
-    reason: str | UnsetType = UNSET
 
 
 class Unit(Struct, frozen=True):

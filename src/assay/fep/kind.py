@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-from msgspec import UNSET
 
 from assay.checks.registry import Registry
 from assay.errors import Refusal
@@ -100,7 +99,7 @@ class EvaluationStory:
         if missing:
             summary = plus(summary, _missing(missing))
         how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
-        ended = Ended(status="error" if status == "failed" else how, summary=summary, reason=reason or UNSET)
+        ended = Ended(status="error" if status == "failed" else how, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         return Ending(status, [event], head | ({"error": reason} if reason else {}))

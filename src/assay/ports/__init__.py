@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from assay.ports.sealing import Cipher as Cipher
+from assay.ports.sealing import Resealed as Resealed
 from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
 from assay.protocol.asking import Ask, Embedded, Reply
 from assay.protocol.asking import Message as Message
@@ -304,15 +306,6 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Cipher(Protocol):
-    """Seals evidence and documents at rest. `place` names where a thing lies, so that none can be swapped for another."""
-
-    @property
-    def key_id(self) -> str: ...
-    def seal(self, data: bytes, place: bytes) -> bytes: ...
-    def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes: ...
-
-
 class Store(Protocol):
     """
     Runs with their events and evidence, and documents beside them.
@@ -374,6 +367,10 @@ class Store(Protocol):
         ...
 
     async def release(self, run: str, holder: str) -> None: ...
+
+    async def reseal(self, following: str = "") -> Resealed:
+        """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
+        ...
 
     async def close(self) -> None:
         """Finish what was given to commit, then let go."""

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
-import msgspec
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, or_, select, tuple_
 
 from assay.backends.stores.bell import Tally
@@ -36,21 +35,22 @@ _DOCUMENTS = (
 _RUNS_LOCKED, _DOCUMENTS_LOCKED = _RUNS.with_for_update(), _DOCUMENTS.with_for_update()
 
 
-def find_runs(connection: Connection, ids: Sequence[str], *, lock: bool = False) -> list[Run]:
+def find_runs(connection: Connection, vault: Vault, ids: Sequence[str], *, lock: bool = False) -> list[Run]:
     query = _RUNS_LOCKED if lock else _RUNS
-    return [run for some in _portions(ids) for run in _read_runs(connection, query, {"ids": some})]
+    return [run for some in _portions(ids) for run in _read_runs(connection, vault, query, {"ids": some})]
 
 
-def list_runs(connection: Connection, wanted: RunQuery) -> list[Run]:
+def list_runs(connection: Connection, vault: Vault, wanted: RunQuery) -> list[Run]:
     conditions: list[ColumnElement[bool]] = [
         column == value
         for column, value in (
             (runs.c.tenant, wanted.tenant),
             (runs.c.kind, wanted.kind),
-            (runs.c.name, wanted.name),
         )
         if value is not None
     ]
+    if wanted.name is not None:
+        conditions.append(runs.c.name.in_(vault.names(wanted.name)))
     if wanted.statuses is not None:
         conditions.append(runs.c.status.in_(sorted(wanted.statuses)))
     if wanted.since is not None:
@@ -63,19 +63,19 @@ def list_runs(connection: Connection, wanted: RunQuery) -> list[Run]:
     query = (
         select(runs).where(*conditions).order_by(runs.c.created.desc(), runs.c.id.desc()).limit(wanted.limit)
     )
-    return _read_runs(connection, query)
+    return _read_runs(connection, vault, query)
 
 
-def held_runs(connection: Connection, holder: str) -> list[Run]:
+def held_runs(connection: Connection, vault: Vault, holder: str) -> list[Run]:
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder)
-    return _read_runs(connection, query.order_by(runs.c.id).with_for_update())
+    return _read_runs(connection, vault, query.order_by(runs.c.id).with_for_update())
 
 
-def lost_runs(connection: Connection, holder: str, now: datetime, limit: int) -> list[Run]:
+def lost_runs(connection: Connection, vault: Vault, holder: str, now: datetime, limit: int) -> list[Run]:
     """Active runs nobody else holds any more; ones that another process is just taking are passed over."""
     free = or_(runs.c.holder.is_(None), and_(runs.c.holder != holder, runs.c.leased <= stamp(now)))
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), free).order_by(runs.c.created, runs.c.id)
-    return _read_runs(connection, query.limit(limit).with_for_update(skip_locked=True))
+    return _read_runs(connection, vault, query.limit(limit).with_for_update(skip_locked=True))
 
 
 def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, Tally]:
@@ -166,24 +166,28 @@ def _portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
     return (names[start : start + _MOST] for start in range(0, len(names), _MOST))
 
 
-def _read_runs(connection: Connection, query: Select[Any], given: dict[str, Any] | None = None) -> list[Run]:
-    return [
-        Run(
-            id=row.id,
-            tenant=row.tenant,
-            kind=row.kind,
-            status=row.status,
-            name=row.name,
-            head=msgspec.json.decode(row.head, type=dict[str, Any]),
-            created=moment(row.created),
-            started=None if row.started is None else moment(row.started),
-            ended=None if row.ended is None else moment(row.ended),
-            events=row.events,
-            holder=row.holder,
-            leased=None if row.leased is None else moment(row.leased),
-        )
-        for row in connection.execute(query, given)
-    ]
+def _read_runs(
+    connection: Connection, vault: Vault, query: Select[Any], given: dict[str, Any] | None = None
+) -> list[Run]:
+    return [read_run(row, vault) for row in connection.execute(query, given)]
+
+
+def read_run(row: Row[Any], vault: Vault) -> Run:
+    name, head = vault.open_run(row.id, row.name, row.head)
+    return Run(
+        id=row.id,
+        tenant=row.tenant,
+        kind=row.kind,
+        status=row.status,
+        name=name,
+        head=head,
+        created=moment(row.created),
+        started=None if row.started is None else moment(row.started),
+        ended=None if row.ended is None else moment(row.ended),
+        events=row.events,
+        holder=row.holder,
+        leased=None if row.leased is None else moment(row.leased),
+    )
 
 
 def _read_document(row: Row[Any], vault: Vault) -> Document:

@@ -7,7 +7,6 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
 from sqlalchemy.exc import DBAPIError
 
@@ -91,7 +90,7 @@ class Scribe:
 
     def hold(self, connection: Connection, held: Iterable[Run]) -> None:
         """Write who holds some runs."""
-        self._many(connection, _UPDATE_RUN, [_changed_run(run) for run in held])
+        self._many(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
 
     def _arrived(self, connection: Connection, transaction: str) -> bool:
         for _ in range(100):
@@ -104,7 +103,7 @@ class Scribe:
 
     def _write(self, connection: Connection, batches: Sequence[Batch], now: datetime) -> list[Outcome]:
         run_names, document_names = rules.names(batches)
-        known = {run.id: run for run in queries.find_runs(connection, run_names, lock=True)}
+        known = {run.id: run for run in queries.find_runs(connection, self._vault, run_names, lock=True)}
         kept = {
             (document.tenant, document.kind, document.key): document
             for document in queries.find_documents(connection, self._vault, document_names, lock=True)
@@ -128,8 +127,9 @@ class Scribe:
         return outcomes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
-        self._add(connection, runs, [_new_run(run) for id, run in changed.items() if id not in old])
-        self._many(connection, _UPDATE_RUN, [_changed_run(run) for id, run in changed.items() if id in old])
+        self._add(connection, runs, [self._new_run(run) for id, run in changed.items() if id not in old])
+        renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
+        self._many(connection, _UPDATE_RUN, renewed)
 
     def _put_documents(
         self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
@@ -162,6 +162,20 @@ class Scribe:
     def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             connection.execute(statement, rows)
+
+    def _new_run(self, run: Run) -> dict[str, Any]:
+        name, head = self._vault.seal_run(run)
+        fixed = {
+            "id": run.id,
+            "tenant": run.tenant,
+            "kind": run.kind,
+            "name": name,
+            "created": stamp(run.created),
+        }
+        return fixed | _state(run, head)
+
+    def _changed_run(self, run: Run) -> dict[str, Any]:
+        return {"b_id": run.id} | _state(run, self._vault.seal_run(run)[1])
 
     def _piece(self, run: str, piece: Piece) -> dict[str, Any]:
         sealed = self._vault.seal(piece.data, "evidence", run, piece.kind, piece.key, piece.first)
@@ -198,25 +212,10 @@ def _event(run: str, event: Event) -> dict[str, Any]:
     }
 
 
-def _new_run(run: Run) -> dict[str, Any]:
-    fixed = {
-        "id": run.id,
-        "tenant": run.tenant,
-        "kind": run.kind,
-        "name": run.name,
-        "created": stamp(run.created),
-    }
-    return fixed | _state(run)
-
-
-def _changed_run(run: Run) -> dict[str, Any]:
-    return {"b_id": run.id} | _state(run)
-
-
-def _state(run: Run) -> dict[str, Any]:
+def _state(run: Run, head: bytes) -> dict[str, Any]:
     return {
         "status": run.status,
-        "head": msgspec.json.encode(run.head),
+        "head": head,
         "started": run.started and stamp(run.started),
         "ended": run.ended and stamp(run.ended),
         "events": run.events,

@@ -1,13 +1,16 @@
-"""How evidence and documents lie on the disk: squeezed if asked, then sealed if there is a cipher."""
+"""How the record lies on the disk: evidence and documents squeezed if asked; and all that may be content sealed, if there is a cipher."""
 
 import zlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from assay.errors import Broken
-from assay.ports import Cipher
+from assay.ports import Cipher, Run
 
 PLAIN, ZLIB = 0, 1
 WORTH_SQUEEZING = 512
+_MARK = b"\0"  # no JSON begins so
 
 
 class Sealed(NamedTuple):
@@ -16,9 +19,33 @@ class Sealed(NamedTuple):
     data: bytes
 
 
+class Head(msgspec.Struct, frozen=True):
+    """What is sealed of a run's row: an experiment's name and the reason of a failure may be somebody's words."""
+
+    name: str
+    head: dict[str, Any]
+
+
+_head = msgspec.json.Decoder(Head).decode
+_plain = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+
 class Vault:
-    def __init__(self, cipher: Cipher | None = None, *, compress: bool = False) -> None:
-        self._cipher, self._compress = cipher, compress
+    """With `sealing` off it opens what is sealed, and seals nothing: how a store is taken back into the clear."""
+
+    def __init__(self, cipher: Cipher | None = None, *, compress: bool = False, sealing: bool = True) -> None:
+        self._opens, self._compress = cipher, compress
+        self._seals = cipher if sealing else None
+
+    @property
+    def key_id(self) -> str:
+        """Of what is sealed now; empty: nothing is."""
+        return self._seals.key_id if self._seals else ""
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return self._opens.ids if self._opens else frozenset()
 
     def seal(self, data: bytes, *place: str | int) -> Sealed:
         coding = PLAIN
@@ -26,18 +53,62 @@ class Vault:
             squeezed = zlib.compress(data, 1)
             if len(squeezed) < len(data):
                 coding, data = ZLIB, squeezed
-        if self._cipher is None:
+        if self._seals is None:
             return Sealed(coding, "", data)
-        return Sealed(coding, self._cipher.key_id, self._cipher.seal(data, _label(place)))
+        return Sealed(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
 
     def open(self, sealed: Sealed, *place: str | int) -> bytes:
         data = sealed.data
         if sealed.key_id:
-            if self._cipher is None:
-                raise Broken(f"{place[0]} {place[1]} is sealed with key {sealed.key_id!r}, and no key is set")
-            data = self._cipher.open(sealed.key_id, data, _label(place))
-        return zlib.decompress(data) if sealed.coding == ZLIB else data
+            data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
+        try:
+            return zlib.decompress(data) if sealed.coding == ZLIB else data
+        except zlib.error as wrong:
+            raise Broken(f"{_told(place)} is damaged: {wrong}") from None
+
+    def seal_run(self, run: Run) -> tuple[str, bytes]:
+        """The columns `name` and `head` of a run."""
+        if self._seals is None:
+            return run.name, _encode(run.head)
+        id = self._seals.key_id
+        sealed = self._seals.seal(_encode(Head(run.name, run.head)), _label(PLAIN, ("runs", run.id)))
+        name = self._seals.blind(run.name)[0] if run.name else ""
+        return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
+
+    def open_run(self, run: str, name: str, head: bytes) -> tuple[str, dict[str, Any]]:
+        if not head.startswith(_MARK):
+            return name, _plain(head)
+        id, data = _parts(head)
+        place = "runs", run
+        opened = _head(self._opened(id, data, _label(PLAIN, place), place))
+        return opened.name, opened.head
+
+    def names(self, name: str) -> list[str]:
+        """What the column `name` may hold for a name."""
+        return [name, *(self._opens.blind(name) if self._opens else ())]
+
+    def _opened(self, id: str, data: bytes, label: bytes, place: tuple[str | int, ...]) -> bytes:
+        if self._opens is None:
+            raise Broken(f"{_told(place)} is sealed with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)")
+        try:
+            return self._opens.open(id, data, label)
+        except Broken as wrong:
+            raise Broken(f"{_told(place)}: {wrong}") from None
 
 
-def _label(place: tuple[str | int, ...]) -> bytes:
-    return "\0".join(map(str, place)).encode()
+def key_of(head: bytes) -> str:
+    """With which key a run's row is sealed; empty: it is in clear."""
+    return _parts(head)[0] if head.startswith(_MARK) else ""
+
+
+def _parts(head: bytes) -> tuple[str, bytes]:
+    end = 2 + head[1]
+    return head[2:end].decode(), head[end:]
+
+
+def _label(coding: int, place: tuple[str | int, ...]) -> bytes:
+    return "\0".join(map(str, (coding, *place))).encode()
+
+
+def _told(place: tuple[str | int, ...]) -> str:
+    return f"{place[0]} {place[1]}"

@@ -9,11 +9,12 @@ from typing import TypeVar
 import msgspec
 from sqlalchemy import Connection, Engine
 
-from assay.backends.stores import queries, rules
+from assay.backends.stores import markers, queries, rules
 from assay.backends.stores.bell import Bell, Tally
-from assay.backends.stores.engine import READERS, Patience, open_engine
+from assay.backends.stores.engine import READERS, Patience, empty_log, open_engine
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.migrate import bring_up
+from assay.backends.stores.reseal import Resealing
 from assay.backends.stores.scribe import Scribe
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.writer import Writer
@@ -25,6 +26,7 @@ from assay.ports import (
     Document,
     Event,
     Piece,
+    Resealed,
     Run,
     RunQuery,
     RunStatus,
@@ -41,6 +43,7 @@ class SqlStore:
     def __init__(self, engine: Engine, vault: Vault, clock: Clock, patience: Patience, reach: Reach) -> None:
         self._engine, self._vault, self._patience = engine, vault, patience
         self._scribe = Scribe(engine, vault, clock, reach)
+        self._resealing = Resealing(vault)
         self._writer = Writer(engine, self._scribe, patience, reach)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
         self._bell = Bell(self._look)
@@ -51,6 +54,7 @@ class SqlStore:
         address: str,
         *,
         cipher: Cipher | None = None,
+        sealing: bool = True,
         compress: bool = False,
         clock: Clock | None = None,
         patience: float = 30.0,
@@ -58,12 +62,14 @@ class SqlStore:
     ) -> "SqlStore":
         """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
         engine, bearing, reach = open_engine(address), Patience(patience), reach or from_environment()
+        vault = Vault(cipher, compress=compress, sealing=sealing)
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
+            await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, Vault(cipher, compress=compress), clock or SystemClock(), bearing, reach)
+        return cls(engine, vault, clock or SystemClock(), bearing, reach)
 
     async def commit(self, batch: Batch) -> tuple[int, ...]:
         rules.check(batch)
@@ -73,11 +79,11 @@ class SqlStore:
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
-        found = await self._read(lambda connection: queries.find_runs(connection, [run]))
+        found = await self._read(lambda connection: queries.find_runs(connection, self._vault, [run]))
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(lambda connection: queries.list_runs(connection, query))
+        return await self._read(lambda connection: queries.list_runs(connection, self._vault, query))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))
@@ -120,7 +126,7 @@ class SqlStore:
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
-            found = queries.find_runs(connection, [run], lock=True)
+            found = queries.find_runs(connection, self._vault, [run], lock=True)
             free = [one for one in found if rules.free(one, holder, now)]
             return self._hold(connection, free, holder, now + timedelta(seconds=seconds))
 
@@ -130,7 +136,7 @@ class SqlStore:
     async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
-            lost = queries.lost_runs(connection, holder, now, limit)
+            lost = queries.lost_runs(connection, self._vault, holder, now, limit)
             return self._hold(connection, lost, holder, now + timedelta(seconds=seconds))
 
         return await self._do(work)
@@ -138,19 +144,29 @@ class SqlStore:
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
-            held = queries.held_runs(connection, holder)
+            held = queries.held_runs(connection, self._vault, holder)
             return self._hold(connection, held, holder, now + timedelta(seconds=seconds))
 
         return {run.id: run.status for run in await self._do(work)}
 
     async def release(self, run: str, holder: str) -> None:
         def work(connection: Connection) -> None:
-            held = [one for one in queries.find_runs(connection, [run], lock=True) if one.holder == holder]
+            held = [
+                one
+                for one in queries.find_runs(connection, self._vault, [run], lock=True)
+                if one.holder == holder
+            ]
             self._scribe.hold(
                 connection, [msgspec.structs.replace(one, holder=None, leased=None) for one in held]
             )
 
         await self._do(work)
+
+    async def reseal(self, following: str = "") -> Resealed:
+        done = await self._do(lambda connection: self._resealing.step(connection, following))
+        if not done.following and self._engine.dialect.name == "sqlite":
+            await asyncio.to_thread(empty_log, self._engine)
+        return done
 
     async def close(self) -> None:
         await self._bell.close()

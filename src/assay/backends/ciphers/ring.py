@@ -1,0 +1,125 @@
+"""
+AES-256-GCM under a ring of keys: the first seals, all of them open (FEP 6.4).
+
+A sealed thing is `salt (16) | nonce (12) | ciphertext | tag (16)`. Every process seals with a key of its own, which it derives
+from the ring's and a salt that it draws at its start, and counts its nonces: however much is sealed, none comes twice.
+"""
+
+import base64
+import binascii
+import hmac
+import os
+import re
+import secrets
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from assay.errors import Broken, WrongUsage
+from assay.ports import Secret
+
+SALT, NONCE = 16, 12
+REMEMBERED = 1024  # keys of processes that sealed something, ready to open it
+FILE = "file:"
+_ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_WANTED = "wanted ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
+
+
+class KeyRing:
+    """
+    Keys by id, the newest first.
+
+    >>> ring = KeyRing({"b": bytes(32), "a": bytes(range(32))})
+    >>> ring.open("b", ring.seal(b"what", b"where"), b"where")
+    b'what'
+    """
+
+    def __init__(self, keys: Mapping[str, bytes]) -> None:
+        self._keys = dict(keys)
+        self.key_id = next(iter(self._keys))
+        self._names = {id: hmac.digest(key, b"assay names", "sha256") for id, key in self._keys.items()}
+        self._derived: dict[tuple[str, bytes], AESGCM] = {}
+        self._process = -1
+        self._begin()
+
+    @property
+    def ids(self) -> frozenset[str]:
+        return frozenset(self._keys)
+
+    def seal(self, data: bytes, place: bytes) -> bytes:
+        if os.getpid() != self._process:  # a fork would count the same nonces again
+            self._begin()
+        nonce = next(self._numbers).to_bytes(NONCE)
+        return b"".join((self._salt, nonce, self._own.encrypt(nonce, data, place)))
+
+    def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
+        if key_id not in self._keys:
+            there = ", ".join(map(repr, self._keys))
+            raise Broken(f"this is sealed with key {key_id!r}, and ASSAY_EVIDENCE_KEY has only {there}")
+        salt, nonce, rest = sealed[:SALT], sealed[SALT : SALT + NONCE], sealed[SALT + NONCE :]
+        try:
+            return self._under(key_id, salt).decrypt(nonce, rest, place)
+        except (InvalidTag, ValueError):
+            raise Broken(
+                f"this cannot be opened with key {key_id!r}: it was changed, moved from another place, "
+                f"or sealed with another key of that id"
+            ) from None
+
+    def blind(self, name: str) -> list[str]:
+        """A name under each key, the newest first: it can be looked for, and does not tell itself."""
+        return [f"~{hmac.digest(key, name.encode(), 'sha256').hex()[:48]}" for key in self._names.values()]
+
+    def _begin(self) -> None:
+        self._salt = secrets.token_bytes(SALT)
+        self._own = self._under(self.key_id, self._salt)
+        self._numbers = count()
+        self._process = os.getpid()
+
+    def _under(self, key_id: str, salt: bytes) -> AESGCM:
+        found = self._derived.get((key_id, salt))
+        if found is None:
+            if len(self._derived) >= REMEMBERED:
+                self._derived.clear()
+            found = AESGCM(hmac.digest(self._keys[key_id], b"assay evidence" + salt, "sha256"))
+            self._derived[key_id, salt] = found
+        return found
+
+
+def read_keys(said: Secret) -> dict[str, bytes]:
+    """`new:BASE64,old:BASE64`, or `file:PATH` of such lines. What is wrong with it is told without repeating it."""
+    text = said.reveal().strip()
+    if text.startswith(FILE):
+        path = Path(text.removeprefix(FILE))
+        try:
+            text = path.read_text("ascii")
+        except (OSError, UnicodeDecodeError) as wrong:
+            why = wrong.strerror if isinstance(wrong, OSError) else "it is not ASCII"
+            raise WrongUsage(f"evidence_key: {path} cannot be read: {why}") from None
+    keys: dict[str, bytes] = {}
+    for number, part in enumerate(filter(None, (one.strip() for one in re.split(r"[,\s]+", text))), 1):
+        id, colon, encoded = part.partition(":")
+        if not colon or not _ID.fullmatch(id):
+            raise WrongUsage(f"evidence_key: key {number}: {_WANTED}")
+        if id in keys:
+            raise WrongUsage(f"evidence_key: key {number}: there are two of the id {id!r}")
+        keys[id] = _decoded(encoded, f"evidence_key: key {id!r}")
+    if not keys:
+        raise WrongUsage(f"evidence_key: there is no key in it; {_WANTED}")
+    return keys
+
+
+def _decoded(encoded: str, place: str) -> bytes:
+    try:
+        key = base64.b64decode(
+            encoded + "=" * (-len(encoded) % 4),
+            altchars=b"-_" if set("-_") & set(encoded) else None,
+            validate=True,
+        )
+    except (binascii.Error, ValueError):
+        raise WrongUsage(f"{place} is no base64; {_WANTED}") from None
+    if len(key) != 32:
+        raise WrongUsage(f"{place} has {len(key)} bytes, and 32 are wanted")
+    return key

@@ -1,0 +1,37 @@
+"""What `assay rekey` does, step by step."""
+
+import asyncio
+
+import msgspec
+import typer
+
+from assay import app, settings
+from assay.errors import WrongUsage
+from assay.settings import Settings
+
+
+def run(*, clear: bool, json: bool) -> None:
+    chosen = settings.load()
+    cipher = app.cipher(chosen)
+    if cipher is None:
+        raise WrongUsage("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+    if chosen.database_url == "memory:":
+        raise WrongUsage("database_url: what is in memory: is not sealed")
+    many = asyncio.run(_through(chosen, sealing=not clear))
+    if json:
+        said = {"resealed": many, "key": None if clear else cipher.key_id}
+        typer.echo(msgspec.json.encode(said))
+    elif clear:
+        typer.echo(f"{many:,} things unsealed; ASSAY_EVIDENCE_KEY can go")
+    else:
+        typer.echo(f"{many:,} things sealed with key {cipher.key_id!r}, as all is now; older keys can go")
+
+
+async def _through(chosen: Settings, *, sealing: bool) -> int:
+    many, following = 0, ""
+    async with app.store(chosen, sealing=sealing) as store:
+        while True:
+            done = await store.reseal(following)
+            many, following = many + done.many, done.following
+            if not following:
+                return many

@@ -22,6 +22,7 @@ class Stored(Struct, frozen=True, kw_only=True):
     payload: msgspec.Raw
     nodeId: str | UnsetType = UNSET  # noqa: N815
     causationId: str | UnsetType = UNSET  # noqa: N815
+    beside: bool | UnsetType = UNSET  # there is content under its id
 
 
 def new_event_id() -> str:
@@ -47,6 +48,7 @@ def stored(fact: Fact) -> bytes:
             payload=msgspec.Raw(msgspec.json.encode(fact.payload)),
             nodeId=fact.node_id or UNSET,
             causationId=fact.causation_id or UNSET,
+            beside=bool(fact.content) or UNSET,
         )
     )
 

@@ -10,9 +10,11 @@ have an argument: "429:0.2" sends `Retry-After: 0.2`, "slow:0.05" answers after 
 
 import argparse
 import asyncio
+import gzip
 import hashlib
 import json
 import math
+import ssl
 import sys
 import threading
 from collections import Counter
@@ -68,6 +70,10 @@ class Call:
             ],
             "usage": {"prompt_tokens": words, "completion_tokens": written, "total_tokens": words + written},
         }
+
+    def whole(self) -> bytes:
+        """The right answer to a chat, as bytes."""
+        return json.dumps(self.completion(json.dumps(self.answer(self.seen.body)))).encode()
 
     async def ok(self) -> None:
         if self.seen.path.endswith("/embeddings"):
@@ -156,6 +162,53 @@ async def flood(call: Call) -> None:
         await call.writer.drain()
 
 
+async def chunks(call: Call) -> None:
+    """The answer in pieces, with a trailer behind them."""
+    body = call.whole()
+    pieces = b"".join(
+        b"%x\r\n%s\r\n" % (len(body[at : at + 7]), body[at : at + 7]) for at in range(0, len(body), 7)
+    )
+    call.writer.write(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\nX-End: yes\r\n\r\n"
+    )
+    await call.writer.drain()
+
+
+async def zipped(call: Call) -> None:
+    await call.send(200, gzip.compress(call.whole()), {"Content-Encoding": "gzip"})
+
+
+async def bomb(call: Call) -> None:
+    """Small on the wire."""
+    await call.send(200, gzip.compress(b" " * 4_000_000), {"Content-Encoding": "gzip"})
+
+
+async def until_closed(call: Call) -> None:
+    call.writer.write(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + call.whole())
+    await call.writer.drain()
+    call.writer.close()
+
+
+async def heard(call: Call) -> None:
+    call.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    await call.ok()
+
+
+async def noise(call: Call) -> None:
+    call.writer.write(b"220 mail.example.com ESMTP\r\n")
+    await call.writer.drain()
+    call.writer.close()
+
+
+async def twofold(call: Call) -> None:
+    """An answer, and another that nobody asked for."""
+    body = json.dumps(call.completion("{}") | {"model": "stray"}).encode()
+    stray = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    whole = call.whole()
+    call.writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s" % (len(whole), whole, stray))
+    await call.writer.drain()
+
+
 async def plain(call: Call) -> None:
     """Knows no structured output."""
     if "response_format" in call.seen.body:
@@ -237,6 +290,13 @@ STEPS: dict[str, Step] = {
     "page": page,
     "drip": drip,
     "flood": flood,
+    "chunks": chunks,
+    "gzip": zipped,
+    "bomb": bomb,
+    "until_closed": until_closed,
+    "continue": heard,
+    "noise": noise,
+    "twofold": twofold,
     "plain": plain,
     "echo": echo,
     "leak": leak,
@@ -318,10 +378,10 @@ def place(text: str, size: int) -> list[float]:
 class ProviderServer:
     """Serves until it is left. `answer` says what a judge says: a text, or a value that is written as JSON."""
 
-    def __init__(self, answer: Callable[[dict], Any] = fitting) -> None:
+    def __init__(self, answer: Callable[[dict], Any] = fitting, *, tls: ssl.SSLContext | None = None) -> None:
         self.seen: list[Seen] = []
         self.most_at_once = 0
-        self._answer = answer
+        self._answer, self._tls = answer, tls
         self._steps: Counter[str] = Counter()
         self._out = 0
         self._connections = 0
@@ -329,7 +389,7 @@ class ProviderServer:
 
     @property
     def base_url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"http{'s' if self._tls else ''}://127.0.0.1:{self.port}/v1"
 
     @property
     def connections(self) -> int:
@@ -357,7 +417,9 @@ class ProviderServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def start(self, port: int = 0) -> None:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port, backlog=1024)
+        self._server = await asyncio.start_server(
+            self._connection, "127.0.0.1", port, backlog=1024, ssl=self._tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -42,7 +42,7 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["openai", "aiohttp"])  # what every wire promises
+@pytest.fixture(params=["openai", "aiohttp", "direct"])  # what every wire promises
 def wire(request):
     return request.param
 
@@ -50,7 +50,7 @@ def wire(request):
 @asynccontextmanager
 async def embedder(server, *, batching=Batching(), **more: Any):  # noqa: B008
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
-    known |= {"wire": "aiohttp", "timeout": 5.0, "deadline": 10.0, "prices": Prices(input=1_000_000)}
+    known |= {"wire": "direct", "timeout": 5.0, "deadline": 10.0, "prices": Prices(input=1_000_000)}
     line = Line(Provider(**{**known, **more}), backoff=Backoff(base=0.002), max_bytes=1_000_000)
     embedder = OpenAICompatibleEmbedder(line, batching=batching)
     yield embedder

@@ -63,6 +63,7 @@ def loaded_by(statement):
                 "jsonpath_rfc9535",
                 "jsonschema_rs",
                 "aiohttp",
+                "httptools",
                 "openai",
                 "genai_prices",
                 "wordllama",

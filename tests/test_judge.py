@@ -680,7 +680,16 @@ def test_a_corrupt_entry_is_a_miss(folder, server):
     assert len(server.seen) == 6
 
 
-def test_an_answer_that_was_cut_off_is_not_kept(folder, server):
-    for _ in range(2):
-        evaluate(judge(model="length"), cache=True)
-    assert len(server.seen) == 2
+@pytest.mark.parametrize(
+    ("script", "asked"),
+    [
+        ("length", 2),
+        ("wrong", 4),  # each with its repair
+        ("wrong,ok,ok", 3),  # repaired and kept; what had to be repaired is asked for again
+    ],
+)
+def test_an_answer_that_was_cut_off_or_does_not_fit_is_not_kept(folder, server, script, asked):
+    evaluate(judge(model=script), cache=True)
+    (result,) = evaluate(judge(model=script), cache=True)
+    assert len(server.seen) == asked
+    assert not result.results.get("metadata", {}).get("cached", False)

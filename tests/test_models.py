@@ -4,6 +4,7 @@ import asyncio
 import json
 import logging
 import math
+import ssl
 import traceback
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 
 from assay.backends.models import wire as wires
 from assay.backends.models.answers import read_value
@@ -49,14 +51,14 @@ def server():
         yield server
 
 
-@pytest.fixture(params=["openai", "aiohttp"])  # what every wire promises
+@pytest.fixture(params=["openai", "aiohttp", "direct"])  # what every wire promises
 def wire(request):
     return request.param
 
 
 def provider(server, **more: Any) -> Provider:
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
-    known |= {"wire": "aiohttp", "timeout": 5.0, "deadline": 10.0}
+    known |= {"wire": "direct", "timeout": 5.0, "deadline": 10.0}
     return Provider(**{**known, **more})
 
 
@@ -102,6 +104,11 @@ def ask(script="ok", **more: Any) -> Ask:
         ("filter", {"finish_reason": "content_filter"}),
         ("endless", {"finish_reason": "unknown"}),
         ("parts", {"value": {"passed": True}}),
+        ("chunks", {"value": {"passed": True}, "attempts": 1}),
+        ("gzip", {"value": {"passed": True}, "attempts": 1}),  # which nobody asked for
+        ("until_closed", {"value": {"passed": True}, "attempts": 1}),  # of no length: the end is the end
+        ("continue", {"value": {"passed": True}, "attempts": 1}),  # a 100 before the 200
+        ("noise,ok", {"value": {"passed": True}, "attempts": 2}),
         ("unused", {"input_tokens": None, "output_tokens": None, "cost_usd": None}),
         (
             "misused",
@@ -139,6 +146,7 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
         ("hidden", {}, ForeignFault, True, "answered 502 (Bad Gateway) 3 times: the upstream is gone", 3),
         ("drop", {}, ForeignFault, True, "could not be reached 3 times", 3),
         ("cut", {}, ForeignFault, True, "could not be reached 3 times", 3),
+        ("noise", {}, ForeignFault, True, "could not be reached 3 times", 3),  # no HTTP
         ("hang", {"timeout": 0.1}, TimeFault, True, "gave no answer in 0.1 s 3 times", 3),
         ("hang", {"deadline": 0.1}, TimeFault, True, "gave no answer in 0.1 s", 1),
         ("drip", {"timeout": 0.1}, TimeFault, True, "gave no answer in 0.1 s 3 times", 3),
@@ -150,6 +158,7 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
         ("half", {}, ForeignFault, False, "answered 200 with no chat completion", 1),
         ("page", {}, ForeignFault, False, "answered 200 with no chat completion", 1),
         ("flood", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
+        ("bomb", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
         ("flood:500", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
     ],
 )
@@ -218,6 +227,59 @@ async def test_a_connection_the_server_closed_is_replaced(server, wire):
     async with model(server, wire=wire, max_concurrency=1) as judge:
         for _ in range(5):
             assert (await judge.complete(ask("stale"))).value == {"passed": True}
+
+
+@pytest.mark.parametrize("wire", ["aiohttp", "direct"])  # the SDK's httpx gives it to the next
+async def test_what_nobody_asked_for_answers_nothing(server, wire):
+    """A second answer behind the first, on a connection that is kept: the next request must not be given it."""
+    async with model(server, wire=wire, max_concurrency=1) as judge:
+        for script in ("twofold", "ok", "twofold", "twofold"):
+            assert (await judge.complete(ask(script))).model == script
+
+
+async def test_a_long_request_arrives_whole(server, wire):
+    long = "word " * 1_000_000  # more than a socket takes at once
+    async with model(server, wire=wire) as judge:
+        reply = await judge.complete(ask(messages=(Message("user", long),)))
+    assert reply.input_tokens == 1_000_000
+
+
+async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch):
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    with ProviderServer(tls=tls) as server:
+        async with model(server, max_retries=0) as judge:
+            with pytest.raises(ForeignFault, match="certificate verify failed"):
+                await judge.complete(ask())
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        async with model(server) as judge:
+            replies = await asyncio.gather(*(judge.complete(ask("slow:0.005")) for _ in range(3)))
+            replies.append(await judge.complete(ask()))
+    assert [reply.value for reply in replies] == [{"passed": True}] * 4
+
+
+@pytest.mark.parametrize(
+    ("variables", "address", "name"),
+    [
+        ({}, "https://api.example.com/v1", "DirectWire"),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "https://api.example.com/v1", "AiohttpWire"),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://127.0.0.1:11434/v1", "DirectWire"),
+        (
+            {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "example.com"},
+            "https://api.example.com/v1",
+            "DirectWire",
+        ),
+    ],
+)
+def test_where_a_proxy_stands_between_another_wire_is_taken(monkeypatch, variables, address, name):
+    for known in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(known, raising=False)
+        monkeypatch.delenv(known.lower(), raising=False)
+    for variable, said in variables.items():
+        monkeypatch.setenv(variable, said)
+    assert wires.load_wire(Provider(name="some", base_url=address)).__name__ == name
 
 
 def test_each_event_loop_has_its_own_connections(server, wire):
@@ -340,12 +402,15 @@ def test_a_secret_is_only_said_when_asked():
         msgspec.json.encode(Provider(name="local", api_key=secret))
 
 
-@pytest.mark.parametrize(("wanted", "extra"), [("openai", "openai-sdk"), ("aiohttp", "judges")])
+@pytest.mark.parametrize(
+    ("wire", "wanted", "extra"),
+    [("openai", "openai", "openai-sdk"), ("aiohttp", "aiohttp", "judges"), ("direct", "httptools", "judges")],
+)
 async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
-    server, monkeypatch, wanted, extra
+    server, monkeypatch, wire, wanted, extra
 ):
     monkeypatch.setattr(wires, "find_spec", lambda name: None if name == wanted else True)
-    judge = OpenAICompatibleModel(Line(provider(server, wire=wanted)))
+    judge = OpenAICompatibleModel(Line(provider(server, wire=wire)))
     with pytest.raises(WrongUsage, match=rf"{wanted} is not installed; pip install 'assay\[{extra}\]'"):
         await judge.complete(ask())
 

@@ -183,10 +183,10 @@ def test_the_policy_bounds_time_and_shares_what_is_allowed():
 
 def test_a_missing_extra_is_refused_with_the_line_that_installs_it(folder, server, monkeypatch):
     configure(folder, server, prices=None)
-    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.setitem(sys.modules, "httptools", None)
     monkeypatch.setattr("assay.backends.models.wire.find_spec", lambda name: None)
     with pytest.raises(
-        InvalidRequest, match=r"checks\[0\]: aiohttp is not installed; pip install 'assay\[judges\]'"
+        InvalidRequest, match=r"checks\[0\]: httptools is not installed; pip install 'assay\[judges\]'"
     ):
         evaluate(judge())
     with pytest.raises(

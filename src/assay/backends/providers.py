@@ -16,7 +16,7 @@ from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
-from assay.backends.models.wire import need
+from assay.backends.models.wire import load_wire, need
 from assay.backends.provider_tables import Policy, Unusable, host_of
 from assay.errors import InvalidRequest, Problem
 from assay.ports import RESERVED_PARAMETERS, Ask, Config, Embed, Embedder, Model, Provider
@@ -215,9 +215,8 @@ class ConfiguredProviders:
         """What it stands on is loaded here, before anything is timed."""
         line = self._lines.get(provider)
         if line is None:
-            need(provider.wire, "judges" if provider.wire == "aiohttp" else "openai-sdk")
+            load_wire(provider)
             line = self._lines[provider] = Line(provider)
-            import_module(f"assay.backends.models.wire_{provider.wire}")
             if provider.prices is None:
                 need("genai_prices", "judges")
                 import_module("genai_prices")

@@ -6,6 +6,7 @@ not fit `response_format` is no score. An answer of the wrong form may be repair
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -59,6 +60,7 @@ class LlmJudge(Checker):
             schema=wanted,
             check_version=self.version,
             repeat=self._repeat(services),
+            accepts=partial(self._accepts, asked_why=wanted is not self.response_format),
         )
         account = Account(ask.model)
         try:
@@ -93,6 +95,9 @@ class LlmJudge(Checker):
             why = response.pop(REASONING, None)
             own = {REASONING: why} if isinstance(why, str) else {}
         return response, own, reply.problem or unfit(response, self.response_format)
+
+    def _accepts(self, reply: Reply, *, asked_why: bool) -> bool:
+        return self._read(reply, asked_why=asked_why)[2] is None
 
     def _repeat(self, services: Services) -> int:
         if services.repeats is None:

@@ -1,9 +1,11 @@
 """Which checks there are: a value made of a table, to pass down and to extend (decisions 5, 37, 38)."""
 
 import importlib
+import os
 import sys
 from collections.abc import Iterable, Iterator
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Self
 
@@ -74,8 +76,22 @@ def installed() -> list[type[Checker]]:
     """The checks that installed packages offer under the entry point `assay.checks`."""
     return [
         _checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())
-        for point in entry_points(group=GROUP)
+        for point in _offered(tuple(map(_seen, sys.path)))
     ]
+
+
+@lru_cache(maxsize=8)
+def _offered(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Reading what every package says takes milliseconds, and stays as it is until one comes or goes."""
+    return tuple(entry_points(group=GROUP))
+
+
+def _seen(place: str) -> tuple[str, int]:
+    """A folder that packages are in, and when something in it was last added or removed."""
+    try:
+        return place, os.stat(place or ".").st_mtime_ns
+    except OSError:
+        return place, 0
 
 
 def from_module(spec: str) -> type[Checker]:

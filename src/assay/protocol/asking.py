@@ -1,5 +1,6 @@
 """What a model is asked and what it says back, whatever wire it goes over (FEP 2.3.6)."""
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -24,6 +25,9 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
     check_version: str = ""
     repeat: int = 0
+    accepts: "Callable[[Reply], bool] | None" = (
+        None  # whether a reply is worth keeping; None: whatever came whole
+    )
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):

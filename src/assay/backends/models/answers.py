@@ -21,7 +21,7 @@ def read_value(text: str) -> tuple[Any, str | None]:
     if fenced := FENCE.match(text):
         text = fenced[1]
     try:
-        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number), None
+        return _decode(text), None
     except json.JSONDecodeError as wrong:
         return msgspec.UNSET, f"is no JSON: {wrong.msg} at character {wrong.pos}"
     except RecursionError:
@@ -41,3 +41,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_number(name: str) -> Any:
     raise ValueError(f"says {name}, which is no JSON number")
+
+
+_decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode

@@ -17,6 +17,7 @@ from assay.ports import Ask, Model, Provider, Reply
 log = logging.getLogger(__name__)
 
 FORMAT = 1  # of an entry; another number is another key
+NO_PART = {"timeout", "accepts"}  # of an Ask that change no answer
 T = TypeVar("T")
 
 
@@ -73,23 +74,29 @@ class CachedModel:
     """
     A Model that answers from the cache where it can: `cached`, at 0.0, with the first price in `saved_usd`.
 
-    What was cut off, filtered, refused or no JSON is not kept: asking again may do better.
+    What was cut off, filtered, refused, is no JSON or was not accepted is not kept: asking again may do better.
     """
 
     def __init__(self, inner: Model, cache: DiskCache, provider: Provider) -> None:
         self._inner, self._cache, self._provider = inner, cache, provider
 
     async def complete(self, ask: Ask) -> Reply:
-        asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name != "timeout"}
+        asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name not in NO_PART}
         asked["messages"] = [[message.role, message.content] for message in ask.messages]
         key = key_of("reply", self._provider, **asked)
         kept = await self._cache.get(key, Reply)
-        if kept is not None:
+        if kept is not None and _whole(kept, ask):
             return msgspec.structs.replace(kept, cached=True, cost_usd=0.0, saved_usd=kept.cost_usd)
         reply = await self._inner.complete(ask)
-        if reply.finish_reason == "stop" and reply.refusal is None and reply.problem is None:
+        if _whole(reply, ask):
             await self._cache.put(key, reply)
         return reply
 
     async def close(self) -> None:
         await self._inner.close()
+
+
+def _whole(reply: Reply, ask: Ask) -> bool:
+    if reply.finish_reason != "stop" or reply.refusal is not None or reply.problem is not None:
+        return False
+    return ask.accepts is None or ask.accepts(reply)

@@ -33,8 +33,8 @@ class OpenAICompatibleModel:
         self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
 
     async def complete(self, ask: Ask) -> Reply:
-        if taken := sorted(RESERVED_PARAMETERS & ask.parameters.keys()):
-            raise ValueFault(f"a model's parameters may not set {', '.join(taken)}")
+        if taken := RESERVED_PARAMETERS & ask.parameters.keys():
+            raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
         timeout = self._line.provider.deadline if ask.timeout is None else ask.timeout
         if not self._may_structure(ask):
             return self._read(

@@ -1,9 +1,11 @@
 """How bytes go to a provider and come back. A wire sends once and reports what happened; it never raises for it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -11,6 +13,11 @@ from assay.errors import WrongUsage
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
+WIRES = {  # the file, its class, what that stands on, and the extra that brings it
+    "direct": ("wire_direct", "DirectWire", "httptools", "judges"),
+    "aiohttp": ("wire_aiohttp", "AiohttpWire", "aiohttp", "judges"),
+    "openai": ("wire_openai", "OpenAIWire", "openai", "openai-sdk"),
+}
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -55,14 +62,24 @@ class Wire(Protocol):
 
 
 def open_wire(provider: Provider, *, max_bytes: int) -> Wire:
-    need(provider.wire, "judges" if provider.wire == "aiohttp" else "openai-sdk")
-    if provider.wire == "aiohttp":
-        from assay.backends.models.wire_aiohttp import AiohttpWire
+    return load_wire(provider)(provider, max_bytes)
 
-        return AiohttpWire(provider, max_bytes)
-    from assay.backends.models.wire_openai import OpenAIWire
 
-    return OpenAIWire(provider, max_bytes)
+def load_wire(provider: Provider) -> Callable[[Provider, int], Wire]:
+    """The wire a provider is called through; where a proxy stands between, the direct one is aiohttp's."""
+    module, name, standing_on, extra = WIRES[provider.wire]
+    need(standing_on, extra)
+    if provider.wire == "direct" and proxy_of(provider.base_url or OPENAI) is not None:
+        return load_wire(msgspec.structs.replace(provider, wire="aiohttp"))
+    return getattr(import_module(f"assay.backends.models.{module}"), name)
+
+
+def proxy_of(address: str) -> str | None:
+    """The environment's proxy for an address (`HTTPS_PROXY`, `NO_PROXY` and the like)."""
+    from urllib.request import getproxies, proxy_bypass  # a lazy door: it loads all of http and email
+
+    parts = urlsplit(address)
+    return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)
 
 
 def to_json(body: dict[str, Any]) -> bytes:

@@ -31,6 +31,8 @@ class OpenAIWire:
             return Lost(_why(lost.__cause__ or lost))
         except _TooMuch:
             return Flood(self._limit)
+        if len(response.content) > self._limit:  # it was packed, though nobody asked for that
+            return Flood(self._limit)
         return Answer(response.status_code, dict(response.headers), response.content)
 
     async def close(self) -> None:

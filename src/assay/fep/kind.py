@@ -48,7 +48,7 @@ class EvaluationKind:
 
     def started(self, run: Run) -> Outcome:
         total = _encode({"total": run.head.get("total", 0)})
-        return [Event("evaluation.started", total, self._services.clock.now())], []
+        return Outcome([Event("evaluation.started", total, self._services.clock.now())])
 
     def stop(self, run: str) -> bool:
         return False
@@ -86,7 +86,7 @@ class EvaluationStory:
 
     def outcome(self, result: bytes) -> Outcome:
         event, evidence = recorded(_done(result), self._services.clock.now())
-        return [event], evidence
+        return Outcome([event], evidence)
 
     def head(self) -> dict[str, Any]:
         return self._counts.head(self._request.total)

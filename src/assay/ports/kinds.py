@@ -4,9 +4,15 @@ from collections.abc import AsyncIterator
 from typing import Any, NamedTuple, Protocol
 
 from assay.errors import Refusal
-from assay.ports import Event, Piece, Run, RunStatus, Store
+from assay.ports import Drop, Event, Piece, Put, Run, RunStatus, Store
 
-Outcome = tuple[list[Event], list[Piece]]  # what a unit leaves in the record, in one transaction
+
+class Outcome(NamedTuple):
+    """What a unit leaves in the record, in one transaction."""
+
+    events: list[Event]
+    evidence: list[Piece] = []  # noqa: RUF012  # never changed
+    documents: list[Put | Drop] = []  # noqa: RUF012
 
 
 class Ending(NamedTuple):

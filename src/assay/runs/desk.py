@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping
+from contextlib import contextmanager
 
 from assay.errors import Broken, Conflict, NotFound, Unavailable
 from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Run, RunQuery, RunStatus, Store
@@ -12,6 +13,16 @@ from assay.runs.follow import follow
 
 LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
 BEATS = 5  # signs of life within a lease
+
+
+@contextmanager
+def _moved_on() -> Generator[None]:
+    """Somebody was faster, and it has another status by now."""
+    try:
+        yield
+    except Conflict as conflict:
+        if conflict.what not in ("closed", "status"):
+            raise
 
 
 class Desk:
@@ -77,17 +88,18 @@ class Desk:
         return await self.ended(run)
 
     async def _cancel_elsewhere(self, run: Run) -> None:
+        if run.status not in ACTIVE:  # it rests, and waits for somebody: that is over
+            with _moved_on():
+                entry = Entry(run=run.id, when=frozenset({run.status}), status="cancelling")
+                await self.store.commit(Batch(entries=[entry]))
         claimed = await self.store.claim(run.id, self.holder, seconds=self.lease)
         if claimed is not None:
             self.begin(claimed)
             self._conductors[run.id][0].cancel()
             return
-        entry = Entry(run=run.id, when=frozenset({"pending", "running"}), status="cancelling")
-        try:
+        with _moved_on():
+            entry = Entry(run=run.id, when=frozenset({"pending", "running"}), status="cancelling")
             await self.store.commit(Batch(entries=[entry]))
-        except Conflict as conflict:
-            if conflict.what not in ("closed", "status"):
-                raise
 
     async def ended(self, run: str) -> Run:
         """Once it has."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from assay.errors import Conflict
-from assay.ports import Batch, Entry, Event, Piece, Store
+from assay.ports import Batch, Entry, Store
 from assay.ports.kinds import Ending, Outcome, Story
 
 BEHIND = 256  # outcomes that may wait to be written before their maker has to
@@ -19,7 +19,7 @@ class Record:
 
     async def begin(self, outcome: Outcome) -> bool:
         """Whether it may begin: somebody may have cancelled it before."""
-        events, evidence = outcome
+        events, evidence, documents = outcome
         entry = Entry(
             run=self._run,
             holder=self._holder,
@@ -30,7 +30,7 @@ class Record:
             head=self._story.head(),
         )
         try:
-            await self._store.commit(Batch(entries=[entry]))
+            await self._store.commit(Batch(entries=[entry], documents=documents))
         except Conflict as conflict:
             if conflict.what != "status":
                 raise
@@ -69,18 +69,16 @@ class Record:
     async def _write(self) -> None:
         while self._waiting:
             some, self._waiting = self._waiting, []
-            events = [event for those, _ in some for event in those]
+            events = [event for one in some for event in one.events]
             for event in events:
                 self._story.add(event)
-            await self._commit(events, [piece for _, those in some for piece in those])
+            entry = Entry(
+                run=self._run,
+                holder=self._holder,
+                events=events,
+                evidence=[piece for one in some for piece in one.evidence],
+                head=self._story.head(),
+            )
+            documents = [change for one in some for change in one.documents]
+            await self._store.commit(Batch(entries=[entry], documents=documents))
             self._story.recorded()
-
-    async def _commit(self, events: list[Event], evidence: list[Piece]) -> None:
-        entry = Entry(
-            run=self._run,
-            holder=self._holder,
-            events=events,
-            evidence=evidence,
-            head=self._story.head(),
-        )
-        await self._store.commit(Batch(entries=[entry]))

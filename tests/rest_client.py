@@ -13,7 +13,9 @@ import httpx
 
 from assay.access import keys
 from assay.access.gate import Gate
+from assay.access.issuer import Jwt
 from assay.access.scopes import DEFAULT
+from assay.app import tokens
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
@@ -45,12 +47,12 @@ class Server:
 
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
-        cipher=None,
+        cipher=None, jwt=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
-        self.routes, self.cipher = routes, cipher
+        self.routes, self.cipher, self.jwt = routes, cipher, jwt or Jwt()
         self._ready = threading.Event()
         self._trouble = None
 
@@ -79,7 +81,7 @@ class Server:
         kind = EvaluationKind(self.store, self.registry, services, Conduct(concurrency=16))
         self.desk = Desk(self.store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind})
         self.office = Office(self.store, self.registry, services)
-        gate = Gate(self.store, seconds=self.known_for)
+        gate = Gate(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         more = {} if self.routes is None else {"routes": self.routes}
         self.app = create_app(self.desk, self.office, gate.authenticate, self.serving, **more)
         await self.desk.open()

@@ -28,6 +28,7 @@ import typer
 import yaml
 from msgspec import UNSET, inspect
 
+from assay.access.issuer import Jwt
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
@@ -189,14 +190,16 @@ def written_default(value):
         ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
         ("## Limits", msgspec.structs.fields(Limits)),
         ("## Serving", msgspec.structs.fields(Serving)),
+        ("## JWT", msgspec.structs.fields(Jwt)),
     ],
 )
 def test_the_page_of_settings_has_each_with_its_default(heading, fields):
+    prefix = f"{PREFIX}JWT_" if heading == "## JWT" else PREFIX
     rows = table(section(DOCS / "settings.md", heading), "name", "in the environment", "default", "meaning")
     assert [row[:3] for row in rows] == [
         [
             f"`{one.name}`",
-            f"`{PREFIX}{one.name.upper()}`",
+            f"`{prefix}{one.name.upper()}`",
             written_default(one.default if one.default is not msgspec.NODEFAULT else one.default_factory()),
         ]
         for one in fields

@@ -1,18 +1,20 @@
 """The composition root: settings become a registry, services and a plan. The only file that sees both sides."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from socket import socket
 from typing import NamedTuple, Protocol
 
+from assay.access.gate import Gate, Token
+from assay.access.issuer import Jwt
 from assay.backends.engines.local import LocalEngine
 from assay.backends.later import LaterProviders
 from assay.backends.provider_tables import Policy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
-from assay.errors import WrongUsage
+from assay.errors import Broken, WrongUsage
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
@@ -88,6 +90,7 @@ class House(NamedTuple):
     store: Store
     desk: Desk
     office: Office
+    gate: Gate
 
 
 @asynccontextmanager
@@ -107,15 +110,40 @@ async def house(
         run_seconds=settings.limits.run_seconds,
     )
     async with store(settings) as record:
+        gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
         kind = EvaluationKind(record, known, means, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
         desk = Desk(record, engine, {kind.name: kind})
         await desk.open()
         try:
-            yield House(record, desk, Office(record, known, means))
+            yield House(record, desk, Office(record, known, means), gate)
         finally:
             await desk.close(stop)
             await means.close()
+
+
+async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:
+    """
+    What reads tokens of the issuer that is trusted, if one is. A file without keys is refused now, in one line.
+
+    An address that is down may be back soon, and keys go on without it.
+    """
+    if not trust.issuer:
+        return None
+    try:
+        from assay.access.keyset import KeySet, log  # a lazy door: the extra `guard`
+        from assay.access.tokens import Tokens  # a lazy door
+        from assay.backends.jwks import source  # a lazy door
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
+    keys = KeySet(source(trust.jwks), trust)
+    try:
+        await keys.open()
+    except Broken as trouble:
+        if "://" not in trust.jwks:
+            raise WrongUsage(f"settings: jwt.jwks: {trouble}") from None
+        log.warning("the issuer's keys: %s; tokens wait for them, keys do not", trouble)
+    return Tokens(trust, keys).read
 
 
 class Transport(Protocol):
@@ -130,13 +158,11 @@ class Transport(Protocol):
 def rest(house: House, settings: Settings, *, host: str, port: int, log_level: str = "warning") -> Transport:
     """FEP over HTTP."""
     try:
-        from assay.access.gate import Gate  # a lazy door
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
         from assay.serve.rest.server import server  # a lazy door
     except ModuleNotFoundError as error:
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    gate = Gate(house.store, clock=house.office.services.clock)
-    app = create_app(house.desk, house.office, gate.authenticate, settings.serving)
+    app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving)
     return server(app, settings.serving, host=host, port=port, log_level=log_level)
 
 

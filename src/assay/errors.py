@@ -168,8 +168,8 @@ class Unauthenticated(Refusal):
     """No key, or none that is good. What was given is not repeated: it may be somebody's secret."""
 
     _SAID: ClassVar[dict[KeyTrouble, str]] = {
-        "unauthenticated": "no key was given, or none that is known here; `assay key create` makes one",
-        "key_expired": "this key has expired; `assay key create` makes another",
+        "unauthenticated": "no key or token was given, or none that is good here; `assay key create` makes a key",
+        "key_expired": "this key or token has expired; `assay key create` makes a key",
         "key_revoked": "this key was revoked; `assay key create` makes another",
     }
 

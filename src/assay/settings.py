@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from assay.access.issuer import Jwt, checked
 from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
 from assay.ports import Limits, Provider, Secret
@@ -17,8 +18,8 @@ from assay.protocol.values import is_object
 from assay.serve.limits import Serving
 
 PREFIX = "ASSAY_"
-MODEL = f"{PREFIX}MODEL_"
-TABLES = frozenset({"limits", "serving", "models", "providers"})
+MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
+TABLES = frozenset({"limits", "serving", "jwt", "models", "providers"})
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,7 +27,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]` and `[serving]` in the environment flat.
 
     `[models]` names models by what they are for (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`), and
-    `[providers.NAME]` says where they are; `${VARIABLES}` there are filled in when a provider is used.
+    `[providers.NAME]` says where they are; `${VARIABLES}` there are filled in when a provider is used. Those of `[jwt]` are
+    `ASSAY_JWT_ISSUER` and so on.
     """
 
     home: str = ".assay"
@@ -36,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     check_modules: list[str] = []
     limits: Limits = Limits()
     serving: Serving = Serving()
+    jwt: Jwt = Jwt()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
 
@@ -44,15 +47,15 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
     environment = os.environ if environment is None else environment
     told = _from_file(environment)
-    limits, serving, models, tables = (
-        _table(told, name) for name in ("limits", "serving", "models", "providers")
+    limits, serving, jwt, models, tables = (
+        _table(told, name) for name in ("limits", "serving", "jwt", "models", "providers")
     )
     for name, said in environment.items():
         if name.startswith(MODEL) and said:
             models[name.removeprefix(MODEL).lower()] = said
-    for table, kind in ((limits, Limits), (serving, Serving)):
+    for table, kind, prefix in ((limits, Limits, PREFIX), (serving, Serving, PREFIX), (jwt, Jwt, JWT)):
         for field in msgspec.structs.fields(kind):
-            if (said := environment.get(PREFIX + field.name.upper())) is not None:
+            if (said := environment.get(prefix + field.name.upper())) is not None:
                 table[field.name] = said
     for field in msgspec.structs.fields(Settings):
         if field.name not in TABLES and (said := environment.get(PREFIX + field.name.upper())) is not None:
@@ -61,11 +64,12 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     if "evidence_key" in told and isinstance(said := told["evidence_key"], str):
         told["evidence_key"] = Secret(said) if said.strip() else None
     try:
-        tabled = {"limits": limits, "serving": serving, "models": models}
+        tabled = {"limits": limits, "serving": serving, "jwt": jwt, "models": models}
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
         raise WrongUsage(f"settings: {_place(wrong)}") from None
     _positive(settings)
+    checked(settings.jwt)
     return msgspec.structs.replace(settings, providers=_providers(tables))
 
 

@@ -182,9 +182,15 @@ def _kept(document: Document) -> _Kept:
     return _DECODER.decode(document.data)
 
 
-def _tenant_problems(tenant: str) -> list[Problem]:
+def is_tenant(tenant: str) -> bool:
+    """Whether a tenant may be called so; "" is the host's own."""
     ends = tenant.strip() != tenant or not tenant.strip(".")
-    if 0 < len(tenant) <= MAX_TENANT and tenant.isprintable() and not ends and not set(tenant) & {"/", "\\"}:
+    fits = 0 < len(tenant) <= MAX_TENANT and tenant.isprintable()
+    return fits and not ends and not set(tenant) & {"/", "\\"}
+
+
+def _tenant_problems(tenant: str) -> list[Problem]:
+    if is_tenant(tenant):
         return []
     wanted = f"wanted a name of 1 to {MAX_TENANT} printable characters, without slashes or spaces around"
     return [Problem("tenant", f"{wanted}, got {tenant[:40]!r}")]

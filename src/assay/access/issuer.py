@@ -1,0 +1,68 @@
+"""Whose tokens are good here: the settings under `[jwt]` (FEP 6.4)."""
+
+import ipaddress
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from assay.errors import WrongUsage
+
+MAX_LEEWAY = 300.0
+
+
+class Jwt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """In the environment `ASSAY_JWT_ISSUER` and so on. Without an issuer there are only keys."""
+
+    issuer: str = ""  # `iss`, to the letter
+    audience: str = ""  # one of `aud`
+    jwks: str = ""  # a file, or an address of https; http only on this machine
+    tenant_claim: str = "tenant"
+    scope_claim: str = "scope"
+    leeway_seconds: float = 30.0  # that clocks may differ
+    fresh_seconds: float = 300.0  # after which the key set is fetched again
+    stale_seconds: float = 3_600.0  # for which the last good one will do, where it cannot be fetched
+    retry_seconds: float = 30.0  # between two fetches, at least, whatever is asked for
+
+
+def checked(trust: Jwt) -> Jwt:
+    """All of it or none, and nothing that would make a token good for everybody."""
+    if trust == Jwt():
+        return trust
+    for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
+        if not getattr(trust, name):
+            raise WrongUsage(f"settings: jwt.{name}: wanted one, since others of [jwt] are set")
+    if not 0 <= trust.leeway_seconds <= MAX_LEEWAY:
+        raise WrongUsage(
+            f"settings: jwt.leeway_seconds: wanted 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
+        )
+    for name in ("fresh_seconds", "stale_seconds", "retry_seconds"):
+        if not getattr(trust, name) > 0:
+            raise WrongUsage(f"settings: jwt.{name}: wanted a number above 0, got {getattr(trust, name):g}")
+    if "://" in trust.jwks:
+        _check_address(trust.jwks)
+    return trust
+
+
+def _check_address(text: str) -> None:
+    """Who can change what comes from there can be anybody here, so it comes over TLS."""
+    try:
+        parts = urlsplit(text)
+        host = parts.hostname or ""
+    except ValueError:
+        raise WrongUsage("settings: jwt.jwks: this is no address") from None
+    if parts.username is not None or parts.password is not None:
+        raise WrongUsage("settings: jwt.jwks: wanted an address without a name or a password in it")
+    if parts.scheme == "https" and host:
+        return
+    if parts.scheme != "http" or not is_loopback(host):
+        raise WrongUsage(
+            f"settings: jwt.jwks: wanted a file or an https address, got {parts.scheme}://{host}"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether this is the machine itself, by its name or number."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

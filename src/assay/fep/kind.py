@@ -53,6 +53,9 @@ class EvaluationKind:
     def stop(self, run: str) -> bool:
         return False
 
+    def broken(self, run: Run) -> list[Event]:
+        return [Event("run.failed", b'{"error":"internal_error"}', self._services.clock.now())]
+
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
         work = await self._work(asked.run)

@@ -1,10 +1,14 @@
 """What a kind of run must be able to say; the table of those there are is made in `app`."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from assay.errors import Refusal
 from assay.ports import Drop, Event, Piece, Put, Run, RunStatus, Store
+from assay.protocol.facts import CONTENT, Fact, stored
 
 
 class Outcome(NamedTuple):
@@ -13,6 +17,17 @@ class Outcome(NamedTuple):
     events: list[Event]
     evidence: list[Piece] = []  # noqa: RUF012  # never changed
     documents: list[Put | Drop] = []  # noqa: RUF012
+
+
+def split(facts: Iterable[Fact], at: datetime) -> Outcome:
+    """Facts in their two drawers: events without content, and the content of each under its event's id."""
+    events: list[Event] = []
+    pieces: list[Piece] = []
+    for fact in facts:
+        events.append(Event(fact.type, stored(fact), at))
+        if fact.content:
+            pieces.append(Piece(kind=CONTENT, key=fact.id, data=msgspec.json.encode(fact.content)))
+    return Outcome(events, pieces)
 
 
 class Ending(NamedTuple):
@@ -63,4 +78,8 @@ class Kind(Protocol):
 
     def stop(self, run: str) -> bool:
         """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
+        ...
+
+    def broken(self, run: Run) -> list[Event]:
+        """The last events of a run that a bug of ours ended."""
         ...

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.protocol import evaluation, results
+from assay.protocol import evaluation, results, scorecard, suite
 
 NOUNS: dict[str, Any] = {
     kind.__name__: kind
@@ -21,6 +21,8 @@ NOUNS: dict[str, Any] = {
         results.TestCaseResult,
         results.EvaluationSummary,
         results.EvaluationRunResult,
+        suite.AgentEvalSuite,
+        scorecard.EvalSummary,
     )
 }
 

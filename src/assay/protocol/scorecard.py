@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.protocol.agents import ModelClass
+from assay.protocol.suite import SuiteId, TaskId, Version
 
 Score = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -23,7 +24,7 @@ class SafetyFinding(_Closed, frozen=True, kw_only=True):
 
 
 class TaskScore(_Closed, frozen=True, kw_only=True):
-    task_id: str
+    task_id: TaskId
     score: Score
     passed: bool
     cost_usd: Annotated[float, msgspec.Meta(ge=0)] | UnsetType = UNSET
@@ -33,14 +34,14 @@ class TaskScore(_Closed, frozen=True, kw_only=True):
 
 
 class Regression(_Closed, frozen=True, kw_only=True):
-    baseline_run_id: str
+    baseline_run_id: Annotated[str, msgspec.Meta(min_length=1)]
     score_delta: Annotated[float, msgspec.Meta(ge=-1, le=1)]
     diff_ref: str | UnsetType = UNSET
 
 
 class EvalSummary(_Closed, frozen=True, kw_only=True):
-    suite_id: str
-    suite_version: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+    suite_id: SuiteId
+    suite_version: Version
     aggregate_score: Score
     passed: bool
     task_count: Count

@@ -9,6 +9,10 @@ from assay.protocol.agents import ModelClass
 
 Mode = Literal["golden", "rubric", "adversarial", "regression", "live-shadow"]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+TaskId = Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9-]*$")]
+SuiteId = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+$")]
+Version = Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
+_UNIQUE = {"uniqueItems": True}
 
 
 class _Closed(
@@ -44,7 +48,7 @@ class Fixtures(_Closed, frozen=True, kw_only=True):
 
 
 class EvalTask(_Closed, frozen=True, kw_only=True):
-    task_id: Annotated[str, msgspec.Meta(pattern="^[a-z0-9][a-z0-9-]*$")]
+    task_id: TaskId
     input: Any
     expected: Expected
     fixtures: Fixtures | UnsetType = UNSET
@@ -59,10 +63,12 @@ class Thresholds(_Closed, frozen=True, kw_only=True):
 
 
 class AgentEvalSuite(_Closed, frozen=True, kw_only=True):
-    suite_id: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9.-]+\.evals\.[a-z0-9-]+$")]
-    version: Annotated[str, msgspec.Meta(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
-    modes: Annotated[tuple[Mode, ...], msgspec.Meta(min_length=1)]
+    suite_id: SuiteId
+    version: Version
+    modes: Annotated[tuple[Mode, ...], msgspec.Meta(min_length=1, extra_json_schema=_UNIQUE)]
     tasks: Annotated[tuple[EvalTask, ...], msgspec.Meta(min_length=1)]
     target_agent_id: Annotated[str, msgspec.Meta(min_length=1)] | UnsetType = UNSET
-    allowed_models: tuple[ModelClass, ...] | UnsetType = UNSET
+    allowed_models: Annotated[tuple[ModelClass, ...], msgspec.Meta(extra_json_schema=_UNIQUE)] | UnsetType = (
+        UNSET
+    )
     thresholds: Thresholds | UnsetType = UNSET

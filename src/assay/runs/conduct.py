@@ -2,11 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import Any
 
 from assay.errors import Broken, Conflict, Refusal
-from assay.ports import CLOSED, Batch, Engine, Entry, Event, Run, RunStatus, Store
+from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
 from assay.ports.kinds import Kind, Story
 from assay.runs.record import Record
 
@@ -46,8 +45,8 @@ class Conductor:
             raise  # the store is away: the run is taken up again when it is back
         except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
             head = {**self._run.head, "status": "error", "error": f"a bug in assay: {type(bug).__name__}"}
-            event = Event("run.failed", b'{"error":"internal_error"}', datetime.now(UTC))
-            entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=[event], head=head)
+            last = self._kind.broken(self._run)
+            entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=last, head=head)
             await self._store.commit(Batch(entries=[entry]))
 
     async def _conduct(self) -> None:

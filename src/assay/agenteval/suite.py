@@ -1,0 +1,159 @@
+"""Suites (contract §6.1): read from a file or a document, and everything that is wrong with one at once, with its place."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.fixtures import read_seeds
+from assay.checks.schemas import validator_for
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import kind_of, plain
+from assay.fep.files import document_of
+from assay.ports import Limits
+from assay.protocol.schemas import schema_of
+from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
+from assay.protocol.values import is_list, is_object
+
+LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
+SHOWN = 500  # problems
+
+
+def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
+    """A `.json` or `.yaml` file; '-' is JSON from standard input."""
+    document, _, problems = plain(document_of(name, limits), "", limits)
+    try:
+        if problems:
+            raise InvalidRequest(problems)
+        return read_suite(document)
+    except InvalidRequest as refusal:
+        raise InvalidRequest(
+            [Problem(_placed(name, one.place), one.message) for one in refusal.problems]
+        ) from None
+
+
+def read_suite(document: Any) -> AgentEvalSuite:
+    """The suite, or an InvalidRequest with everything that keeps it from being one: what its schema says, and what that forgets."""
+    if problems := schema_problems(document):
+        raise InvalidRequest(problems + forgotten(_readable(document)))
+    suite = msgspec.convert(_whole(document), AgentEvalSuite)
+    if problems := forgotten(enumerate(suite.tasks)):
+        raise InvalidRequest(problems)
+    return suite
+
+
+def schema_problems(document: Any) -> list[Problem]:
+    """What AgentEvalSuite's schema has against it."""
+    found: list[Problem] = []
+    for error in _validator().iter_errors(document):
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+        found += _told(place.removeprefix("."), error)
+        if len(found) >= SHOWN:
+            break
+    return found
+
+
+def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
+    """What the schema cannot say of tasks, or does not."""
+    problems: list[Problem] = []
+    seen: dict[str, int] = {}
+    for at, task in tasks:
+        place = f"tasks[{at}]"
+        if len(task.task_id) > LONGEST_ID:
+            told = f"{len(task.task_id)} characters, and at most {LONGEST_ID} are taken"
+            problems.append(Problem(f"{place}.taskId", told))
+        first = seen.setdefault(task.task_id, at)
+        if first != at:
+            problems.append(
+                Problem(f"{place}.taskId", f"{task.task_id!r} is the id of tasks[{first}] already")
+            )
+        problems += _expected(task.expected, f"{place}.expected")
+        problems += _fixtures(task, f"{place}.fixtures")
+    return problems[:SHOWN]
+
+
+def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
+    """The tasks of a suite that is none, as far as they are tasks."""
+    tasks: Any = document.get("tasks") if is_object(document) else None
+    for at, task in enumerate(tasks if is_list(tasks) else ()):
+        with suppress(msgspec.ValidationError):
+            yield at, msgspec.convert(task, EvalTask)
+
+
+def _expected(expected: Expected, place: str) -> list[Problem]:
+    if expected.kind == "golden":
+        if expected.rubric is not UNSET:
+            return [Problem(f"{place}.rubric", "a golden task is scored by `match`: give one of them")]
+        if expected.match is UNSET:
+            return [Problem(f"{place}.match", "a golden task needs one: {strategy, value}")]
+        return []
+    if expected.match is not UNSET:
+        return [Problem(f"{place}.match", "a rubric task is scored by `rubric`: give one of them")]
+    if expected.rubric is UNSET:
+        return [Problem(f"{place}.rubric", "a rubric task needs one: criteria with their weights")]
+    if not any(one.weight for one in expected.rubric):
+        return [Problem(f"{place}.rubric", "every weight is 0, so that nothing would count")]
+    return []
+
+
+def _fixtures(task: EvalTask, place: str) -> list[Problem]:
+    if task.fixtures is UNSET:
+        return []
+    try:
+        read_seeds(task.fixtures.memory_seed, f"{place}.memorySeed")
+    except InvalidRequest as refusal:
+        return list(refusal.problems)
+    return []
+
+
+def _whole(document: dict[str, Any]) -> dict[str, Any]:
+    """2000.0 is an integer to JSON Schema, and to nobody else."""
+    bars = document.get("thresholds")
+    if is_object(bars) and isinstance(latency := bars.get("maxP95LatencyMs"), float):
+        return {**document, "thresholds": {**bars, "maxP95LatencyMs": int(latency)}}
+    return document
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    return validator_for(schema_of(AgentEvalSuite.__name__).encode())
+
+
+def _told(place: str, error: Any) -> list[Problem]:
+    """In our words, and without the value: it may be long, and it is content."""
+    kind: Any = error.kind
+    if kind.name == "required":
+        return [Problem(f"{place}.{kind.property}".lstrip("."), "this is missing")]
+    if kind.name == "additionalProperties":
+        return [Problem(f"{place}.{name}".lstrip("."), "there is no such member") for name in kind.unexpected]
+    told = _WORDS.get(kind.name)
+    return [Problem(place, told(kind, error.instance) if told else str(kind.name))]
+
+
+_WORDS: dict[str, Callable[[Any, Any], str]] = {
+    "type": lambda kind, value: f"wanted {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
+    "enum": lambda kind, _: f"wanted one of {', '.join(map(str, kind.options))}",
+    "pattern": lambda kind, _: f"wanted a text of the form {kind.pattern}",
+    "minItems": lambda kind, _: f"wanted at least {kind.limit}",
+    "minLength": lambda _kind, _: "wanted a text that is not empty",
+    "uniqueItems": lambda _kind, _: "something is said twice",
+    "minimum": lambda kind, _: f"wanted a number that is at least {kind.limit}",
+    "maximum": lambda kind, _: f"wanted a number that is at most {kind.limit}",
+}
+
+
+def _named(type: str) -> str:
+    names = {
+        "array": "a list",
+        "object": "an object",
+        "integer": "a whole number",
+        "boolean": "true or false",
+    }
+    return names.get(type, f"a {type}")
+
+
+def _placed(name: str, place: str) -> str:
+    return f"{name}: {place}" if place else name

@@ -2,6 +2,7 @@
 
 import json
 from copy import deepcopy
+from typing import Any
 
 import jsonschema_rs
 import msgspec
@@ -17,7 +18,7 @@ from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 from shared import SHARED, needs_shared
 
-SUITE = {
+SUITE: dict[str, Any] = {
     "suiteId": "community.acme.evals.triage-smoke",
     "version": "1.0.0",
     "targetAgentId": "community.acme.triage.default",

@@ -1,4 +1,4 @@
-"""A server to be measured: everything `assay serve` has, and one bare endpoint that decodes and echoes a body."""
+"""A server to be measured: everything `assay serve` has, gRPC beside REST, and one bare endpoint that decodes and echoes a body."""
 
 import asyncio
 import socket
@@ -12,6 +12,7 @@ import msgspec
 from assay import app as composition
 from assay.access.gate import Gate
 from assay.access.local import local_key
+from assay.serve.grpc.server import Server as GrpcServer
 from assay.serve.rest.app import create_app
 from assay.serve.rest.server import server
 from assay.settings import Settings
@@ -45,9 +46,13 @@ async def main(home: str) -> None:
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         listening.listen(2048)
-        print(f"http://127.0.0.1:{listening.getsockname()[1]} {key.text.reveal()}", flush=True)
+        calls = GrpcServer(full.state.host, address="127.0.0.1", port=0)
+        beside = asyncio.create_task(calls.serve())
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        print(f"{address} {key.text.reveal()} 127.0.0.1:{calls.port}", flush=True)
         serving: Any = either
         await server(serving, settings.serving, host="127.0.0.1", port=0).serve(sockets=[listening])
+        await beside
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from pathlib import Path
 from assay.cli.asked import Asked
 from bench import second
 from bench.beside import flex, pydantic
+from bench.calls import calls
 from bench.child import Sample, Task
 from bench.equal import differences
 from bench.files import Bench
@@ -126,7 +127,8 @@ def starting(bench: Bench) -> list[Row]:
 
 
 RUNS = {
-    run.__name__: run for run in (first, flex, pydantic, other, large, waiting, judges, starting, service)
+    run.__name__: run
+    for run in (first, flex, pydantic, other, large, waiting, judges, starting, service, calls)
 }
 
 

@@ -28,7 +28,7 @@ class Hosted:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
         self.process = process
-        self.url, key = process.stdout.readline().split()
+        self.url, key, self.grpc = process.stdout.readline().split()
         self.headers = {"X-API-Key": key}
 
     @property

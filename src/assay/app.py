@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from contextlib import asynccontextmanager
 from pathlib import Path
 from socket import socket
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from assay.access.gate import Gate, Token
 from assay.access.issuer import Jwt
@@ -14,7 +14,7 @@ from assay.backends.later import LaterProviders
 from assay.backends.provider_tables import Policy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
-from assay.errors import Broken, WrongUsage
+from assay.errors import Broken, Missing, WrongUsage
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
@@ -152,6 +152,11 @@ class Transport(Protocol):
     should_exit: bool
     started: bool
 
+    @property
+    def host(self) -> Any:
+        """What another transport is put on beside this one."""
+        ...
+
     async def serve(self, sockets: list[socket] | None = None) -> None: ...
 
 
@@ -164,6 +169,27 @@ def rest(house: House, settings: Settings, *, host: str, port: int, log_level: s
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving)
     return server(app, settings.serving, host=host, port=port, log_level=log_level)
+
+
+def grpc(beside: Transport, *, host: str, port: int, credentials: Any = None) -> "Calls":
+    """
+    FEP over gRPC, on the same desk and with the same limits and keys. It listens at once, and answers from `serve` on.
+
+    `credentials`, of grpc.ssl_server_credentials, make it TLS; who is asking is found out by the host's `authenticate`.
+    """
+    try:
+        from assay.serve.grpc.server import Server  # a lazy door: the extra `grpc`
+    except ModuleNotFoundError as error:
+        raise Missing(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
+    return Server(beside.host, address=host, port=port, credentials=credentials)
+
+
+class Calls(Protocol):
+    """What serves until the host it is put on stops."""
+
+    port: int
+
+    async def serve(self) -> None: ...
 
 
 def _embedded(home: Path) -> str:

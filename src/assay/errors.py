@@ -8,6 +8,7 @@ Everything that can go wrong, on one page.
     │   │   └── BadLine          a part of a stream that is no context
     │   ├── MalformedPath        a text that is no RFC 9535 query
     │   ├── WrongUsage           the command or a setting was given something impossible
+    │   │   └── Missing          an extra that is not installed
     │   ├── Broken               the world refused: a file, a disk, a pipe
     │   │   └── Spent            the run cost what it may cost
     │   ├── Conflict             the record has moved on
@@ -126,6 +127,10 @@ class MalformedPath(Refusal):
 
 class WrongUsage(Refusal):
     """The command line or the settings ask for something impossible."""
+
+
+class Missing(WrongUsage):
+    """Something that is only there with an extra; it names the line that installs it."""
 
 
 class Broken(Refusal):

@@ -5,7 +5,7 @@ import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,9 @@ MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
 TABLES = frozenset({"limits", "serving", "jwt", "models", "providers"})
 
 
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+
+
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
     `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]` and `[serving]` in the environment flat.
@@ -35,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     database_url: str = ""  # "": SQLite, assay.db in the home folder
     evidence_key: Secret | None = None  # ID:BASE64, the newest first; None: the record lies in clear
     concurrency: int = 16
+    grpc_port: Port = 8322  # 0: any that is free
     check_modules: list[str] = []
     limits: Limits = Limits()
     serving: Serving = Serving()

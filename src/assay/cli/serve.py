@@ -1,10 +1,10 @@
-"""`assay serve`: evaluations over HTTP, kept and survivable (FEP 5.1)."""
+"""`assay serve`: evaluations over HTTP and gRPC, kept and survivable (FEP 5.1, 5.2)."""
 
 from typing import Annotated
 
 import typer
 
-HELP = """Serve evaluations over HTTP, to this machine alone (127.0.0.1).
+HELP = """Serve evaluations over HTTP and gRPC, to this machine alone (127.0.0.1).
 
     assay serve
     curl -H "X-API-Key: $(cat .assay/local-key)" -d @request.json http://127.0.0.1:8321/v1/evaluate
@@ -19,6 +19,16 @@ def serve(
     port: Annotated[
         int, typer.Option(help="Where REST listens; 0 takes any that is free.", metavar="N", min=0, max=65535)
     ] = 8321,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Where gRPC listens; 0 takes any that is free. [default: the setting grpc_port, 8322; with --port 0, any]",
+            metavar="N",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
     check_module: Annotated[
         list[str] | None,
         typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
@@ -26,4 +36,4 @@ def serve(
 ) -> None:
     from assay.cli.serving import run  # a lazy door: the help needs none of it
 
-    run(port, check_module or [])
+    run(port, grpc_port, check_module or [])

@@ -11,6 +11,8 @@ class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_body_bytes: int = 64 * MB  # a JSON body, which is held in memory
     max_upload_bytes: int = 4096 * MB  # a body of lines, which is put on disk
     max_held_bytes: int = 512 * MB  # all the JSON bodies held at the same time
+    max_message_bytes: int = 4 * MB  # an answer over gRPC; more is what no client takes unless it is told to
+    max_streams: int = 128  # calls at the same time on one connection of gRPC
     max_requests: int = 512  # being answered at the same time, followers aside
     max_tenant_requests: int = 256
     max_runs: int = 64  # under way at the same time

@@ -91,13 +91,17 @@ def told(refusal: Refusal, request: str) -> ErrorResponse:
 
 def failed(surprise: BaseException, request: str) -> Answer:
     """A bug of ours: its number, and never a traceback."""
+    return Answer(encode(failure(surprise, request)), 500)
+
+
+def failure(surprise: BaseException, request: str) -> ErrorResponse:
+    """Told to our log, and to the client by its number alone."""
     log.error("request %s failed", request, exc_info=surprise)
-    body = ErrorResponse(
+    return ErrorResponse(
         error="internal_error",
         message="this host failed; its log knows more, under the number in details.correlationId",
         details={"correlationId": request},
     )
-    return Answer(encode(body), 500)
 
 
 def _sentence(refusal: Refusal) -> str:

@@ -57,9 +57,18 @@ async def get_evaluation(call: Call) -> Answer:
     run = await call.run()
     if run.status not in CLOSED:
         raise unfinished(call.host.office, run)
+    start, size = window(asked, run, call.host.serving.max_page)
+    tag = _tag(run, call, start, size)
+    if _known(call, tag):
+        return Answer(b"", 304, headers=((b"etag", tag),))
+    return _results(call, run, ((b"etag", tag),), start, size)
+
+
+def window(asked: dict[str, str], run: Run, most: int) -> tuple[int, int | None]:
+    """Where a page begins, and how much it has; of no page, all of it."""
     start, size = 0, None
     if asked:
-        size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+        size = pages.size(asked.get("page_size"), most)
     if said := asked.get("page_token"):
         place = pages.place(said, pages.Counted)
         start = place.at
@@ -67,18 +76,20 @@ async def get_evaluation(call: Call) -> Answer:
             raise pages.wrong()
     elif "page_token" in asked:
         raise pages.wrong()
-    tag = _tag(run, call, start, size)
-    if _known(call, tag):
-        return Answer(b"", 304, headers=((b"etag", tag),))
-    return _results(call, run, ((b"etag", tag),), start, size)
+    return start, size
+
+
+def following_page(run: Run, start: int, size: int | None) -> str | None:
+    """The token of the page after this one."""
+    if size is None or start + size >= run.head.get("total", 0):
+        return None
+    return pages.token(pages.Counted(run.id, start + size))
 
 
 def _results(call: Call, run: Run, headers: Headers, start: int = 0, size: int | None = None) -> Answer:
     """The body stays a whole EvaluationRunResult; where it is a page, its metadata says where the next begins."""
     office, stop = call.host.office, None if size is None else start + size
-    following = None
-    if stop is not None and stop < run.head.get("total", 0):
-        following = pages.token(pages.Counted(run.id, stop))
+    if following := following_page(run, start, size):
         link = f'</v1/evaluations/{run.id}?page_size={size}&page_token={following}>; rel="next"'
         headers += ((b"link", link.encode()),)
     if call.wants_lines:

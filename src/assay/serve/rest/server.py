@@ -23,9 +23,7 @@ KEEP_ALIVE = 30
 GRACE = 15  # seconds that answers may take to end, once the server stops
 
 
-def server(
-    app: Starlette, serving: Serving, *, host: str, port: int, log_level: str = "warning"
-) -> uvicorn.Server:
+def server(app: Starlette, serving: Serving, *, host: str, port: int, log_level: str = "warning") -> "Server":
     """Not started yet: `serve()` runs until `should_exit`."""
 
     class Protocol(Patient):
@@ -60,6 +58,10 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: Starlette) -> None:
         super().__init__(config)
         self._app = app
+
+    @property
+    def host(self) -> Any:
+        return self._app.state.host
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:

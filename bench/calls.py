@@ -1,0 +1,78 @@
+"""gRPC beside REST: what the server's processor does for the same cases over either."""
+
+import http.client
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import msgspec
+from google.protobuf.json_format import ParseDict
+
+from assay.serve.grpc import fep_pb2 as fep
+from bench import workload
+from bench.files import Bench
+from bench.measure import Row
+from bench.service import Hosted, hosted
+
+MANY = 1_000
+REPEATS = 20  # requests a round: the kernel counts a process's time in hundredths of a second
+BAR = 2.0
+RUN = "/fep.v1.EvaluationService/RunEvaluation"
+
+
+def bodies(many: int) -> tuple[bytes, bytes]:
+    """The first workload as JSON and as an EvaluationRequest."""
+    contexts: list[Any] = [msgspec.json.decode(line) for line in workload.lines(many)]
+    request = {
+        "test_cases": [one["test_case"] for one in contexts],
+        "outputs": [one["output"] for one in contexts],
+        "checks": workload.CHECKS,
+    }
+    message = fep.EvaluationRequest()
+    for one in contexts:
+        case, output = one["test_case"], one["output"]
+        made = message.test_cases.add(id=case["id"])
+        made.input.string_value, made.expected.string_value = case["input"], case["expected"]
+        ParseDict(case["metadata"], made.metadata)
+        given = message.outputs.add(id=output["id"])
+        ParseDict(output["value"], given.value.object_value)
+        ParseDict(output["metadata"], given.metadata)
+    for check in workload.CHECKS:
+        asked = message.checks.shared_checks.checks.add(type=check["type"])
+        ParseDict(check["arguments"], asked.arguments)
+    return msgspec.json.encode(request), message.SerializeToString()
+
+
+def spent(host: Hosted, ask: Callable[[], object]) -> float:
+    before = host.cpu
+    for _ in range(REPEATS):
+        ask()
+    return (host.cpu - before) / REPEATS
+
+
+def calls(bench: Bench) -> list[Row]:
+    rest_body, grpc_body = bodies(MANY)
+    values = list[float]()
+    with hosted(bench.folder / "calls") as host, grpc.insecure_channel(host.grpc) as channel:
+        connection = http.client.HTTPConnection(host.url.removeprefix("http://"))
+        headers = {"Content-Type": "application/json", **host.headers}
+        run = channel.unary_unary(RUN)
+        metadata = (("x-api-key", host.headers["X-API-Key"]),)
+
+        def over_rest() -> None:
+            connection.request("POST", "/v1/evaluate", rest_body, headers)
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            answer.read()
+
+        def over_grpc() -> None:
+            run(grpc_body, metadata=metadata)
+
+        for ask in (over_rest, over_grpc):
+            spent(host, ask)
+        for _ in range(bench.rounds()):
+            rest, ours = spent(host, over_rest), spent(host, over_grpc)
+            values.append(ours / rest)
+    name = f"RunEvaluation over gRPC, {MANY:,} cases × 4 checks, stored: server CPU to REST's"
+    note = f"the last round: {ours * 1000:.0f} ms to {rest * 1000:.0f} ms"
+    return [Row(name, "at most", BAR, values=values, note=note)]

@@ -1,0 +1,214 @@
+"""An evaluation request from its message (FEP 3.1, 5.2): converted once, and its contexts kept as they came."""
+
+from typing import Any, NamedTuple
+
+import msgspec
+from google.protobuf.message import DecodeError, Message
+
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import Context, NotAContext, context_of, depth
+from assay.ports import Limits
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.serve.grpc import unpacked
+from assay.serve.grpc.fep_pb2 import EvaluationRequest
+from assay.serve.grpc.packed import DEEPEST, sized
+from assay.serve.grpc.results import Echo, echo_of
+from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered, paired
+from assay.serve.rest.plans import Planned, Plans
+
+_CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
+_ONCE = (_CHECKS, _EXPERIMENT)
+_encode = msgspec.json.Encoder().encode
+Part = tuple[int, int]  # where a message lies among the bytes of another
+
+
+class Converted(NamedTuple):
+    """A request that makes sense, and its contexts as they go out again."""
+
+    whole: Whole
+    echoes: list[Echo]
+
+
+def convert(data: bytes, plans: Plans, limits: Limits) -> Converted:
+    """Every problem at once, each with its place, before anything runs (decision 33)."""
+    try:
+        return _converted(data, plans, limits)
+    except (unpacked.Unusual, IndexError, UnicodeDecodeError):
+        return _converted(_rewritten(data), plans, limits)
+
+
+def _rewritten(data: bytes) -> bytes:
+    """By protobuf itself, without what it does not know; what it cannot read is no request."""
+    try:
+        message = EvaluationRequest.FromString(data)
+    except DecodeError as wrong:
+        raise no_message(EvaluationRequest, wrong) from None
+    message.DiscardUnknownFields()
+    return message.SerializeToString()
+
+
+def no_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
+    return InvalidRequest(f"no {kind.DESCRIPTOR.full_name}, or nested too deeply to be read: {wrong}")
+
+
+def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
+    found: dict[int, list[Part]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
+    for tag, start, stop in unpacked.parts(data, 0, len(data)):
+        if tag not in found or (tag in _ONCE and found[tag]):
+            raise unpacked.Unusual
+        found[tag].append((start, stop))
+    echoes: list[Echo] = []
+    cases, outputs = found[_CASES], found[_OUTPUTS]
+
+    def contexts() -> list[Context]:
+        paired(len(cases), len(outputs), limits)
+        return gathered(len(cases), lambda at: _context(data, cases[at], outputs[at], limits, echoes))
+
+    def experiment() -> ExperimentMetadata | None:
+        return experiment_of(_experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b"")
+
+    def planned() -> Planned:
+        return plans.of(_checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b"")
+
+    return Converted(asked_for(contexts, experiment, planned), echoes)
+
+
+def _context(data: bytes, case: Part, output: Part, limits: Limits, echoes: list[Echo]) -> Context:
+    document, shown = _pair(data, case, output)
+    line = _encode(document)
+    if line.count(b"{") + line.count(b"[") > DEEPEST and depth(document) - 2 > DEEPEST:
+        raise NotAContext([Problem("", f"nested more than {DEEPEST} deep, which gRPC cannot say; REST can")])
+    context = context_of(line, document, limits)
+    echoes.append(shown or echo_of(document["test_case"], document["output"]))
+    return context
+
+
+def _pair(data: bytes, case: Part, output: Part) -> tuple[dict[str, Any], Echo | None]:
+    """The documents of a TestCase and an Output; and how they go out, unless another way of saying the same is ours."""
+    try:
+        one, about, usual = _case(data, *case)
+        other, more, common = _output(data, *output)
+    except unpacked.NotJSON as wrong:
+        raise NotAContext([Problem("", str(wrong))]) from None
+    document = {"test_case": one, "output": other}
+    if not (usual and common):
+        return document, None
+    return document, Echo(data[slice(*case)], data[slice(*output)], about + more)
+
+
+def _case(data: bytes, at: int, end: int) -> tuple[dict[str, Any], bytes, bool]:
+    """The document of a TestCase, what results say of it, and whether it was said as we do."""
+    found: dict[str, Any] = {"id": ""}
+    about, usual, before = b"", True, 0
+    for tag, start, stop in unpacked.parts(data, at, end):
+        if tag <= before or tag not in (0x0A, 0x12, 0x1A, 0x22):
+            raise unpacked.Unusual
+        before = tag
+        if tag == 0x0A:
+            found["id"] = data[start:stop].decode()
+            about = sized(b"\x0a", data[start:stop])
+        elif tag == 0x22:
+            found["metadata"] = unpacked.struct(data, start, stop)
+            about += sized(b"\x12", data[start:stop])
+        else:
+            usual &= _put(found, "input" if tag == 0x12 else "expected", data, start, stop)
+    return found, about, usual
+
+
+def _output(data: bytes, at: int, end: int) -> tuple[dict[str, Any], bytes, bool]:
+    """The same of an Output."""
+    found: dict[str, Any] = {}
+    about, usual, before = b"", True, 0
+    for tag, start, stop in unpacked.parts(data, at, end):
+        if tag <= before or tag not in (0x0A, 0x12, 0x1A):
+            raise unpacked.Unusual
+        before = tag
+        if tag == 0x0A:
+            usual = _put(found, "value", data, start, stop)
+        elif tag == 0x12:
+            found["metadata"] = unpacked.struct(data, start, stop)
+            about = sized(b"\x1a", data[start:stop])
+        else:
+            found["id"] = data[start:stop].decode()
+    return found, about, usual
+
+
+def _put(document: dict[str, Any], name: str, data: bytes, at: int, end: int) -> bool:
+    """An InputValue or an OutputValue; false: there is nothing in it, or a text or an object as if it were neither."""
+    found = list(unpacked.parts(data, at, end))
+    if not found:
+        return False
+    if len(found) > 1:
+        raise unpacked.Unusual
+    ((tag, start, stop),) = found
+    if tag == unpacked.STRING:
+        document[name] = data[start:stop].decode()
+    elif tag == unpacked.OBJECT:
+        document[name] = unpacked.struct(data, start, stop)
+    elif tag == unpacked.OTHER:
+        document[name] = said = unpacked.value(data, start, stop)
+        return not isinstance(said, str | dict)
+    else:
+        raise unpacked.Unusual
+    return True
+
+
+def _checks(data: bytes, at: int, end: int) -> bytes:
+    """A CheckConfiguration as REST has it: a list of checks, or a list of such lists; of neither, nothing."""
+    found = list(unpacked.parts(data, at, end))
+    if not found:
+        return b""
+    if len(found) > 1:
+        raise unpacked.Unusual
+    ((tag, start, stop),) = found
+    if tag == 0x0A:
+        return _encode(_listed(data, start, stop, "checks"))
+    if tag != 0x12:
+        raise unpacked.Unusual
+    lists = [(_only(tag), one, two) for tag, one, two in unpacked.parts(data, start, stop)]
+    return _encode([_listed(data, one, two, f"checks[{at}]") for at, (_, one, two) in enumerate(lists)])
+
+
+def _listed(data: bytes, at: int, end: int, place: str) -> list[dict[str, Any]]:
+    found = [(_only(tag), start, stop) for tag, start, stop in unpacked.parts(data, at, end)]
+    return [_check(data, start, stop, f"{place}[{at}]") for at, (_, start, stop) in enumerate(found)]
+
+
+def _only(tag: int) -> int:
+    """Of a message that has one field."""
+    if tag != 0x0A:
+        raise unpacked.Unusual
+    return tag
+
+
+def _check(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
+    check: dict[str, Any] = {"type": "", "arguments": {}}
+    before = 0
+    for tag, start, stop in unpacked.parts(data, at, end):
+        if tag <= before or tag not in (0x0A, 0x12, 0x1A):
+            raise unpacked.Unusual
+        before = tag
+        if tag == 0x12:
+            check["arguments"] = _object(data, start, stop, f"{place}.arguments")
+        else:
+            check["type" if tag == 0x0A else "version"] = data[start:stop].decode()
+    return check
+
+
+def _experiment(data: bytes, at: int, end: int) -> bytes:
+    said: dict[str, Any] = {}
+    for tag, start, stop in unpacked.parts(data, at, end):
+        if tag not in (0x0A, 0x12) or said.keys() & {"metadata", "name" if tag == 0x0A else ""}:
+            raise unpacked.Unusual
+        if tag == 0x0A:
+            said["name"] = data[start:stop].decode()
+        else:
+            said["metadata"] = _object(data, start, stop, "experiment_metadata.metadata")
+    return _encode(said)
+
+
+def _object(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
+    try:
+        return unpacked.struct(data, at, end)
+    except unpacked.NotJSON as wrong:
+        raise InvalidRequest(Problem(place, str(wrong))) from None

@@ -1,0 +1,110 @@
+"""The door of a method: who may come in, and what goes out, whatever happens inside."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, NoReturn
+
+from google.protobuf.message import DecodeError, Message
+from grpc import (
+    RpcMethodHandler,
+    StatusCode,
+    unary_stream_rpc_method_handler,
+    unary_unary_rpc_method_handler,
+)
+from msgspec import Struct
+
+from assay.access.keys import authorize
+from assay.errors import Refusal
+from assay.serve.grpc.asked import no_message
+from assay.serve.grpc.call import Call, Context
+from assay.serve.grpc.statuses import sentence, status_of, trailing
+from assay.serve.rest.answers import failure, told
+from assay.serve.rest.call import Host
+from assay.serve.rest.guard import key_of
+
+Answer = Callable[[Call, Any], Awaitable[bytes]]
+Stream = Callable[[Call, Any], AsyncGenerator[bytes]]
+LARGE = 256 * 1024  # bytes that are read in a thread, so that others are served meanwhile
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """One RPC; no scope: it is open to everybody."""
+
+    service: str
+    name: str
+    takes: type[Message]
+    raw: bool = False  # it reads the bytes itself
+    scope: str | None
+    answer: Answer | None = None
+    stream: Stream | None = None
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+
+class Door:
+    """One method, as gRPC wants it. What comes in and goes out are bytes."""
+
+    def __init__(self, host: Host, method: Method) -> None:
+        self._host, self._method = host, method
+
+    def handler(self) -> "RpcMethodHandler[Any, Any]":
+        if self._method.stream is not None:
+            return unary_stream_rpc_method_handler(self._stream)  # type: ignore[arg-type]
+        return unary_unary_rpc_method_handler(self._answer)  # type: ignore[arg-type]
+
+    async def _answer(self, data: bytes, context: Context) -> bytes:
+        call = Call(self._host, context)
+        assert self._method.answer is not None
+        try:
+            return await self._method.answer(call, await self._admitted(call, data))
+        except Exception as why:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
+            trouble = why
+        finally:
+            call.share.give_back()
+        return await _refuse(call, trouble)
+
+    async def _stream(self, data: bytes, context: Context) -> AsyncGenerator[bytes]:
+        call = Call(self._host, context)
+        assert self._method.stream is not None
+        try:
+            async with aclosing(self._method.stream(call, await self._admitted(call, data))) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except Exception as why:  # noqa: BLE001  # the same
+            trouble = why
+        finally:
+            call.share.give_back()
+        await _refuse(call, trouble)
+
+    async def _admitted(self, call: Call, data: bytes) -> Message | bytes:
+        """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
+        call.tell()
+        call.share.request()
+        if self._method.scope is not None:
+            call.who = await self._host.authenticate(key_of(call))
+            call.share.request_of(call.who.tenant)
+            authorize(call.who, self._method.scope)
+        call.share.hold(len(data))
+        if self._method.raw:
+            return data
+        read = self._method.takes.FromString
+        try:
+            return read(data) if len(data) <= LARGE else await asyncio.to_thread(read, data)
+        except DecodeError as wrong:
+            raise no_message(self._method.takes, wrong) from None
+
+
+async def _refuse(call: Call, trouble: Exception) -> NoReturn:
+    """A status, REST's body in the details, and the number of the request."""
+    refusal = trouble if isinstance(trouble, Refusal) else None
+    code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
+    if refusal is None or code is StatusCode.INTERNAL:
+        said = failure(trouble, call.id)
+    else:
+        said = told(refusal, call.id)
+    call.tell(*trailing(code, said, refusal))
+    await call.context.abort(code, sentence(said), call.told)

@@ -1,0 +1,59 @@
+"""AsyncEvaluationService (FEP 5.2): start evaluations, see how far they are, list and cancel them."""
+
+from msgspec import UNSET
+
+from assay.ports import CLOSED
+from assay.protocol.operations import CancelOperationResponse
+from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.call import Call
+from assay.serve.grpc.filters import read_filter
+from assay.serve.grpc.packed import sized
+from assay.serve.grpc.shown import AnswerTooLarge, kept_result, operation_of
+from assay.serve.grpc.starting import begin_wanted, digest_of
+from assay.serve.rest.evaluations import cancelled
+from assay.serve.rest.idempotency import Once
+from assay.serve.rest.operations import listed
+
+
+async def start_evaluation(call: Call, data: bytes) -> bytes:
+    _, begun = await begin_wanted(call, data, "StartEvaluation", at_once=False)
+    run = await call.host.desk.get(begun.run, call.tenant)
+    return operation_of(call.host.office.operation(run)).SerializeToString()
+
+
+async def get_operation(call: Call, request: fep.GetOperationRequest) -> bytes:
+    """With the result, once there is one that one message can hold."""
+    run = await call.run_named(request.operation_id)
+    shown = operation_of(call.host.office.operation(run)).SerializeToString()
+    if run.status not in CLOSED or run.status == "failed":
+        return shown
+    try:
+        return shown + sized(b"\x3a", await kept_result(call.host, run))
+    except AnswerTooLarge:
+        return shown
+
+
+async def list_operations(call: Call, request: fep.ListOperationsRequest) -> bytes:
+    asked = read_filter(request.filter)
+    if request.HasField("page_size") and request.page_size != 0:  # 0: as many as the host likes
+        asked["page_size"] = str(request.page_size)
+    if request.page_token:
+        asked["page_token"] = request.page_token
+    found = await listed(call, asked)
+    response = fep.ListOperationsResponse(operations=[operation_of(one) for one in found.operations])
+    if found.next_page_token is not UNSET:
+        response.next_page_token = found.next_page_token
+    return response.SerializeToString()
+
+
+async def cancel_operation(call: Call, request: fep.CancelOperationRequest) -> bytes:
+    """What is done stays, the rest is skipped."""
+    once = Once(call, "CancelOperation", lambda: digest_of(request))
+
+    async def cancel() -> CancelOperationResponse:
+        return CancelOperationResponse(cancelled=await cancelled(call, request.operation_id))
+
+    said, replayed = await once.answered(cancel, CancelOperationResponse, lambda said: said.cancelled)
+    if replayed:
+        call.tell(("openwop-idempotent-replay", "true"))
+    return fep.CancelOperationResponse(cancelled=said.cancelled).SerializeToString()

@@ -1,0 +1,89 @@
+"""The gRPC server: every method behind its door, reflection and health beside them, on one host."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import grpc
+from grpc import aio
+from grpc_health.v1 import health
+from grpc_health.v1.health_pb2 import HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
+from grpc_reflection.v1alpha import reflection
+
+from assay.errors import Broken
+from assay.serve.grpc.door import Door, Method
+from assay.serve.grpc.methods import METHODS
+from assay.serve.limits import Serving
+from assay.serve.rest.call import Host
+
+GRACE = 15.0  # seconds that answers may take to end, once the server stops
+PING = 30_000  # milliseconds between two looks whether a silent client is still there
+
+
+class Server:
+    """
+    It listens at once, and answers from `serve` on.
+
+    Who is asking is found out by the host's `authenticate`, as for REST; `credentials` make it TLS.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        address: str,
+        port: int,
+        credentials: grpc.ServerCredentials | None = None,
+        methods: Sequence[Method] = METHODS,
+    ) -> None:
+        self._host = host
+        self._server = aio.server(
+            options=options(host.serving),
+            maximum_concurrent_rpcs=host.serving.max_requests + host.serving.max_followers,
+        )
+        services: dict[str, dict[str, Any]] = {}
+        for method in methods:
+            services.setdefault(method.service, {})[method.name] = Door(host, method).handler()
+        for name, handlers in services.items():
+            self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
+        self._health = health.aio.HealthServicer()
+        add_HealthServicer_to_server(self._health, self._server)
+        self._names = list(services)
+        told = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(told, self._server)
+        self.port = self._listen(f"{address}:{port}", credentials)
+
+    def _listen(self, place: str, credentials: grpc.ServerCredentials | None) -> int:
+        try:
+            if credentials is None:
+                return self._server.add_insecure_port(place)
+            return self._server.add_secure_port(place, credentials)
+        except RuntimeError:
+            raise Broken(
+                f"{place} cannot be used for gRPC: somebody listens there; --grpc-port 0 takes any that is free"
+            ) from None
+
+    async def serve(self) -> None:
+        """Until the host stops: whoever waits is sent home, and what is being answered may end for a while."""
+        for name in ("", *self._names):
+            await self._health.set(name, HealthCheckResponse.SERVING)
+        await self._server.start()
+        try:
+            await self._host.stopping.wait()
+            await self._health.enter_graceful_shutdown()
+        finally:
+            await self._server.stop(GRACE)
+
+
+def options(serving: Serving) -> list[tuple[str, Any]]:
+    """How much a connection may ask for at once, and how long it may be silent (decision 40)."""
+    return [
+        ("grpc.max_receive_message_length", serving.max_body_bytes),
+        ("grpc.max_send_message_length", serving.max_message_bytes),
+        ("grpc.max_concurrent_streams", serving.max_streams),
+        ("grpc.max_connection_idle_ms", 10 * 60 * 1_000),
+        ("grpc.keepalive_time_ms", PING),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ("grpc.so_reuseport", 0),  # two servers on one port would share its clients out
+    ]

@@ -1,0 +1,55 @@
+"""From a message to a run: done at once where it is small, taken in and begun where it is not."""
+
+import asyncio
+import hashlib
+
+from google.protobuf.message import Message
+
+from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.asked import Converted, convert
+from assay.serve.grpc.call import Call
+from assay.serve.grpc.door import LARGE
+from assay.serve.rest.idempotency import Once
+from assay.serve.rest.starting import Begun, Wanted, begin
+
+
+async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool) -> tuple[Converted, Begun]:
+    """Start it, or find what its idempotency-key has started before."""
+    call.host.load.open()
+    converted = await converted_from(call, data)
+    once = Once(call, operation, lambda: digest_of(fep.EvaluationRequest.FromString(data)))
+    want = Wanted(converted.whole, once)
+    if at_once and converted.whole.asked.at_once:
+        begun = await begin(call, want, at_once=True)
+    else:
+        begun = await _begun(call, want)
+    if begun.replayed:
+        call.tell(("openwop-idempotent-replay", "true"))
+    return converted, begun
+
+
+async def converted_from(call: Call, data: bytes) -> Converted:
+    host = call.host
+    if len(data) <= LARGE:
+        return convert(data, host.plans, host.limits)
+    return await asyncio.to_thread(convert, data, host.plans, host.limits)
+
+
+def digest_of(request: Message) -> str:
+    """Of what it says, not of how it was written."""
+    return hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+
+
+async def _begun(call: Call, want: Wanted) -> Begun:
+    """What is being taken in is taken in whole, and then stopped if nobody waits for it any longer."""
+    beginning = asyncio.ensure_future(begin(call, want, at_once=False))
+    try:
+        return await asyncio.shield(beginning)
+    except asyncio.CancelledError:
+        beginning.add_done_callback(lambda done: _give_up(call, done))
+        raise
+
+
+def _give_up(call: Call, done: asyncio.Future[Begun]) -> None:
+    if not done.cancelled() and done.exception() is None:
+        call.give_up(done.result())

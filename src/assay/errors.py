@@ -5,7 +5,8 @@ Everything that can go wrong, on one page.
     ├── Refusal                  nothing has happened; it travels up, and a transport gives it a status
     │   ├── InvalidRequest       the request does not fit the protocol: every problem at once, each with its place
     │   │   ├── UnknownCheck
-    │   │   └── BadLine          a part of a stream that is no context
+    │   │   ├── BadLine          a part of a stream that is no context
+    │   │   └── EvalRefused      an agent eval that cannot be had as it was asked for
     │   ├── MalformedPath        a text that is no RFC 9535 query
     │   ├── WrongUsage           the command or a setting was given something impossible
     │   │   └── Missing          an extra that is not installed
@@ -114,6 +115,27 @@ class BadLine(InvalidRequest):
     @property
     def details(self) -> dict[str, object]:
         return super().details | ({} if self.line is None else {"line": self.line})
+
+
+class EvalRefused(InvalidRequest):
+    """An agent eval that cannot be had as it was asked for: which member of the request, which tasks (contract §3.2)."""
+
+    def __init__(
+        self,
+        problems: Problem | Sequence[Problem],
+        *,
+        field: str | None = None,
+        tasks: Sequence[str] = (),
+        errors: Sequence[str] = (),
+    ) -> None:
+        self.field, self.tasks, self.errors = field, tuple(tasks), tuple(errors)
+        super().__init__(problems)
+
+    @property
+    def details(self) -> dict[str, object]:
+        """Places and ids, and no bodies: a suite is content."""
+        told = {"field": self.field, "taskIds": list(self.tasks), "errors": list(self.errors[:100])}
+        return {name: value for name, value in told.items() if value}
 
 
 class MalformedPath(Refusal):

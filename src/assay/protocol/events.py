@@ -161,6 +161,17 @@ class EvalScored(Payload, frozen=True, kw_only=True):
     safety_finding_count: int | UnsetType = UNSET
 
 
+class TrialEnded(Payload, frozen=True, kw_only=True):
+    """`assay.trial.ended`, ours: one of several trials, or one that was not measured and has no score."""
+
+    task_id: str
+    trial: int = msgspec.field(default=0)
+    score: float | UnsetType = UNSET
+    cost_usd: float | UnsetType = UNSET
+    latency_ms: int | UnsetType = UNSET
+    schema_valid: bool | UnsetType = UNSET
+
+
 class EvalCompleted(Payload, frozen=True, kw_only=True):
     aggregate_score: float
     passed: bool

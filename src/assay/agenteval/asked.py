@@ -1,0 +1,61 @@
+"""What is asked of an agent eval, and what is known here that decides whether it can be had (contract §3.1, §3.2)."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from assay.errors import InvalidRequest
+from assay.protocol.agents import AgentCard
+from assay.protocol.suite import AgentEvalSuite
+
+MOST_TRIALS = 100
+DEFAULT_SECONDS = 300.0
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A request, whoever made it. `modes` None: those of the suite."""
+
+    suite_ref: str | None = None
+    agent_id: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline_run_id: str | None = None
+    trials: int = 1
+    seconds: float | None = None  # a task's; None: the host's
+    judge: str | None = None  # a model that judges, if not the usual one
+    allow_target_mismatch: bool = False
+    allow_suite_version_drift: bool = False
+    agent_spec: str = ""  # as somebody gave it on a command line, to find the same again
+    configurable: dict[str, Any] = {}  # as it came
+    tags: tuple[str, ...] = ()
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """A completed eval run that somebody wants to be compared with."""
+
+    run_id: str
+    suite_id: str
+    suite_version: str
+    score: float
+    task_ids: frozenset[str]
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What was found out before planning: reading is over, nothing has happened yet."""
+
+    card: AgentCard | None = None
+    suite: AgentEvalSuite | InvalidRequest | None = None
+    baseline: Baseline | None = None
+    no_judge: str | None = None  # why nobody can be asked to judge; None: somebody can
+    live_tools: frozenset[str] = frozenset()
+
+
+class Host(Struct, frozen=True, kw_only=True):
+    """How far an eval may go here."""
+
+    max_tasks: int = 10_000
+    max_cost_usd: float = 100.0
+    seconds: float = DEFAULT_SECONDS
+
+
+def nothing(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Any) -> None:
+    """What a mode needs that needs nothing."""

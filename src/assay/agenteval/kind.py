@@ -1,0 +1,134 @@
+"""Agent evals as a kind of run: trials are its units, its record is the bracket of contract §5.1, its end a scorecard."""
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.asked import Host
+from assay.agenteval.fold import Fold
+from assay.agenteval.request import KIND, EvalRequest, read_request, read_tasks
+from assay.agenteval.story import EvalStory
+from assay.agenteval.trial import Bench, Draft, Unit, perform
+from assay.checks.registry import Registry
+from assay.errors import Broken
+from assay.fep.plan import Plan
+from assay.ports import Event, Run, Services, Store
+from assay.ports.agents import Agents, Memory, ToolBox
+from assay.ports.kinds import Outcome, split
+from assay.protocol import events as payloads
+from assay.protocol.facts import Fact
+from assay.protocol.suite import EvalTask
+
+KEPT = 64  # runs whose means are kept ready
+LiveMemory = Callable[[str, str], Memory]  # of a tenant's agent
+_unpack = msgspec.msgpack.Decoder(Unit).decode
+_task = msgspec.json.Decoder(EvalTask).decode
+_pack = msgspec.msgpack.encode
+
+
+class Means(Struct, frozen=True, kw_only=True):
+    """What trials are made with, whatever the run."""
+
+    agents: Agents
+    registry: Registry
+    services: Services
+    tools: ToolBox | None = None
+    memory: LiveMemory | None = None
+    host: Host = Host()
+
+
+class AgentEvalKind:
+    """What a run needs is made once a process and run, from the request that the run keeps."""
+
+    name = KIND
+
+    def __init__(self, store: Store, means: Means) -> None:
+        self._store, self._means = store, means
+        self._benches: dict[str, Bench] = {}
+        self._running: dict[str, set[asyncio.Task[None]]] = {}
+        self._stopping: set[str] = set()
+
+    async def story(self, store: Store, run: Run) -> EvalStory:
+        request = await read_request(store, run.id)
+        order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
+        if len(order) != request.total:
+            raise Broken(f"only {len(order)} of {request.total} tasks were taken in before a crash")
+        means = self._means
+        return EvalStory(run, Fold(request), order, means.services.clock, means.host.max_cost_usd)
+
+    def started(self, run: Run) -> Outcome:
+        head = run.head
+        began = Fact(
+            type="run.started",
+            payload=payloads.RunStarted(
+                workflow_id=head["suiteId"],
+                owner=payloads.Owner(tenant=run.tenant),
+                tags=head.get("tags", UNSET),
+            ),
+        )
+        evals = payloads.EvalStarted(
+            suite_id=head["suiteId"],
+            suite_version=head["suiteVersion"],
+            task_count=head["total"],
+            modes=tuple(head["modes"]),
+            baseline_run_id=head.get("baselineRunId", UNSET),
+        )
+        facts = [began, Fact(type="eval.started", payload=evals, causation_id=began.id)]
+        return split(facts, self._means.services.clock.now())
+
+    async def perform(self, unit: bytes) -> bytes:
+        asked = _unpack(unit)
+        bench = await self._bench(asked.run)
+        draft = Draft(bench, asked, _task(asked.task))
+        running = self._running.setdefault(asked.run, set())
+        return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
+
+    def stop(self, run: str) -> bool:
+        self._stopping.add(run)
+        for task in self._running.get(run, set()):
+            task.cancel()
+        return True
+
+    def broken(self, run: Run) -> list[Event]:
+        error = payloads.ErrorOf(code="internal_error", message="a bug in assay ended this run")
+        fact = Fact(type="run.failed", payload=payloads.RunFailed(error=error))
+        return split([fact], self._means.services.clock.now()).events
+
+    async def _bench(self, run: str) -> Bench:
+        found = self._benches.get(run)
+        if found is None:
+            found = await self._made(run, await read_request(self._store, run))
+            while len(self._benches) >= KEPT:
+                old = next(iter(self._benches))
+                self._benches.pop(old)
+                self._running.pop(old, None)
+            self._benches[run] = found
+        return found
+
+    async def _made(self, run: str, request: EvalRequest) -> Bench:
+        means = self._means
+        agent = means.agents.get(request.agent_id)
+        if agent is None:
+            raise Broken(f"there is no agent {request.agent_id!r} here any more")
+        memory = None
+        if request.live and means.memory is not None:
+            known = await self._store.run(run)
+            memory = means.memory(known.tenant if known else "", request.agent_id)
+        return Bench(
+            request=request,
+            agent=agent,
+            plan=Plan(None, means.registry, means.services),
+            services=means.services,
+            tools=means.tools,
+            memory=memory,
+            judge={"model": request.judge} if request.judge else {},
+        )
+
+
+class _Id(Struct):
+    taskId: str  # noqa: N815  # the wire's name
+
+
+_id = msgspec.json.Decoder(_Id).decode

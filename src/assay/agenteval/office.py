@@ -1,0 +1,124 @@
+"""What transports and the command ask of agent evals: gather what is known, take a plan in, read back what came of it."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from itertools import chain
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.asked import Asked, Baseline, Known
+from assay.agenteval.judging import no_judge
+from assay.agenteval.kind import Means
+from assay.agenteval.plan import EvalPlan, plan
+from assay.agenteval.request import KIND, RESULTS, request_of, request_piece, task_pieces
+from assay.errors import InvalidRequest
+from assay.ports import Batch, Entry, Opening, Put, Run, Store
+from assay.protocol.facts import read_stored
+from assay.protocol.scorecard import EvalSummary
+from assay.protocol.suite import AgentEvalSuite
+
+
+class _Outputs(Struct):
+    outputs: EvalSummary | None = None
+
+
+_outputs = msgspec.json.Decoder(_Outputs).decode
+
+
+class EvalOffice:
+    """Of one host."""
+
+    def __init__(self, store: Store, means: Means, *, lease: float = 10.0) -> None:
+        self.store, self.means, self.lease = store, means, lease
+
+    async def gather(self, asked: Asked, tenant: str, suite: AgentEvalSuite | InvalidRequest | None) -> Known:
+        """All that a plan depends on. Another tenant's baseline is as unknown as none."""
+        means = self.means
+        agent = means.agents.get(asked.agent_id) if asked.agent_id else None
+        tools: set[str] = set()
+        if isinstance(suite, AgentEvalSuite) and means.tools is not None:
+            some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
+            named = sorted({one.tool for responses in some for one in responses})
+            tools = {spec.id for spec in means.tools.known(named)}
+        return Known(
+            card=agent.card if agent else None,
+            suite=suite,
+            baseline=await self._baseline(asked.baseline_run_id, tenant),
+            no_judge=no_judge(means.services.providers, {"model": asked.judge} if asked.judge else {}),
+            live_tools=frozenset(tools),
+        )
+
+    async def planned(
+        self, asked: Asked, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+    ) -> EvalPlan:
+        return plan(asked, await self.gather(asked, tenant, suite), self.means.host)
+
+    async def take_in(
+        self,
+        plan: EvalPlan,
+        tenant: str,
+        holder: str,
+        documents: Sequence[Put] = (),
+        *,
+        run: str | None = None,
+    ) -> Run:
+        """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
+        run = run or new_run_id()
+        request = request_of(plan)
+        pieces = task_pieces(plan.tasks)
+        first, second = next(pieces), next(pieces, None)
+        # nobody takes up what is not all there: until then it is held by its taking in
+        intake = holder if second is None else f"intake-{run}"
+        opening = Entry(
+            run=run,
+            opens=Opening(tenant=tenant, kind=KIND, name=request.suite_id, holder=intake, seconds=self.lease),
+            head=request.head,
+            evidence=[request_piece(request), first],
+        )
+        await self.store.commit(Batch(entries=[opening], documents=documents))
+        if second is not None:
+            renewed = time.monotonic()
+            for piece in chain((second,), pieces):
+                await self.store.commit(Batch(entries=[Entry(run=run, holder=intake, evidence=[piece])]))
+                if time.monotonic() - renewed > self.lease / 4:
+                    await self.store.renew(intake, seconds=self.lease)
+                    renewed = time.monotonic()
+            await self.store.release(run, intake)
+            await self.store.claim(run, holder, seconds=self.lease)
+        found = await self.store.run(run)
+        assert found is not None
+        return found
+
+    async def summary(self, run: Run) -> EvalSummary | None:
+        """The scorecard of a run that completed, as it was recorded; none of any other."""
+        if run.status != "completed" or run.kind != KIND:
+            return None
+        (last,) = await self.store.events(run.id, after=run.events - 2)
+        return _outputs(read_stored(last.data).payload).outputs
+
+    async def results(self, run: Run) -> AsyncIterator[bytes]:
+        """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
+        start = 0
+        while pieces := await self.store.pieces(run.id, RESULTS, start=start, limit=50):
+            for piece in pieces:
+                yield piece.data
+            start = pieces[-1].last + 1
+
+    async def _baseline(self, run: str | None, tenant: str) -> Baseline | None:
+        found = await self.store.run(run, tenant=tenant) if run else None
+        summary = await self.summary(found) if found else None
+        if found is None or summary is None:
+            return None
+        return Baseline(
+            run_id=found.id,
+            suite_id=summary.suite_id,
+            suite_version=summary.suite_version,
+            score=summary.aggregate_score,
+            task_ids=frozenset(task.task_id for task in summary.tasks),
+        )
+
+
+def new_run_id() -> str:
+    return f"run-{secrets.token_hex(10)}"

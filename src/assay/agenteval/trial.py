@@ -1,0 +1,195 @@
+"""One trial of one task: what crosses an engine, the invocation and its scoring, and what comes back (contract §5.1)."""
+
+import asyncio
+import inspect
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agenteval.invoke import invoke
+from assay.agenteval.judging import Heard
+from assay.agenteval.request import EvalRequest
+from assay.agenteval.scene import Stage
+from assay.agenteval.scoring import checks_of, context_of, score_of
+from assay.checks.run import Options, ask, concluded, prepare
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.context import Context
+from assay.fep.plan import Plan
+from assay.fep.sheet import Sheet
+from assay.fep.tally import Tally
+from assay.ports import Services
+from assay.ports.agents import Agent, Memory, ToolBox
+from assay.protocol.agents import Finish, MemoryEntry, Step, Usage
+from assay.protocol.results import CheckError, CheckResult, TestCaseResult
+from assay.protocol.suite import EvalTask
+from assay.protocol.values import JSON
+
+SEEDS = "seeds"  # the memory a task's seeds lie in
+STOPPED = "the run was cancelled while it worked"
+
+
+class Unit(Struct, frozen=True):
+    """Which run, which trial of which task, and the task."""
+
+    run: str
+    number: int
+    trial: int
+    task: bytes
+
+
+class Trial(Struct, frozen=True, kw_only=True):
+    """And what it came to. `score` None: it was not measured, or was stopped."""
+
+    number: int
+    trial: int
+    task_id: str
+    kind: str
+    invocation_id: str
+    state: Literal["measured", "unmeasured", "stopped"]
+    finish: Finish
+    steps: list[Step]
+    seeds: list[str]
+    tools: int
+    latency_ms: int
+    judge: list[Usage]
+    score: float | None
+    line: bytes  # the evidence: a TestCaseResult
+
+
+class Bench(Struct, frozen=True, kw_only=True):
+    """Where trials of one run are made."""
+
+    request: EvalRequest
+    agent: Agent
+    plan: Plan
+    services: Services
+    tools: ToolBox | None
+    memory: Memory | None
+    judge: JSON
+
+
+class Draft:
+    """A trial being made; cut short, it is as far as it came."""
+
+    def __init__(self, bench: Bench, unit: Unit, task: EvalTask) -> None:
+        self._bench, self._unit, self._task = bench, unit, task
+        self._finish: Finish | None = None
+        self._fault: Fault | None = None
+        self._score: float | None = None
+        self._line = b""
+        self._judge: list[Usage] = []
+        self._seeds: tuple[MemoryEntry, ...] = ()
+        self._stage = self._staged()
+
+    async def make(self) -> None:
+        """The invocation, then its scoring."""
+        try:
+            self._finish = await invoke(self._bench.agent, self._task.input, self._stage)
+        except (ForeignFault, TimeFault) as fault:
+            self._fault = fault
+            self._finish = Finish(outcome="failed", error=str(fault))
+        await self._scored(self._finish)
+
+    def trial(self, *, stopped: bool = False) -> Trial:
+        stage, unit = self._stage, self._unit
+        state = "stopped" if stopped else "measured" if self._score is not None else "unmeasured"
+        return Trial(
+            number=unit.number,
+            trial=unit.trial,
+            task_id=self._task.task_id,
+            kind=self._task.expected.kind,
+            invocation_id=stage.invocation_id,
+            state=state,
+            finish=self._finish or Finish(outcome="failed", error=STOPPED),
+            steps=stage.steps,
+            seeds=[seed.id for seed in self._seeds],
+            tools=len(stage.tools),
+            latency_ms=round(stage.seconds * 1000),
+            judge=self._judge,
+            score=None if stopped else self._score,
+            line=self._line,
+        )
+
+    def _staged(self) -> Stage:
+        bench, task = self._bench, self._task
+        how: dict[str, Any] = {"task_id": task.task_id, "seconds": bench.request.seconds}
+        card = bench.agent.card
+        if bench.request.live:
+            return Stage(card, bench.tools, bench.memory, live=True, memory_ref=card.agent_id, **how)
+        fixtures = task.fixtures
+        responses = () if fixtures is UNSET else fixtures.tool_responses
+        self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
+        names = card.tools if card.tools is not None else tuple(one.tool for one in responses)
+        described = {one.id: one for one in bench.tools.known(names)} if bench.tools and names else {}
+        tools, memory = FixtureTools(responses, described), SeededMemory(self._seeds, bench.services.clock)
+        return Stage(card, tools, memory, memory_ref=SEEDS, **how)
+
+    async def _scored(self, finish: Finish) -> None:
+        bench, task = self._bench, self._task
+        checks = checks_of(task, finish, bench.agent.card, bench.judge)
+        told: JSON = {"outcome": finish.outcome, "latency_ms": round(self._stage.seconds * 1000)}
+        told |= {"trial": self._unit.trial} if bench.request.trials > 1 else {}
+        told |= {"error": finish.error} if finish.error else {}
+        context = context_of(task, finish, told, checks)
+        sheet = bench.plan.sheet(0, context)
+        if self._fault is None and not sheet.waits:
+            self._line = sheet.score(context, sheet.rows(Tally())).line
+            self._score = score_of(task, _read(self._line).check_results)
+            return
+        results = (
+            [_unanswered(sheet, self._fault, bench.services)]
+            if self._fault
+            else await self._judged(sheet, context)
+        )
+        self._line = sheet.closed(context, results, sheet.rows(Tally())).line
+        self._score = score_of(task, results)
+
+    async def _judged(self, sheet: Sheet, context: Context) -> list[CheckResult]:
+        """Check by check; what a judge is asked behind a gate that does not hold would be asked for nothing."""
+        services = self._bench.services
+        heard = Heard(services.providers) if services.providers else None
+        services = msgspec.structs.replace(services, providers=heard)
+        if heard is not None:
+            self._judge = heard.usages
+        results: list[CheckResult] = []
+        for bound in sheet.bounds:
+            prepared = prepare(bound, context.document, services)
+            answer: Any = ask(prepared, services)
+            if inspect.isawaitable(answer):
+                try:
+                    answer = await answer
+                except Fault as fault:
+                    answer = fault
+            results.append(concluded(prepared, answer, services, Options()))
+        return results
+
+
+def _unanswered(sheet: Sheet, fault: Fault, services: Services) -> CheckResult:
+    """The agent could not be asked, so nothing can be said about its answer."""
+    return CheckResult(
+        check_type=sheet.bounds[-1].checker.type,
+        status="error",
+        results={},
+        evaluated_at=services.clock.now(),
+        error=CheckError(type=fault.type, message=str(fault)[:2000], recoverable=fault.recoverable),
+    )
+
+
+async def perform(draft: Draft, running: set[asyncio.Task[None]], stopping: Any) -> Trial:
+    """To its end, or cut short when the run is: `stopping()` says which it was."""
+    task = asyncio.ensure_future(draft.make())
+    running.add(task)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not stopping():
+            raise
+        return draft.trial(stopped=True)
+    finally:
+        running.discard(task)
+    return draft.trial()
+
+
+_read = msgspec.json.Decoder(TestCaseResult).decode

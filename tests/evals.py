@@ -1,0 +1,147 @@
+"""What tests of agent evals share: agents that are a function, a host in a store, a run of a suite."""
+
+import asyncio
+import inspect
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from assay.agenteval.asked import Asked, Host
+from assay.agenteval.kind import AgentEvalKind, Means
+from assay.agenteval.office import EvalOffice
+from assay.agenteval.suite import read_suite
+from assay.backends.engines.local import LocalEngine
+from assay.backends.models.scripted import ScriptedModel
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.ports import Ask, Services
+from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.facts import CONTENT, envelope, read_stored
+from assay.runs.desk import Desk
+
+TENANT = "t-1"
+AGENT = "local.tests.agent"
+
+
+class Doing:
+    """An agent that is a function of the task, or of the task and its scene."""
+
+    def __init__(self, work, **card):
+        self._work = work
+        self._two = len(inspect.signature(work).parameters) == 2
+        self.card = AgentCard(**{"agent_id": AGENT, "free": True, **card})
+
+    async def invoke(self, task, scene):
+        result = self._work(task, scene) if self._two else self._work(task)
+        if inspect.isawaitable(result):
+            result = await result
+        return result if isinstance(result, Finish) else Finish(outcome="completed", result=result)
+
+    async def close(self): ...
+
+
+class Some:
+    """Agents, by their ids."""
+
+    def __init__(self, *agents):
+        self._agents = {agent.card.agent_id: agent for agent in agents}
+
+    def cards(self):
+        return [agent.card for agent in self._agents.values()]
+
+    def get(self, agent_id):
+        return self._agents.get(agent_id)
+
+    async def close(self): ...
+
+
+class Judges:
+    """Providers whose one judge is scripted."""
+
+    remote = False
+
+    def __init__(self, script):
+        self.model = ScriptedModel(script)
+
+    def judge(self, provider_config, model_config):
+        return self.model, Ask(messages=(), model="scripted")
+
+    def embedding(self, provider_config, model_config):
+        raise AssertionError("nobody embeds")
+
+    async def close(self): ...
+
+
+def golden(id, value, input=None, strategy="exact", **more):
+    match = {"strategy": strategy, "value": value}
+    return {"taskId": id, "input": input, "expected": {"kind": "golden", "match": match}, **more}
+
+
+def rubric(id, *criteria, input=None, **more):
+    weighed = [{"criterion": text, "weight": weight} for text, weight in criteria]
+    return {"taskId": id, "input": input, "expected": {"kind": "rubric", "rubric": weighed}, **more}
+
+
+def suite_of(*tasks, modes=("golden",), **more):
+    return {"suiteId": "local.tests.evals.one", "version": "1.0.0", "modes": list(modes), "tasks": list(tasks), **more}
+
+
+class Hosted:
+    """A host without a transport, and what it can be asked."""
+
+    def __init__(self, store, agent, *, judge=None, tools=None, memory=None, host=None, concurrency=8):
+        self.store = store
+        services = Services(providers=Judges(judge) if judge is not None else None)
+        self.means = Means(
+            agents=Some(agent), registry=STANDARD, services=services, tools=tools, memory=memory, host=host or Host()
+        )
+        self.kind = AgentEvalKind(store, self.means)
+        engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
+        self.desk = Desk(store, engine, {self.kind.name: self.kind})
+        self.office = EvalOffice(store, self.means)
+
+    async def begin(self, suite, **asked):
+        read = read_suite(suite)
+        plan = await self.office.planned(Asked(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read)
+        run = await self.office.take_in(plan, TENANT, self.desk.holder)
+        self.desk.begin(run)
+        return run
+
+    async def run(self, suite, **asked):
+        run = await self.begin(suite, **asked)
+        return await self.desk.ended(run.id)
+
+    async def events(self, run):
+        """As its owner reads them."""
+        told = []
+        for event in await self.store.events(run.id, limit=100_000):
+            known = read_stored(event.data)
+            pieces = await self.store.pieces(run.id, CONTENT, key=known.eventId)
+            content = msgspec.json.decode(pieces[0].data) if pieces else None
+            told.append(envelope(run.id, event.type, event.at, event.sequence, event.data, content))
+        return told
+
+    async def results(self, run):
+        return [msgspec.json.decode(line) async for line in self.office.results(run)]
+
+
+@asynccontextmanager
+async def hosting(agent, address="memory:", **more):
+    store = await open_store(address)
+    hosted = Hosted(store, agent if hasattr(agent, "invoke") else Doing(agent), **more)
+    try:
+        yield hosted
+    finally:
+        await hosted.desk.close()
+        await store.close()
+
+
+def doing(agent, suite, *, address="memory:", asked=None, **more):
+    """One run from beginning to end: it, its events, its summary, its evidence."""
+
+    async def main():
+        async with hosting(agent, address, **more) as hosted:
+            run = await hosted.run(suite, **(asked or {}))
+            return run, await hosted.events(run), await hosted.office.summary(run), await hosted.results(run)
+
+    return asyncio.run(main())

@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 MADE := src/assay/serve/grpc/fep_pb2.py
+export PYTHONDONTWRITEBYTECODE :=  # compiled once, or each of many short processes does it again
 
 .PHONY: demo test lint bench soak docs lock clean
 .DELETE_ON_ERROR:

@@ -3,14 +3,21 @@
 import pytest
 
 from command import Command
+from forked import Zygote
 
 
 @pytest.fixture(scope="session")
-def command():
-    """`command("evaluate", …, folder=tmp_path)` runs assay there."""
-    running = Command()
+def zygote():
+    """Forks a process of its own in milliseconds: `zygote.start("evaluate", …, folder=tmp_path)`."""
+    running = Zygote()
     yield running
     running.close()
+
+
+@pytest.fixture(scope="session")
+def command(zygote):
+    """`command("evaluate", …, folder=tmp_path)` runs assay there."""
+    return Command(zygote)
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
 """
-A host without a transport, to be killed: `runs_worker.py ADDRESS CASES`.
+A host without a transport, to be killed: `work` with ADDRESS CASES TYPE NAME.
 
-It starts one evaluation if the store has none, or takes up the one there is, and ends with it. Every check it runs
-leaves a line in the file named by RUNS_LOG.
+It takes in the evaluation NAME if the store does not have it, says its id, and ends when every run has. Every check it runs
+leaves a line in the file named by RUNS_LOG; what it holds is another's after RUNS_LEASE seconds without a sign of life.
 """
 
 import asyncio
@@ -17,12 +17,11 @@ from assay.checks.checker import Checker
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Asked, Office
+from assay.fep.project import new_id
 from assay.fep.request import contexts_of
-from assay.ports import Limits, RunQuery, Services
+from assay.ports import Limits, Put, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.desk import Desk
-
-LEASE = 0.4
 
 
 def log(at):
@@ -54,27 +53,31 @@ class Prompt(Checker):
         return {"passed": self.at % 3 == 0}
 
 
-async def main(address: str, cases: int, type: str) -> None:
-    store = await open_store(address)
+async def main(address: str, cases: int, type: str, name: str) -> None:
+    store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
     services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt])
     kind = EvaluationKind(store, registry, services, Conduct())
-    desk = Desk(store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind}, lease=LEASE)
-    office = Office(store, registry, services, lease=LEASE)
+    desk = Desk(store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind}, lease=lease)
+    office = Office(store, registry, services, lease=lease)
     await desk.open()
-    if not await store.runs(RunQuery()):
+    if (
+        await store.document("t", "key", name) is None
+    ):  # as a request with a key is sent again until it is answered
         checks = [Check(type=type, arguments={"at": "$.test_case.input"})]
         contexts = contexts_of(
             [{"id": str(at), "input": at} for at in range(cases)],
             [{"value": at} for at in range(cases)],
             services.limits,
         )
-        asked = Asked(office.plan(checks), checks, ExperimentMetadata(name="crash"), cases)
-        desk.begin(await office.take_in(asked, contexts, "t", desk.holder))
+        asked = Asked(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
+        key, run = Put(tenant="t", kind="key", key=name, data=b""), new_id()
+        desk.begin(await office.take_in(asked, contexts, "t", desk.holder, [key], run=run))
+        print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):
         await desk.ended(run.id)
     await desk.close()
     await store.close()
 
 
-if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]), sys.argv[3]))
+def work() -> None:
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:]))

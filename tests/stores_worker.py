@@ -41,4 +41,5 @@ async def main(address: str, steps: int) -> None:
     await store.close()
 
 
-asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))
+def work() -> None:
+    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))

@@ -8,10 +8,12 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import httpx
 import pytest
 
+from command import Ended
 from postgres import server as postgres
 
 EQUAL = [
@@ -41,20 +43,37 @@ def home(request, tmp_path, monkeypatch):
         yield tmp_path
 
 
-def run(home, *arguments):
+@pytest.fixture
+def run(command):
+    return lambda home, *arguments: command(*arguments, folder=home)
+
+
+@pytest.fixture
+def serving(zygote):
+    @contextlib.contextmanager
+    def serve(home, *options, failpoint=""):
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_FAILPOINT": failpoint}
+        process = zygote.start("serve", "--port", "0", *options, folder=home, pipe=True, environ=environ)
+        try:
+            told = process.stdout.readline()
+            assert "assay serves http://127.0.0.1:" in told, process.communicate()
+            yield process, told.split()[2]
+        finally:
+            process.close()
+
+    return serve
+
+
+def exec_(home, *arguments):
+    """The command as it is installed, by its own script."""
     done = subprocess.run(
-        [sys.executable, "-m", "assay", *arguments],
-        cwd=home,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert "Traceback" not in done.stderr
-    return done
+        [Path(sys.executable).with_name("assay"), *arguments],
+        cwd=home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(home):
+def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
     arguments = [
         "--contexts",
         "cases.jsonl",
@@ -65,19 +84,19 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(home):
         "--experiment",
         "mine",
     ]
-    done = run(home, "evaluate", *arguments, "--save")
-    assert done.returncode == 0, done.stderr
-    (listed,) = json.loads(run(home, "list", "--json").stdout)
+    done = exec_(home, "evaluate", *arguments, "--save")
+    assert done.code == 0, done.err
+    (listed,) = json.loads(run(home, "list", "--json").out)
     assert listed["status"] == "completed"
     assert listed["metadata"] == {"experiment": "mine"}
-    assert f"kept as {listed['operation_id']}" in done.stdout
+    assert f"kept as {listed['operation_id']}" in done.out
     for which in ("latest", listed["operation_id"], listed["operation_id"][:12]):
-        shown = run(home, "show", which).stdout
+        shown = run(home, "show", which).out
         assert "mine: 1,234 cases, 1,234 checks" in shown
         assert "exact_match" in shown
         assert "c1: exact_match" not in shown.splitlines()[0]
     exported = run(home, "export", "latest", "-o", "again.jsonl", "-o", "again.json", "-o", "again.csv")
-    assert "1,234 results" in exported.stdout
+    assert "1,234 results" in exported.out
     assert (home / "again.jsonl").read_bytes() == (home / "direct.jsonl").read_bytes()
     document = json.loads((home / "again.json").read_text())
     assert document["evaluation_id"] == listed["operation_id"]
@@ -95,48 +114,25 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(home):
         (["list"], 0, ""),
     ],
 )
-def test_an_empty_record_and_wrong_names_are_told(home, arguments, code, words):
+def test_an_empty_record_and_wrong_names_are_told(run, home, arguments, code, words):
     done = run(home, *arguments)
-    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
+    assert (done.code, words in done.err) == (code, True), done.err
 
 
-def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(home):
+def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):
     (home / "cases.jsonl").write_text(contexts(700) + "nonsense\n")
-    assert (
-        run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save").returncode
-        == 1
-    )
-    shown = run(home, "show", "latest").stdout
+    assert run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save").code == 1
+    shown = run(home, "show", "latest").out
     assert "failed" in shown
     assert "cases.jsonl:701" in shown
     run(home, "export", "latest", "-o", "kept.jsonl")
     assert (home / "kept.jsonl").read_bytes().count(b"\n") == 700
 
 
-@contextlib.contextmanager
-def serving(home, *options):
-    process = subprocess.Popen(
-        [sys.executable, "-m", "assay", "serve", "--port", "0", *options],
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
-    )
-    try:
-        told = process.stdout.readline()
-        assert "assay serves http://127.0.0.1:" in told, process.stderr.read()
-        yield process, told.split()[2]
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
-
-
-def key_of(home):
+def key_of(run, home):
     if (home / ".assay" / "local-key").exists():
         return (home / ".assay" / "local-key").read_text().strip()
-    return run(home, "key", "create", "--tenant", "local").stdout.strip()
+    return run(home, "key", "create", "--tenant", "local").out.strip()
 
 
 SLOW = """
@@ -159,7 +155,7 @@ def wait_until(true, seconds=30):
         time.sleep(0.1)
 
 
-def test_a_server_that_is_killed_goes_on_with_its_runs(home):
+def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     (home / "slowly.py").write_text(SLOW)
     request = {
         "test_cases": [{"id": str(at), "input": at} for at in range(120)],
@@ -167,16 +163,18 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(home):
         "checks": [{"type": "slow", "arguments": {"at": "$.test_case.input"}}],
     }
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
-        headers = {"X-API-Key": key_of(home)}
-        started = httpx.post(f"{url}/v1/evaluations", json=request, headers=headers)
-        assert started.status_code == 202
-        run_id = started.json()["operation_id"]
-        wait_until(lambda: progress(url, headers, run_id) >= 20)
-        process.send_signal(signal.SIGKILL)
+        headers = {"X-API-Key": key_of(run, home)}
+        with httpx.Client(base_url=url, headers=headers) as client:
+            started = client.post("/v1/evaluations", json=request)
+            assert started.status_code == 202
+            run_id = started.json()["operation_id"]
+            wait_until(lambda: operation(client, run_id)["progress"]["completed_test_cases"] >= 20)
+            process.send_signal(signal.SIGKILL)
     before = (home / "executed").read_text().split()
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
-        wait_until(lambda: status(url, headers, run_id) == "completed", 60)
-        result = httpx.get(f"{url}/v1/evaluations/{run_id}", headers=headers).json()
+        with httpx.Client(base_url=url, headers=headers) as client:
+            wait_until(lambda: operation(client, run_id)["status"] == "completed", 60)
+            result = client.get(f"/v1/evaluations/{run_id}").json()
         assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
             str(at) for at in range(120)
         ]
@@ -186,17 +184,11 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(home):
     assert len(again) <= 120 - 20  # what was recorded is not executed again
 
 
-def status(url, headers, run_id):
-    return httpx.get(f"{url}/v1/operations/{run_id}", headers=headers).json()["status"]
+def operation(client, run_id):
+    return client.get(f"/v1/operations/{run_id}").json()
 
 
-def progress(url, headers, run_id):
-    return httpx.get(f"{url}/v1/operations/{run_id}", headers=headers).json()["progress"][
-        "completed_test_cases"
-    ]
-
-
-def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(tmp_path):
+def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(serving, tmp_path):
     with serving(tmp_path) as (process, url):
         path = tmp_path / ".assay" / "local-key"
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -215,16 +207,16 @@ def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(tmp_pa
     assert path.read_text().strip() == key
 
 
-def test_a_port_that_is_taken_is_told(tmp_path):
+def test_a_port_that_is_taken_is_told(run, serving, tmp_path):
     with serving(tmp_path) as (_, url):
         done = run(tmp_path, "serve", "--port", url.rpartition(":")[2])
-    assert (done.returncode, "cannot be used: Address already in use" in done.stderr) == (1, True)
+    assert (done.code, "cannot be used: Address already in use" in done.err) == (1, True)
 
 
-def test_a_server_and_the_command_share_a_record(home):
+def test_a_server_and_the_command_share_a_record(run, serving, home):
     run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
     with serving(home) as (_, url):
-        headers = {"X-API-Key": key_of(home)}
+        headers = {"X-API-Key": key_of(run, home)}
         (operation,) = httpx.get(f"{url}/v1/evaluations", headers=headers).json()["operations"]
         body = {
             "test_cases": [{"id": "a", "input": 1, "expected": 1}],
@@ -232,5 +224,29 @@ def test_a_server_and_the_command_share_a_record(home):
             "checks": EQUAL,
         }
         made = httpx.post(f"{url}/v1/evaluate", json=body, headers=headers).json()
-        listed = [one["operation_id"] for one in json.loads(run(home, "list", "--json").stdout)]
+        listed = [one["operation_id"] for one in json.loads(run(home, "list", "--json").out)]
     assert listed == [made["evaluation_id"], operation["operation_id"]]
+
+
+@pytest.mark.parametrize("commit", [2, 3, 4])  # the first makes the local key
+def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(run, serving, tmp_path, commit):
+    """1,200 cases are taken in with four commits, the key with the last; the second server knows nothing of it."""
+    key = run(tmp_path, "key", "create", "--tenant", "local").out.strip()
+    lines = (json.dumps({"checks": EQUAL}) + "\n" + contexts(1_200)).encode()
+    headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
+    with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):
+        httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers)
+    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers) as client:
+        sent = client.post("/v1/evaluations", content=lines)
+        assert sent.status_code == 202
+        id = sent.json()["operation_id"]
+        wait_until(lambda: operation(client, id)["status"] == "completed")
+        assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 1_200
+        again = client.post("/v1/evaluations", content=lines)
+        assert again.json()["operation_id"] == id
+        assert again.headers["openwop-idempotent-replay"] == "true"
+        told = {
+            one["operation_id"]: one["status"] for one in client.get("/v1/evaluations").json()["operations"]
+        }
+        assert told.pop(id) == "completed"
+        assert list(told.values()) == ["pending"]  # what there is of the first fails when its lease has ended

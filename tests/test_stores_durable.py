@@ -74,11 +74,17 @@ def passing(name):
     pass
 
 
-def worker(address, *arguments, failpoint=""):
-    """Started; killed by the failpoint, or by the caller."""
-    environment = os.environ | {"ASSAY_FAILPOINT": failpoint, "PYTHONPATH": str(HERE.parent / "src")}
-    command = [sys.executable, str(HERE / "stores_worker.py"), address, *arguments]
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+@pytest.fixture
+def worker(zygote, address):
+    """Starts one; it is killed by the failpoint, or by the caller."""
+
+    def start(*arguments, failpoint=""):
+        return zygote.start(
+            address, *arguments, folder=HERE, target="stores_worker:work", pipe=True,
+            environ=os.environ | {"ASSAY_FAILPOINT": failpoint},
+        )  # fmt: skip
+
+    return start
 
 
 async def check_after_crash(address, told):
@@ -100,28 +106,28 @@ async def check_after_crash(address, told):
 
 
 @pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
-async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, point):
-    process = worker(address, failpoint=point)
+async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, worker, point):
+    process = worker(failpoint=point)
     told, _ = process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
     count = await check_after_crash(address, map(int, told.split()))
-    told, _ = worker(address, "20").communicate(timeout=30)
+    told, _ = worker("20").communicate(timeout=30)
     assert sorted(map(int, told.split())) == list(range(count, count + 20))
 
 
-async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_there(address):
-    for _ in range(4):
-        process = worker(address)
-        first = process.stdout.readline() if process.stdout else ""  # it is at work
-        await asyncio.sleep(random.uniform(0, 0.25))
+async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_there(address, worker):
+    for _ in range(8):
+        process = worker()
+        first = process.stdout.readline()  # it is at work
+        await asyncio.sleep(random.uniform(0, 0.1))
         process.kill()
         told, _ = process.communicate(timeout=30)
         assert await check_after_crash(address, map(int, (first + told).split())) > 0
 
 
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
-async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, point):
-    process = worker(address, failpoint=point)
+async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, worker, point):
+    process = worker(failpoint=point)
     process.communicate(timeout=30)
     assert process.returncode == -signal.SIGKILL
     async with opened(address) as store:
@@ -160,8 +166,8 @@ async def test_several_processes_write_one_database_and_hear_of_each_other(addre
         assert sum(isinstance(answer, Conflict) for answer in answers) == 20
 
 
-async def test_processes_that_start_at_once_make_the_tables_once(address):
-    workers = [worker(address, "0") for _ in range(3)]
+async def test_processes_that_start_at_once_make_the_tables_once(worker):
+    workers = [worker("0") for _ in range(3)]
     assert [process.wait(timeout=30) for process in workers] == [0, 0, 0]
     for process in workers:
         process.communicate()

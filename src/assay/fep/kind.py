@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from assay.checks.registry import Registry
-from assay.errors import Refusal
+from assay.errors import Broken, Refusal
 from assay.fep.evaluation import (
     KIND,
+    PARTIAL,
     Counts,
     Done,
     Ended,
@@ -77,6 +78,7 @@ class EvaluationStory:
     def __init__(self, run: Run, request: Request, services: Services) -> None:
         self._run, self._request, self._services = run, request, services
         self._counts = Counts()
+        self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
 
     def add(self, event: Event) -> None:
         self._counts.add(event)
@@ -84,6 +86,8 @@ class EvaluationStory:
     def recorded(self) -> None: ...
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
+        if self._partial:
+            raise Broken("not all of its cases were taken in before a crash; send them again")
         async for unit in units(store, self._run.id, self._request, self._counts.units):
             yield _pack(unit)
 
@@ -92,7 +96,7 @@ class EvaluationStory:
         return Outcome([event], evidence)
 
     def head(self) -> dict[str, Any]:
-        return self._counts.head(self._request.total)
+        return self._counts.head(self._request.total) | self._partial
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         """Completed, failed or cancelled; of a run that was stopped, the cases never begun count as skipped."""

@@ -16,6 +16,7 @@ from assay.fep.context import Context
 from assay.fep.evaluation import (
     CONTEXTS,
     KIND,
+    PARTIAL,
     RESULTS,
     SHARD,
     TALLY,
@@ -147,12 +148,17 @@ class Office:
         *,
         run: str | None = None,
     ) -> Run:
-        """Keep a request, in pieces; the run is pending and `holder`'s when this returns. A context may be its stored line."""
+        """
+        Keep a request, in pieces; the run is pending and `holder`'s when this returns. A context may be its stored line.
+
+        `documents` are written when all of it is: whoever finds them finds a run that will be done.
+        """
         run = run or new_id()
         pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
         first, second = next(pieces, None), next(pieces, None)
         # nobody takes up what is not all there: until then it is held by its taking in
         intake = holder if second is None else f"intake-{run}"
+        head = {"total": asked.total}
         opening = Entry(
             run=run,
             opens=Opening(
@@ -162,10 +168,10 @@ class Office:
                 holder=intake,
                 seconds=self.lease,
             ),
-            head={"total": asked.total},
+            head=head if second is None else head | {PARTIAL: True},
             evidence=[request_piece(asked.request), *([first] if first else [])],
         )
-        await self.store.commit(Batch(entries=[opening], documents=documents))
+        await self.store.commit(Batch(entries=[opening], documents=documents if second is None else ()))
         if second is not None:
             renewed = time.monotonic()
             for piece in chain((second,), pieces):
@@ -173,6 +179,8 @@ class Office:
                 if time.monotonic() - renewed > self.lease / 4:
                     await self.store.renew(intake, seconds=self.lease)
                     renewed = time.monotonic()
+            whole = Entry(run=run, holder=intake, head=head)
+            await self.store.commit(Batch(entries=[whole], documents=documents))
             await self.store.release(run, intake)
             await self.store.claim(run, holder, seconds=self.lease)
         found = await self.store.run(run)

@@ -83,7 +83,13 @@ def rubric(id, *criteria, input=None, **more):
 
 
 def suite_of(*tasks, modes=("golden",), **more):
-    return {"suiteId": "local.tests.evals.one", "version": "1.0.0", "modes": list(modes), "tasks": list(tasks), **more}
+    return {
+        "suiteId": "local.tests.evals.one",
+        "version": "1.0.0",
+        "modes": list(modes),
+        "tasks": list(tasks),
+        **more,
+    }
 
 
 class Hosted:
@@ -93,7 +99,12 @@ class Hosted:
         self.store = store
         services = Services(providers=Judges(judge) if judge is not None else None)
         self.means = Means(
-            agents=Some(agent), registry=STANDARD, services=services, tools=tools, memory=memory, host=host or Host()
+            agents=Some(agent),
+            registry=STANDARD,
+            services=services,
+            tools=tools,
+            memory=memory,
+            host=host or Host(),
         )
         self.kind = AgentEvalKind(store, self.means)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
@@ -102,7 +113,9 @@ class Hosted:
 
     async def begin(self, suite, **asked):
         read = read_suite(suite)
-        plan = await self.office.planned(Asked(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read)
+        plan = await self.office.planned(
+            Asked(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read
+        )
         run = await self.office.take_in(plan, TENANT, self.desk.holder)
         self.desk.begin(run)
         return run

@@ -18,6 +18,7 @@ import msgspec
 from assay.access import scopes as table
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unauthenticated
 from assay.ports import Batch, Document, Principal, Put, Secret, Store
+from assay.ports.audit import line
 
 KIND = "key"
 PREFIX = "assay_"
@@ -82,7 +83,8 @@ async def create(
         text = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
         key = Key(id=id, tenant=tenant, scopes=scopes, created=now, expires=expires, note=note)
         try:
-            await store.commit(Batch(documents=[_put(_Kept(_digest(text), key), version=0)]))
+            put = _put(_Kept(_digest(text), key), version=0)
+            await store.commit(Batch(documents=[put], lines=[line(tenant, "key.create", id)]))
         except Conflict:  # one in 10¹²: the id is taken
             continue
         return key, Secret(text)
@@ -117,7 +119,8 @@ async def revoke(store: Store, id: str, *, tenant: str | None = None, now: datet
             return kept.key
         ended = msgspec.structs.replace(kept, key=msgspec.structs.replace(kept.key, revoked=now))
         try:
-            await store.commit(Batch(documents=[_put(ended, version=document.version)]))
+            told = line(kept.key.tenant, "key.revoke", kept.key.id)
+            await store.commit(Batch(documents=[_put(ended, version=document.version)], lines=[told]))
         except Conflict:  # somebody else changed it meanwhile: look again
             continue
         return ended.key

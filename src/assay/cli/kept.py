@@ -88,6 +88,7 @@ async def _listed(office: Office, query: RunQuery) -> tuple[list[Run], list[Any]
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     async def work(office: Office) -> None:
         run = await _found(office, which, tenant)
+        await office.reading(run)
         tally = await office.tally(run)
         if json:
             told = msgspec.to_builtins(office.operation(run)) | report.summary_of(tally)
@@ -135,6 +136,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             terminal(run)
         except Conflict:
             raise WrongUsage(f"{run.id} is {run.status}: it has no results to export yet") from None
+        await office.reading(run)
         sinks = [sink_for(name) for name in to]
         many = 0
         async for line in office.results(run):

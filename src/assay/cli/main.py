@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import evaluate, key, providers, rekey, runs, schema, serve
+from assay.cli import audit, evaluate, key, providers, rekey, runs, schema, serve
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -31,6 +31,7 @@ app.command("rekey", help=rekey.HELP)(rekey.rekey)
 app.command("schema", help=schema.HELP)(schema.schema)
 app.add_typer(providers.providers, name="providers", help=providers.HELP)
 app.add_typer(key.key, name="key", help=key.HELP)
+app.add_typer(audit.audit, name="audit", help=audit.HELP)
 
 PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
 

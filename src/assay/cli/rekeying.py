@@ -7,6 +7,8 @@ import typer
 
 from assay import app, settings
 from assay.errors import WrongUsage
+from assay.ports import Batch
+from assay.ports.audit import line as audited
 from assay.settings import Settings
 
 
@@ -17,7 +19,7 @@ def run(*, clear: bool, json: bool) -> None:
         raise WrongUsage("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
     if chosen.database_url == "memory:":
         raise WrongUsage("database_url: what is in memory: is not sealed")
-    many = asyncio.run(_through(chosen, sealing=not clear))
+    many = asyncio.run(_through(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
         said = {"resealed": many, "key": None if clear else cipher.key_id}
         typer.echo(msgspec.json.encode(said))
@@ -27,9 +29,10 @@ def run(*, clear: bool, json: bool) -> None:
         typer.echo(f"{many:,} things sealed with key {cipher.key_id!r}, as all is now; older keys can go")
 
 
-async def _through(chosen: Settings, *, sealing: bool) -> int:
+async def _through(chosen: Settings, key: str, *, sealing: bool) -> int:
     many, following = 0, ""
     async with app.store(chosen, sealing=sealing) as store:
+        await store.commit(Batch(lines=[audited("", "rekey", key)]))
         while True:
             done = await store.reseal(following)
             many, following = many + done.many, done.following

@@ -27,6 +27,7 @@ from assay.fep.project import new_id
 from assay.fep.sinks import Closing
 from assay.fep.tally import Tally
 from assay.ports import Batch, Clock, Entry, Event, Opening, Piece, RunStatus
+from assay.ports.audit import line as audited
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.settings import Settings
@@ -80,7 +81,7 @@ class Saved:
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_piece(request)],
         )
-        self._do(self._store.commit(Batch(entries=[opening])))
+        self._do(self._store.commit(Batch(entries=[opening], lines=[audited(TENANT, "run.start", self.run)])))
         self._beat = asyncio.run_coroutine_threadsafe(self._beating(), self._loop)
 
     def write(self, line: bytes) -> None:

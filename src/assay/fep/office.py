@@ -35,6 +35,7 @@ from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
+from assay.ports.audit import line as audited
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.protocol.results import EvaluationSummary
@@ -123,7 +124,9 @@ class Office:
             ],
             evidence=[request_piece(asked.request), *(evidence if lines else [])],
         )
-        (events,) = await self.store.commit(Batch(entries=[entry], documents=documents))
+        began_it = audited(tenant, "run.start", run)
+        batch = Batch(entries=[entry], documents=documents, lines=[began_it])
+        (events,) = await self.store.commit(batch)
         done = Run(
             id=run,
             tenant=tenant,
@@ -171,7 +174,9 @@ class Office:
             head=head if second is None else head | {PARTIAL: True},
             evidence=[request_piece(asked.request), *([first] if first else [])],
         )
-        await self.store.commit(Batch(entries=[opening], documents=documents if second is None else ()))
+        kept = documents if second is None else ()
+        began_it = audited(tenant, "run.start", run)
+        await self.store.commit(Batch(entries=[opening], documents=kept, lines=[began_it]))
         if second is not None:
             renewed = time.monotonic()
             for piece in chain((second,), pieces):
@@ -186,6 +191,10 @@ class Office:
         found = await self.store.run(run)
         assert found is not None
         return found
+
+    async def reading(self, run: Run) -> None:
+        """Somebody is about to read what is in a run: that is written down before anything is shown."""
+        await self.store.commit(Batch(lines=[audited(run.tenant, "run.read", run.id)]))
 
     async def results(self, run: Run, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
         """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`."""

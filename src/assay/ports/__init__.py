@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
+from assay.ports.audit import AuditLog, Line
 from assay.ports.sealing import Cipher as Cipher
+from assay.ports.sealing import Resealable
 from assay.ports.sealing import Resealed as Resealed
 from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
 from assay.protocol.asking import Ask, Embedded, Reply
@@ -291,6 +293,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: Sequence[Entry] = ()
     documents: Sequence[Put | Drop] = ()
+    lines: Sequence[Line] = ()  # of the audit log
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +309,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Store(Protocol):
+class Store(AuditLog, Resealable, Protocol):
     """
     Runs with their events and evidence, and documents beside them.
 
@@ -367,10 +370,6 @@ class Store(Protocol):
         ...
 
     async def release(self, run: str, holder: str) -> None: ...
-
-    async def reseal(self, following: str = "") -> Resealed:
-        """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
-        ...
 
     async def close(self) -> None:
         """Finish what was given to commit, then let go."""

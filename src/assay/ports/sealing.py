@@ -28,3 +28,11 @@ class Resealed(NamedTuple):
 
     many: int
     following: str
+
+
+class Resealable(Protocol):
+    """Part of a store."""
+
+    async def reseal(self, following: str = "") -> Resealed:
+        """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
+        ...

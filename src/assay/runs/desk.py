@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from assay.errors import Broken, Conflict, NotFound, Unavailable
 from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Run, RunQuery, RunStatus, Store
+from assay.ports.audit import line as audited
 from assay.ports.kinds import Kind
 from assay.runs.conduct import Conductor
 from assay.runs.follow import follow
@@ -81,6 +82,7 @@ class Desk:
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
+        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)]))
         if run in self._conductors:
             self._conductors[run][0].cancel()
         else:

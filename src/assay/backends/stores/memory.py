@@ -22,6 +22,7 @@ from assay.ports import (
     Slot,
     SystemClock,
 )  # fmt: skip
+from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
 
 Place = tuple[str, str, int]  # kind, key, first
 
@@ -33,6 +34,8 @@ class MemoryStore:
         self._events: dict[str, list[Event]] = {}
         self._evidence: dict[str, dict[Place, Piece]] = {}
         self._documents: dict[rules.Name, Document] = {}
+        self._audit: list[Audited] = []
+        self._heads: dict[str, LaneHead] = {}
         self._bell = Bell(self._look)
 
     async def commit(self, batch: Batch) -> tuple[int, ...]:
@@ -44,6 +47,8 @@ class MemoryStore:
             self._events.setdefault(run, []).append(event)
         for run, piece in settled.pieces:
             self._evidence.setdefault(run, {})[_place(piece)] = piece
+        for line in settled.lines:
+            self._write_line(line)
         for run in settled.runs:
             self._bell.ring(run, _tally(self._runs[run]))
         return tuple(settled.ends)
@@ -122,8 +127,25 @@ class MemoryStore:
         if found and found.holder == holder:
             self._runs[run] = msgspec.structs.replace(found, holder=None, leased=None)
 
+    async def audit(
+        self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
+    ) -> list[Audited]:
+        found = [line for line in self._audit if tenant in (None, line.tenant)]
+        rest = [line for line in found if following is None or _written(line) > _written(following)]
+        return sorted(rest, key=_written)[:limit]
+
+    async def heads(self, tenant: str | None = None) -> list[LaneHead]:
+        return [head for head in self._heads.values() if tenant in (None, head.tenant)]
+
     async def reseal(self, following: str = "") -> Resealed:
         return Resealed(0, "")  # it is on no disk
+
+    def _write_line(self, line: Line) -> None:
+        new = LaneHead(tenant=line.tenant, lane=0, lines=0, digest=START, root=b"")
+        head = self._heads.get(line.tenant, new)
+        written = extended(head, self._clock.now(), line)
+        self._audit.append(written)
+        self._heads[line.tenant] = after(head, written)
 
     async def close(self) -> None:
         await self._bell.close()
@@ -175,3 +197,7 @@ def _wanted(run: Run, query: RunQuery) -> bool:
         and (query.until is None or run.created < query.until)
         and (query.before is None or _age(run) < query.before)
     )
+
+
+def _written(line: Audited) -> tuple[str, datetime, int, int]:
+    return line.tenant, line.at, line.lane, line.number

@@ -1,13 +1,14 @@
 """What a batch may do to what is there: pure, and the same for every store."""
 
 from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem
 from assay.ports import ACTIVE, CLOSED, Batch, Document, Drop, Entry, Event, Piece, Put, Run
+from assay.ports.audit import Line
 
 Name = tuple[str, str, str]  # tenant, kind, key
 
@@ -22,6 +23,7 @@ class Settled(msgspec.Struct):
     events: list[tuple[str, Event]] = []
     pieces: list[tuple[str, Piece]] = []
     ends: list[int] = []
+    lines: Sequence[Line] = ()
 
     def onto(self, runs: dict[str, Run], documents: dict[Name, Document]) -> None:
         """Let what is there become what will be there."""
@@ -37,7 +39,7 @@ def settle(
     batch: Batch, runs: MutableMapping[str, Run], documents: Mapping[Name, Document], now: datetime
 ) -> Settled:
     """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
-    out = Settled()
+    out = Settled(lines=batch.lines)
     known = ChainMap(out.runs, runs)
     for entry in batch.entries:
         run = _opened(entry, known, now) if entry.opens else _admitted(entry, known)
@@ -89,6 +91,9 @@ def check(batch: Batch) -> None:
                 problems.append(Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}"))
     for change in batch.documents:
         problems += [problem for name in name_of(change) for problem in _bad_name(name)]
+    for line in batch.lines:
+        for name in (line.tenant, line.who, line.action, line.what, line.outcome, line.request):
+            problems += _bad_name(name)
     if problems:
         raise InvalidRequest(problems)
 

@@ -11,9 +11,10 @@ from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, se
 from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
+from assay.backends.stores.chain import Chain, Lanes, head_row, line_row
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.seal import Vault
-from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
+from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
 from assay.errors import Broken, Conflict
 from assay.ports import Batch, Clock, Document, Event, Piece, Run
 
@@ -51,8 +52,10 @@ class Scribe:
     def __init__(self, engine: Engine, vault: Vault, clock: Clock, reach: Reach) -> None:
         self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
+        self._chain = Chain()
         self._insert = {
-            table: _insertion(table, engine.dialect) for table in (runs, events, evidence, documents)
+            table: _insertion(table, engine.dialect)
+            for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
     def write(self, batches: Sequence[Batch], doubt: Doubt) -> list[Outcome]:
@@ -64,8 +67,11 @@ class Scribe:
             with connection.begin():
                 transaction, now = self.begun(connection)
                 outcomes = self._write(connection, batches, now)
+                lanes = self._audit(connection, outcomes, now)
                 self._reach("commit.written")
                 doubt.transaction, doubt.outcomes = transaction, outcomes
+                self._chain.forget(lanes)  # if it is not known what became of them, others begin
+            self._chain.keep(lanes)
             self._reach("commit.after")
             doubt.transaction = None
             return outcomes
@@ -125,6 +131,16 @@ class Scribe:
         changed = {name: kept.get(name) for settled in done for name in settled.documents}
         self._put_documents(connection, changed, old_documents)
         return outcomes
+
+    def _audit(self, connection: Connection, outcomes: Sequence[Outcome], now: datetime) -> Lanes:
+        """What was done, by whom: in the transaction in which it was done."""
+        lines = [line for one in outcomes if isinstance(one, rules.Settled) for line in one.lines]
+        if not lines:
+            return {}
+        lanes, written = self._chain.add(connection, lines, now)
+        self._add(connection, audit, [line_row(line) for line in written])
+        self._add(connection, audit_heads, [head_row(head) for head, _ in lanes.values()])
+        return lanes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
         self._add(connection, runs, [self._new_run(run) for id, run in changed.items() if id not in old])
@@ -199,7 +215,10 @@ def _insertion(table: Table, dialect: Dialect) -> tuple[str, Callable[[dict[str,
     columns = [column.name for column in table.columns]
     marks = ", ".join(["%s" if dialect.name == "postgresql" else "?"] * len(columns))
     quoted = ", ".join(dialect.identifier_preparer.quote(name) for name in columns)
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({marks})", itemgetter(*columns)  # noqa: S608  # names of our own tables
+    keys = ", ".join(column.name for column in table.primary_key)
+    over = ", ".join(f"{dialect.identifier_preparer.quote(name)} = excluded.{name}" for name in columns)
+    anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({marks}){anyway}", itemgetter(*columns)  # noqa: S608  # names of our own tables
 
 
 def _event(run: str, event: Event) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from sqlalchemy import Connection, Engine
 
-from assay.backends.stores import markers, queries, rules
+from assay.backends.stores import chain, markers, queries, rules
 from assay.backends.stores.bell import Bell, Tally
 from assay.backends.stores.engine import READERS, Patience, empty_log, open_engine
 from assay.backends.stores.failpoints import Reach, from_environment
@@ -33,6 +33,7 @@ from assay.ports import (
     Slot,
     SystemClock,
 )  # fmt: skip
+from assay.ports.audit import Audited, LaneHead
 
 T = TypeVar("T")
 
@@ -161,6 +162,14 @@ class SqlStore:
             )
 
         await self._do(work)
+
+    async def audit(
+        self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
+    ) -> list[Audited]:
+        return await self._read(lambda connection: chain.lines_of(connection, tenant, following, limit))
+
+    async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
+        return await self._read(lambda connection: chain.heads_of(connection, tenant))
 
     async def reseal(self, following: str = "") -> Resealed:
         done = await self._do(lambda connection: self._resealing.step(connection, following))

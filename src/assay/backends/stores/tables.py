@@ -1,4 +1,4 @@
-"""The three drawers as tables. Times are microseconds since 1970, so that both databases compare them alike."""
+"""The three drawers as tables, and the audit log. Times are microseconds since 1970, so that both databases compare them alike."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -83,6 +83,29 @@ documents = Table(
     Column("key_id", Name, nullable=False),
     Column("data", LargeBinary, nullable=False),
     Index("documents_by_age", "kind", "updated"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("tenant", Name, primary_key=True),
+    Column("at", BigInteger, primary_key=True, autoincrement=False),
+    Column("lane", BigInteger, primary_key=True, autoincrement=False),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+audit_heads = Table(
+    "audit_heads",
+    metadata,
+    Column("tenant", Name, primary_key=True),
+    Column("lane", BigInteger, primary_key=True, autoincrement=False),
+    Column("lines", BigInteger, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    Column("root", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -64,7 +64,7 @@ class Door:
             trouble = why
         finally:
             call.share.give_back()
-        return await _refuse(call, trouble)
+        return await _refuse(call, self._method, trouble)
 
     async def _stream(self, data: bytes, context: Context) -> AsyncGenerator[bytes]:
         call = Call(self._host, context)
@@ -78,14 +78,14 @@ class Door:
             trouble = why
         finally:
             call.share.give_back()
-        await _refuse(call, trouble)
+        await _refuse(call, self._method, trouble)
 
     async def _admitted(self, call: Call, data: bytes) -> Message | bytes:
         """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
         call.tell()
         call.share.request()
         if self._method.scope is not None:
-            call.who = await self._host.authenticate(key_of(call))
+            call.by(await self._host.authenticate(key_of(call)))
             call.share.request_of(call.who.tenant)
             authorize(call.who, self._method.scope)
         call.share.hold(len(data))
@@ -98,9 +98,11 @@ class Door:
             raise no_message(self._method.takes, wrong) from None
 
 
-async def _refuse(call: Call, trouble: Exception) -> NoReturn:
+async def _refuse(call: Call, method: Method, trouble: Exception) -> NoReturn:
     """A status, REST's body in the details, and the number of the request."""
     refusal = trouble if isinstance(trouble, Refusal) else None
+    if refusal is not None:
+        await call.note(refusal, method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
         said = failure(trouble, call.id)

@@ -30,6 +30,8 @@ async def run_evaluation(call: Call, data: bytes) -> bytes:
     except asyncio.CancelledError:
         call.give_up(begun)
         raise
+    if begun.replayed:
+        await call.host.office.reading(run)
     return await kept_result(call.host, run)
 
 
@@ -43,6 +45,7 @@ async def get_evaluation(call: Call, request: fep.GetEvaluationRequest) -> bytes
     start, size = window(asked, run, call.host.serving.max_page)
     following = following_page(run, start, size)
     more = {"next_page_token": following} if following else None
+    await call.host.office.reading(run)
     return await kept_result(call.host, run, start, None if size is None else start + size, more)
 
 

@@ -28,6 +28,7 @@ async def get_operation(call: Call, request: fep.GetOperationRequest) -> bytes:
     if run.status not in CLOSED or run.status == "failed":
         return shown
     try:
+        await call.host.office.reading(run)
         return shown + sized(b"\x3a", await kept_result(call.host, run))
     except AnswerTooLarge:
         return shown

@@ -8,10 +8,12 @@ from itertools import count
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
-from assay.errors import InvalidRequest, NotFound, Problem, Unavailable
+from assay.access.audit import note_refusal
+from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
 from assay.fep.evaluation import KIND
 from assay.fep.office import Office
 from assay.ports import Principal, Run
+from assay.ports.audit import Acting, acting
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
 from assay.serve.rest.feeds import Feeds
@@ -24,6 +26,8 @@ Authenticate = Callable[[str], Awaitable[Principal]]
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_NAMED = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
+MOST = 128  # characters of a name that are kept
 NOBODY = Principal(tenant="", id="")
 _HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
 
@@ -66,6 +70,19 @@ class Asking:
         self.id = (
             given if given and len(given) <= 64 and NAME.fullmatch(given) else f"{_HERE}{next(_NUMBERS):x}"
         )
+        acting.set(Acting(request=self.id))
+
+    def by(self, who: Principal) -> None:
+        """Now it is known who is asking."""
+        self.who = who
+        acting.set(Acting(who.id[:MOST], self.id))
+
+    async def note(self, refusal: Refusal, what: str = "") -> None:
+        """That it was refused, if somebody we know is asking."""
+        if self.who is not NOBODY:
+            await note_refusal(
+                self.host.office.store, self.who, what if _NAMED.fullmatch(what) else "", refusal
+            )
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)

@@ -40,6 +40,8 @@ async def run_evaluation(call: Call) -> Answer:
     if begun.made is not None and not call.wants_lines:
         return Answer(whole_result(*begun.made), headers=headers)
     run = await call.unless_gone(call.host.desk.ended(begun.run))
+    if begun.replayed:
+        await call.host.office.reading(run)
     return _results(call, run, headers)
 
 
@@ -61,6 +63,7 @@ async def get_evaluation(call: Call) -> Answer:
     tag = _tag(run, call, start, size)
     if _known(call, tag):
         return Answer(b"", 304, headers=((b"etag", tag),))
+    await call.host.office.reading(run)
     return _results(call, run, ((b"etag", tag),), start, size)
 
 

@@ -60,6 +60,7 @@ class Door:
                 call.share.follow()
             return answer
         except Refusal as refusal:
+            await call.note(refusal, next(iter(call.scope["path_params"].values()), call.scope["path"]))
             return refused(refusal, call.id)
         except Gone:
             return None
@@ -73,7 +74,7 @@ class Door:
             raise WrongMethod(method, sorted(self._methods))
         if admitted.scope is None:
             return await admitted.endpoint(call)
-        call.who = await self._host.authenticate(key_of(call))
+        call.by(await self._host.authenticate(key_of(call)))
         call.share.request_of(call.who.tenant)
         authorize(call.who, admitted.scope)
         return await admitted.endpoint(call)

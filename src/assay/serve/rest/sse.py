@@ -42,4 +42,5 @@ async def follow_evaluation(call: Call) -> Answer | Stream:
     call.host.feeds.check(run, place)
     if run.status in CLOSED and place.sequence >= run.events:
         return Answer(b"", 204)  # nothing more will come: a browser need not ask again
+    await call.host.office.reading(run)
     return Stream(call.host, run, place)

@@ -1,0 +1,118 @@
+"""
+The audit log in the database: every process has a lane of its own in each tenant's log.
+
+Lines go into the same transaction as what they tell of. Nobody reads for it, nor waits for another process, but when a lane begins.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, select, text, tuple_
+
+from assay.backends.stores.tables import audit, audit_heads, moment, stamp
+from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
+
+MOST = 10_000  # tenants whose lanes are held open
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
+
+
+# by tenant, each with the moment of its last line: times do not go back in a lane
+Lanes = dict[str, tuple[LaneHead, datetime]]
+
+
+class Chain:
+    """One process's lanes. What `add` gives is what they become: `forget` them before it is committed, and `keep` it once that is known."""
+
+    def __init__(self) -> None:
+        self._open: Lanes = {}
+
+    def add(
+        self, connection: Connection, lines: Iterable[Line], now: datetime
+    ) -> tuple[Lanes, list[Audited]]:
+        found: list[Audited] = []
+        lanes: Lanes = {}
+        for line in lines:
+            held = lanes.get(line.tenant) or self._open.get(line.tenant)
+            if held is None:
+                held = _new(connection, line.tenant), now
+            head, last = held
+            written = extended(head, max(now, last), line)
+            found.append(written)
+            lanes[line.tenant] = after(head, written), written.at
+        return lanes, found
+
+    def keep(self, lanes: Lanes) -> None:
+        if lanes:
+            if len(self._open) > MOST:
+                self._open.clear()
+            self._open.update(lanes)
+
+    def forget(self, lanes: Lanes) -> None:
+        for tenant in lanes:
+            self._open.pop(tenant, None)
+
+
+def _new(connection: Connection, tenant: str) -> LaneHead:
+    """A lane that nobody has, bound to the beginning of the one before."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(_LOCK, {"tenant": tenant})
+    query = select(audit_heads).where(audit_heads.c.tenant == tenant).order_by(audit_heads.c.lane.desc())
+    row = connection.execute(query.limit(1)).one_or_none()
+    lane, before = (0, START) if row is None else (row.lane + 1, row.root)
+    return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
+
+
+def line_row(line: Audited) -> dict[str, Any]:
+    return {
+        "tenant": line.tenant,
+        "at": stamp(line.at),
+        "lane": line.lane,
+        "number": line.number,
+        "data": line.data,
+        "digest": line.digest,
+    }
+
+
+def head_row(head: LaneHead) -> dict[str, Any]:
+    return {
+        "tenant": head.tenant,
+        "lane": head.lane,
+        "lines": head.lines,
+        "digest": head.digest,
+        "root": head.root,
+    }
+
+
+def lines_of(
+    connection: Connection, tenant: str | None, following: Audited | None, limit: int
+) -> list[Audited]:
+    """By tenant, then by time."""
+    place = audit.c.tenant, audit.c.at, audit.c.lane, audit.c.number
+    query = select(audit).order_by(*place).limit(limit)
+    if tenant is not None:
+        query = query.where(audit.c.tenant == tenant)
+    if following is not None:
+        there = following.tenant, stamp(following.at), following.lane, following.number
+        query = query.where(tuple_(*place) > tuple_(*there))
+    return [
+        Audited(
+            tenant=row.tenant,
+            at=moment(row.at),
+            lane=row.lane,
+            number=row.number,
+            data=row.data,
+            digest=row.digest,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def heads_of(connection: Connection, tenant: str | None) -> Sequence[LaneHead]:
+    query = select(audit_heads).order_by(audit_heads.c.tenant, audit_heads.c.lane)
+    if tenant is not None:
+        query = query.where(audit_heads.c.tenant == tenant)
+    return [
+        LaneHead(tenant=row.tenant, lane=row.lane, lines=row.lines, digest=row.digest, root=row.root)
+        for row in connection.execute(query)
+    ]

@@ -29,7 +29,7 @@ class Both(Server):
     """REST and gRPC in one process."""
 
     def beside(self, host):
-        server = GrpcServer(host, address="127.0.0.1", port=0)
+        server = GrpcServer(host, address="127.0.0.1", port=0, tls=self.tls)
         self.grpc_port = server.port
         return server.serve()
 

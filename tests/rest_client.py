@@ -51,12 +51,12 @@ class Server:
 
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
-        cipher=None, jwt=None,
+        cipher=None, jwt=None, tls=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
-        self.routes, self.cipher, self.jwt = routes, cipher, jwt or Jwt()
+        self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
         self._ready = threading.Event()
         self._trouble = None
 
@@ -92,7 +92,7 @@ class Server:
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
-        self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port)
+        self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port, tls=self.tls)
         started = asyncio.create_task(self.server.serve(sockets=[listening]))
         beside = asyncio.create_task(self.beside(self.app.state.host))
         while not self.server.started and not started.done():  # noqa: ASYNC110
@@ -122,7 +122,7 @@ class Server:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
 
     @contextlib.contextmanager
     def client(self, key=None, **key_of):

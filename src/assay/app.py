@@ -20,6 +20,8 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
 from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
 from assay.runs.desk import Desk
+from assay.serve.tls import Tls
+from assay.serve.tls import read as read_tls
 from assay.settings import Settings
 
 
@@ -160,7 +162,20 @@ class Transport(Protocol):
     async def serve(self, sockets: list[socket] | None = None) -> None: ...
 
 
-def rest(house: House, settings: Settings, *, host: str, port: int, log_level: str = "warning") -> Transport:
+def tls(settings: Settings) -> Tls | None:
+    """For both ports, if the settings name a certificate."""
+    return read_tls(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+
+
+def rest(
+    house: House,
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    tls: Tls | None = None,
+    log_level: str = "warning",
+) -> Transport:
     """FEP over HTTP."""
     try:
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
@@ -168,20 +183,20 @@ def rest(house: House, settings: Settings, *, host: str, port: int, log_level: s
     except ModuleNotFoundError as error:
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving)
-    return server(app, settings.serving, host=host, port=port, log_level=log_level)
+    return server(app, settings.serving, host=host, port=port, tls=tls, log_level=log_level)
 
 
-def grpc(beside: Transport, *, host: str, port: int, credentials: Any = None) -> "Calls":
+def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> "Calls":
     """
     FEP over gRPC, on the same desk and with the same limits and keys. It listens at once, and answers from `serve` on.
 
-    `credentials`, of grpc.ssl_server_credentials, make it TLS; who is asking is found out by the host's `authenticate`.
+    Who is asking is found out by the host's `authenticate`.
     """
     try:
         from assay.serve.grpc.server import Server  # a lazy door: the extra `grpc`
     except ModuleNotFoundError as error:
         raise Missing(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
-    return Server(beside.host, address=host, port=port, credentials=credentials)
+    return Server(beside.host, address=host, port=port, tls=tls)
 
 
 class Calls(Protocol):

@@ -37,6 +37,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     home: str = ".assay"
     database_url: str = ""  # "": SQLite, assay.db in the home folder
     evidence_key: Secret | None = None  # ID:BASE64, the newest first; None: the record lies in clear
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""  # "": clients need no certificate
     concurrency: int = 16
     grpc_port: Port = 8322  # 0: any that is free
     check_modules: list[str] = []

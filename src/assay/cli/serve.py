@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-HELP = """Serve evaluations over HTTP and gRPC, to this machine alone (127.0.0.1).
+HELP = """Serve evaluations over HTTP and gRPC, to this machine alone unless --host says otherwise.
 
     assay serve
     curl -H "X-API-Key: $(cat .assay/local-key)" -d @request.json http://127.0.0.1:8321/v1/evaluate
@@ -29,11 +29,25 @@ def serve(
             show_default=False,
         ),
     ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address it listens at. Other than loopback it wants TLS.", metavar="H")
+    ] = "127.0.0.1",
+    tls_cert: Annotated[
+        str | None, typer.Option(help="The server's certificate and its chain, PEM.", metavar="F")
+    ] = None,
+    tls_key: Annotated[str | None, typer.Option(help="Its private key, PEM.", metavar="F")] = None,
+    tls_client_ca: Annotated[
+        str | None, typer.Option(help="Clients need a certificate that one in this file signed.", metavar="F")
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on a network without TLS: something in front has it.")
+    ] = False,
     check_module: Annotated[
         list[str] | None,
         typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
     ] = None,
 ) -> None:
-    from assay.cli.serving import run  # a lazy door: the help needs none of it
+    from assay.cli.serving import Asked, run  # a lazy door: the help needs none of it
 
-    run(port, grpc_port, check_module or [])
+    asked = Asked(host, port, grpc_port, insecure)
+    run(asked, check_module or [], tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)

@@ -1,39 +1,48 @@
 """What `assay serve` does: open the record, take up what was cut off, listen, and leave in good order."""
 
 import asyncio
-import socket
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from assay import app, settings
 from assay.access.local import local_key
+from assay.cli.binding import Place, listen
 from assay.cli.say import say
-from assay.errors import Broken, Missing
-
-HOST = "127.0.0.1"  # this machine alone
-
-
-def run(port: int, grpc_port: int | None, modules: list[str]) -> None:
-    asyncio.run(_serve(settings.load(), port, grpc_port, modules))
+from assay.errors import Missing
+from assay.serve.tls import Tls
 
 
-async def _serve(chosen: settings.Settings, port: int, grpc_port: int | None, modules: list[str]) -> None:
-    listening = _listening(port)
-    with listening:
+class Asked(NamedTuple):
+    """Where the command line wants it to listen."""
+
+    host: str
+    port: int
+    grpc_port: int | None
+    insecure: bool
+
+
+def run(asked: Asked, modules: list[str], **given: Any) -> None:
+    asyncio.run(_serve(settings.load(**given), asked, modules))
+
+
+async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) -> None:
+    tls = app.tls(chosen)
+    place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
+    with place.listening:
         async with app.house(chosen, modules) as house:
-            address = f"http://{HOST}:{listening.getsockname()[1]}"
             if not chosen.database_url:
                 key = await local_key(house.store, Path(chosen.home), datetime.now(UTC))
                 if key.created:
-                    use = f'curl -H "X-API-Key: $(cat {key.path})" {address}/v1/evaluations'
+                    use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(house, chosen, host=HOST, port=port)
-            calls = _calls(transport, chosen, 0 if grpc_port is None and port == 0 else grpc_port)
-            telling = asyncio.create_task(_tell(transport, address, calls))
+            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls)
+            calls = _calls(transport, chosen, asked, place.host, tls)
+            telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None
             try:
-                await transport.serve(sockets=[listening])
+                await transport.serve(sockets=[place.listening])
             finally:
                 transport.host.stop()
                 telling.cancel()
@@ -42,36 +51,24 @@ async def _serve(chosen: settings.Settings, port: int, grpc_port: int | None, mo
             print("assay has stopped; what was under way goes on at the next start", file=sys.stderr)  # noqa: T201
 
 
-def _calls(transport: app.Transport, chosen: settings.Settings, asked: int | None) -> app.Calls | None:
-    """gRPC beside REST; without its extra only if nobody has asked for it."""
+def _calls(
+    transport: app.Transport, chosen: settings.Settings, asked: Asked, host: str, tls: Tls | None
+) -> app.Calls | None:
+    """gRPC beside REST; without its extra only if nobody has asked for it. Where REST takes any port, it does so too."""
+    port = 0 if asked.grpc_port is None and asked.port == 0 else asked.grpc_port
     try:
-        return app.grpc(transport, host=HOST, port=chosen.grpc_port if asked is None else asked)
+        return app.grpc(transport, host=host, port=chosen.grpc_port if port is None else port, tls=tls)
     except Missing as missing:
-        if asked is not None:
+        if port is not None:
             raise
         say(f"REST alone is served: {missing}")
         return None
 
 
-async def _tell(transport: app.Transport, address: str, calls: app.Calls | None) -> None:
+async def _tell(transport: app.Transport, place: Place, calls: app.Calls | None) -> None:
     """Once it listens, and a signal ends it in good order."""
     while not transport.started:  # noqa: ASYNC110  # uvicorn has nothing to wait for
         await asyncio.sleep(0.01)
-    print(f"assay serves {address}  (the routes: {address}/v1/docs)", flush=True)  # noqa: T201
+    print(f"assay serves {place.address}  (the routes: {place.address}/v1/docs)", flush=True)  # noqa: T201
     if calls is not None:
-        print(f"assay serves grpc://{HOST}:{calls.port}  (it has reflection and health)", flush=True)  # noqa: T201
-
-
-def _listening(port: int) -> socket.socket:
-    """The place to listen, before anything is opened."""
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((HOST, port))
-        listening.listen(2048)
-    except OSError as wrong:
-        listening.close()
-        raise Broken(
-            f"port {port} cannot be used: {wrong.strerror}; --port 0 takes any that is free"
-        ) from None
-    return listening
+        print(f"assay serves {place.grpc(calls.port)}  (it has reflection and health)", flush=True)  # noqa: T201

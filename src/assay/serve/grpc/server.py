@@ -15,6 +15,7 @@ from assay.serve.grpc.door import Door, Method
 from assay.serve.grpc.methods import METHODS
 from assay.serve.limits import Serving
 from assay.serve.rest.call import Host
+from assay.serve.tls import Tls
 
 GRACE = 15.0  # seconds that answers may take to end, once the server stops
 PING = 30_000  # milliseconds between two looks whether a silent client is still there
@@ -24,7 +25,7 @@ class Server:
     """
     It listens at once, and answers from `serve` on.
 
-    Who is asking is found out by the host's `authenticate`, as for REST; `credentials` make it TLS.
+    Who is asking is found out by the host's `authenticate`, as for REST; with `tls` it is asked over nothing else.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Server:
         *,
         address: str,
         port: int,
-        credentials: grpc.ServerCredentials | None = None,
+        tls: Tls | None = None,
         methods: Sequence[Method] = METHODS,
     ) -> None:
         self._host = host
@@ -51,13 +52,13 @@ class Server:
         self._names = list(services)
         told = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(told, self._server)
-        self.port = self._listen(f"{address}:{port}", credentials)
+        self.port = self._listen(f"{address}:{port}", tls)
 
-    def _listen(self, place: str, credentials: grpc.ServerCredentials | None) -> int:
+    def _listen(self, place: str, tls: Tls | None) -> int:
         try:
-            if credentials is None:
+            if tls is None:
                 return self._server.add_insecure_port(place)
-            return self._server.add_secure_port(place, credentials)
+            return self._server.add_secure_port(place, credentials(tls))
         except RuntimeError:
             raise Broken(
                 f"{place} cannot be used for gRPC: somebody listens there; --grpc-port 0 takes any that is free"
@@ -75,12 +76,23 @@ class Server:
             await self._server.stop(GRACE)
 
 
+def credentials(tls: Tls) -> grpc.ServerCredentials:
+    """TLS as REST has it: 1.2 at least, which is gRPC's own least."""
+    roots = tls.client_ca.read_bytes() if tls.client_ca else None
+    pair = tls.key.read_bytes(), tls.cert.read_bytes()
+    return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
+
+
 def options(serving: Serving) -> list[tuple[str, Any]]:
     """How much a connection may ask for at once, and how long it may be silent (decision 40)."""
     return [
         ("grpc.max_receive_message_length", serving.max_body_bytes),
         ("grpc.max_send_message_length", serving.max_message_bytes),
         ("grpc.max_concurrent_streams", serving.max_streams),
+        ("grpc.max_allowed_incoming_connections", serving.max_connections),
+        ("grpc.max_metadata_size", serving.max_head_bytes),
+        ("grpc.absolute_max_metadata_size", serving.max_head_bytes),
+        ("grpc.server_handshake_timeout_ms", round(serving.head_seconds * 1_000)),
         ("grpc.max_connection_idle_ms", 10 * 60 * 1_000),
         ("grpc.keepalive_time_ms", PING),
         ("grpc.keepalive_timeout_ms", 10_000),

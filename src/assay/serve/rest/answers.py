@@ -15,7 +15,7 @@ from assay.protocol.operations import ErrorResponse
 log = logging.getLogger("assay.rest")
 
 Headers = tuple[tuple[bytes, bytes], ...]
-JSON, LINES = b"application/json", b"application/x-ndjson"
+JSON, LINES, HTML = b"application/json", b"application/x-ndjson", b"text/html; charset=utf-8"
 encode = msgspec.json.Encoder().encode
 
 STATUS: dict[type[Exception], int] = {

@@ -20,6 +20,8 @@ from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import begin_wanted
 
+AGAIN = (b"cache-control", b"private, no-cache")  # may be kept, and is asked for again by its tag
+
 
 class Cancel(Struct, forbid_unknown_fields=True):
     """What may be said with it; nobody reads the reason yet."""
@@ -61,10 +63,11 @@ async def get_evaluation(call: Call) -> Answer:
         raise unfinished(call.host.office, run)
     start, size = window(asked, run, call.host.serving.max_page)
     tag = _tag(run, call, start, size)
+    headers = (b"etag", tag), AGAIN
     if _known(call, tag):
-        return Answer(b"", 304, headers=((b"etag", tag),))
+        return Answer(b"", 304, headers=headers)
     await call.host.office.reading(run)
-    return _results(call, run, ((b"etag", tag),), start, size)
+    return _results(call, run, headers, start, size)
 
 
 def window(asked: dict[str, str], run: Run, most: int) -> tuple[int, int | None]:

@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
 from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
-from assay.serve.rest.answers import Answer, failed, log, refused
+from assay.serve.rest.answers import HTML, Answer, failed, log, refused
 from assay.serve.rest.call import Asking, Call, Gone, Host
 from assay.serve.rest.sse import Stream
 
@@ -19,8 +19,13 @@ Header = tuple[bytes, bytes]
 
 SAFE: tuple[Header, ...] = (
     (b"x-content-type-options", b"nosniff"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
     (b"vary", b"accept, accept-encoding"),
 )
+PAGE = tuple(header for header in SAFE if header[0] != b"content-security-policy")  # it has one of its own
+STRICT: Header = (b"strict-transport-security", b"max-age=31536000")
 PRIVATE: Header = (b"cache-control", b"private, no-store")
 SMALL = 32 * 1024  # bytes that are not worth packing: it takes as long as the rest of a request
 
@@ -105,7 +110,9 @@ def key_of(call: Asking) -> str:
 
 async def _send(answer: Answer, call: Call, send: Send) -> None:
     body, status, media, own = answer
-    headers = [*own, (b"x-request-id", call.id.encode()), *SAFE]
+    headers = [*own, (b"x-request-id", call.id.encode()), *(PAGE if media is HTML else SAFE)]
+    if call.scope["scheme"] == "https":
+        headers.append(STRICT)
     if not any(name == b"cache-control" for name, _ in own):
         headers.append(PRIVATE)
     if body or status not in (204, 304):
@@ -175,6 +182,8 @@ def _with_headers(send: Send, call: Call) -> Send:
     async def outer(message: Message) -> None:
         if message["type"] == "http.response.start":
             more: list[Any] = [(b"x-request-id", call.id.encode()), *SAFE]
+            if call.scope["scheme"] == "https":
+                more.append(STRICT)
             message = {**message, "headers": [*message["headers"], *more]}
         await send(message)
 

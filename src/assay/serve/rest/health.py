@@ -1,7 +1,7 @@
 """Open to everybody: whether we are up, the OpenAPI document, and its page."""
 
 from assay.protocol.operations import Health
-from assay.serve.rest.answers import Answer, Headers, answer
+from assay.serve.rest.answers import HTML, Answer, Headers, answer
 from assay.serve.rest.call import Call
 from assay.serve.rest.page import page
 
@@ -23,5 +23,4 @@ async def show_openapi(call: Call) -> Answer:
 async def show_page(call: Call) -> Answer:
     call.query()
     html, policy = page()
-    headers = ((b"content-security-policy", policy), (b"referrer-policy", b"no-referrer"), *BRIEFLY)
-    return Answer(html, media=b"text/html; charset=utf-8", headers=headers)
+    return Answer(html, media=HTML, headers=((b"content-security-policy", policy), *BRIEFLY))

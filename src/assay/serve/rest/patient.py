@@ -1,0 +1,127 @@
+"""One connection: a time and a size for the head of a request, an end to silence, and our own words for what is no HTTP."""
+
+import asyncio
+import socket
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from assay.protocol.operations import ErrorResponse
+from assay.serve.rest.answers import encode
+
+PIPELINED = 64  # requests ahead of their answers
+
+
+class TooLong(Exception):
+    """More bytes of a head than are taken: goes up through the parser, and becomes a 431."""
+
+
+class Patient(HttpToolsProtocol):
+    """
+    Closes a connection on which no request begins, or whose head does not end, in time or in bytes.
+
+    What comes after an answer and is no new request, such as the rest of a body nobody wanted, keeps no connection open.
+    """
+
+    head_seconds = 10.0
+    head_bytes = 64 * 1024
+    _waiting: asyncio.TimerHandle | None = None
+    _idle: asyncio.TimerHandle | None = None
+    _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
+    _left = 0  # bytes of an answer that were not taken when we last looked
+    _long = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        # asyncio does so itself only where the listening socket was made with its protocol named; else an answer waits 40 ms
+        transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        if self._unread > self.head_bytes:
+            self._long = True
+            self.send_400_response("")
+            return
+        self._unread += len(data)
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        if self._waiting is None:
+            self._wait()
+
+    def on_headers_complete(self) -> None:
+        self._go_on()
+        if self._unread > self.head_bytes and self._head() > self.head_bytes:
+            self._long = True
+            raise TooLong
+        self._unread = 0
+        super().on_headers_complete()
+        self.headers = []  # where trailers go: they are nobody's headers
+        if len(self.pipeline) > PIPELINED:
+            raise TooLong
+
+    def on_body(self, body: bytes) -> None:
+        self._unread = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._unread = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        # uvicorn gives its timer up at the first byte of anything; ours only when a request begins
+        self._idle, self.timeout_keep_alive_task = self.timeout_keep_alive_task, None
+        self._left = 0
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing new; an answer that is still being taken may take longer, one that is not is dropped."""
+        left = self.transport.get_write_buffer_size()
+        if left and (not self._left or left < self._left):
+            self._left = left
+            self._idle = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        elif left:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._go_on()
+        if self._idle is not None:
+            self._idle.cancel()
+            self._idle = None
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        status, body = b"400 Bad Request", ErrorResponse(error="validation_error", message=msg)
+        if self._long:
+            said = f"the head of a request has more than {self.head_bytes} bytes (ASSAY_MAX_HEAD_BYTES)"
+            details: dict[str, object] = {"limit": self.head_bytes, "setting": "max_head_bytes"}
+            status = b"431 Request Header Fields Too Large"
+            body = ErrorResponse(error="payload_too_large", message=said, details=details)
+        data = encode(body)
+        head = (
+            b"HTTP/1.1 %b\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
+            b"connection: close\r\ncontent-length: %d\r\n\r\n" % (status, len(data))
+        )
+        self.transport.write(head + data)
+        self.transport.close()
+
+    def _head(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _wait(self) -> None:
+        self._waiting = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _go_on(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,69 @@
+"""TLS for both ports (FEP 6.4): the operator's certificate and key, and whose certificates clients must have."""
+
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from assay.errors import WrongUsage
+
+
+class Tls(NamedTuple):
+    """Files that have been read once and fit together. They are read at the start: a new certificate is for the next."""
+
+    cert: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def context(self) -> ssl.SSLContext:
+        """TLS 1.2 at least; with `client_ca`, nobody comes in without a certificate of its."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(self.cert, self.key, _no_password)
+        if self.client_ca is not None:
+            context.load_verify_locations(self.client_ca)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
+    """What the settings name, None where they name nothing; what is wrong with it in one line."""
+    if not cert and not key:
+        if client_ca:
+            raise WrongUsage("--tls-client-ca is of no use without --tls-cert and --tls-key")
+        return None
+    if not cert or not key:
+        there, missing = ("--tls-cert", "--tls-key") if cert else ("--tls-key", "--tls-cert")
+        raise WrongUsage(f"{there} needs {missing} beside it")
+    tls = Tls(Path(cert), Path(key), Path(client_ca) if client_ca else None)
+    _check(tls.cert, "--tls-cert", b"-BEGIN CERTIFICATE-", "a certificate")
+    _check(tls.key, "--tls-key", b"PRIVATE KEY-", "a private key")
+    if tls.client_ca is not None:
+        _check(tls.client_ca, "--tls-client-ca", b"-BEGIN CERTIFICATE-", "a certificate")
+    try:
+        tls.context()
+    except _Locked:
+        raise WrongUsage(f"--tls-key: {key} is locked with a password; give one that is not") from None
+    except ssl.SSLError as wrong:
+        if wrong.reason == "KEY_VALUES_MISMATCH":
+            raise WrongUsage(f"--tls-key: {key} is not the key of the certificate in {cert}") from None
+        broken = ", ".join(str(path) for path in tls if path is not None)
+        raise WrongUsage(f"TLS: one of {broken} cannot be understood: {wrong.reason or 'broken'}") from None
+    return tls
+
+
+class _Locked(Exception):
+    """A key that wants a password, which nobody is there to type."""
+
+
+def _no_password() -> str:
+    raise _Locked
+
+
+def _check(path: Path, option: str, mark: bytes, what: str) -> None:
+    try:
+        there = path.read_bytes()
+    except OSError as wrong:
+        raise WrongUsage(f"{option}: {path} cannot be read: {wrong.strerror}") from None
+    if mark not in there:
+        raise WrongUsage(f"{option}: {path} holds no {what.removeprefix('a ')} in PEM form")

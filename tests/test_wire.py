@@ -1,0 +1,281 @@
+"""What goes over a connection: headers that every answer has, and limits that hold before anybody is known (FEP 6.4)."""
+
+import contextlib
+import json
+import resource
+import socket
+import time
+
+import pytest
+
+from assay.serve.limits import Serving
+from rest_client import Server, events_of, request_of, slow, sqlite
+
+TIGHT = Serving(
+    max_connections=6, max_head_bytes=8_192, head_seconds=0.6, idle_seconds=0.6, body_seconds=5, max_body_bytes=64 * 1024 * 1024
+)  # fmt: skip
+HEAD = b"GET /v1/health HTTP/1.1\r\nhost: a\r\n"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("wire"))) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def tight(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("tight")), serving=TIGHT) as host:
+        yield host
+
+
+# Headers
+
+ALWAYS = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+
+def test_every_answer_has_the_headers_that_keep_a_browser_from_mischief(host):
+    with host.client() as client, host.client("") as nobody:
+        run = client.post("/v1/evaluate", json=request_of(1))
+        id = run.json()["evaluation_id"]
+        with client.stream("GET", f"/v1/evaluations/{id}/events") as events:
+            answers = [
+                ("a result", run, "private, no-store"),
+                ("with a tag", client.get(f"/v1/evaluations/{id}"), "private, no-cache"),
+                ("a list", client.get("/v1/evaluations"), "private, no-store"),
+                ("no such run", client.get("/v1/evaluations/none"), "private, no-store"),
+                ("a bad request", client.post("/v1/evaluate", json=[]), "private, no-store"),
+                ("nobody", nobody.get("/v1/evaluations"), "private, no-store"),
+                ("nowhere", nobody.get("/x"), "private, no-store"),
+                ("the wrong method", nobody.delete("/v1/health"), "private, no-store"),
+                ("health", nobody.get("/v1/health"), "no-store"),
+                ("the page", nobody.get("/v1/docs"), "max-age=60"),
+                ("the document", nobody.get("/v1/openapi.json"), "max-age=60"),
+                ("events", events, "no-store"),
+            ]
+        tagged = client.get(f"/v1/evaluations/{id}", headers={"if-none-match": answers[1][1].headers["etag"]})
+        assert tagged.status_code == 304
+        answers.append(("not modified", tagged, "private, no-cache"))
+    for what, answer, kept in answers:
+        told = answer.headers
+        assert ALWAYS.items() <= told.items(), what
+        assert told.get_list("content-security-policy") == [told["content-security-policy"]], what
+        policy = told["content-security-policy"]
+        assert policy.startswith("default-src 'none'"), what
+        assert "frame-ancestors 'none'" in policy, what
+        assert told.get_list("cache-control") == [kept], what
+        assert "strict-transport-security" not in told, what  # of no meaning without TLS
+        assert not [name for name in told if name.startswith("access-control-")], what
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"GET /v1/health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        b"GET /nowhere HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
+        b"\x16\x03\x01\x00\xa5\x01",
+        b"HELLO\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+    ],
+)
+def test_nothing_says_what_runs_here(host, raw):
+    head = host.raw(raw).partition(b"\r\n\r\n")[0].lower()
+    assert head.startswith(b"http/1.1 ")
+    assert b"x-content-type-options: nosniff" in head
+    assert not [
+        line for line in head.split(b"\r\n") if line.startswith((b"server:", b"x-powered-by:", b"via:"))
+    ]
+    assert b"uvicorn" not in head
+    assert b"python" not in head
+
+
+# How many
+
+
+def test_one_connection_too_many_is_told_so_and_there_is_room_again(tight):
+    held = [
+        socket.create_connection(("127.0.0.1", tight.port), timeout=20) for _ in range(TIGHT.max_connections)
+    ]
+    for one in held:  # each has been accepted, once it is answered
+        one.sendall(HEAD + b"\r\n")
+        assert one.recv(65536).startswith(b"HTTP/1.1 200")
+    answer = tight.raw(b"")
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b"retry-after: 1" in answer
+    assert b"ASSAY_MAX_CONNECTIONS" in answer
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["error"] == "unavailable"
+    for one in held:
+        one.close()
+    for _ in range(100):  # until the server has seen it
+        if tight.raw(HEAD + b"connection: close\r\n\r\n").startswith(b"HTTP/1.1 200"):
+            break
+    else:
+        pytest.fail("the connections that were closed still count")
+
+
+def test_connections_are_counted_down_however_they_end(tight):
+    place = tight.server.servers[0]._sockets[0]
+    for data in (b"", b"HELLO\r\n\r\n", HEAD, HEAD + b"connection: close\r\n\r\n"):
+        tight.raw(data, close=True)
+    deadline = time.monotonic() + 20
+    while place.open and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert place.open == 0
+
+
+# How much of a head
+
+
+def refused_long(answer):
+    assert answer.startswith(b"HTTP/1.1 431 "), answer[:200]
+    body = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert (body["error"], body["details"]) == (
+        "payload_too_large",
+        {"limit": TIGHT.max_head_bytes, "setting": "max_head_bytes"},
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        HEAD + b"x: " + b"x" * 9_000 + b"\r\n\r\n",
+        HEAD + b"".join(b"x-%d: y\r\n" % n for n in range(900)) + b"\r\n",
+        b"GET /v1/health?x=" + b"x" * 9_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n",
+    ],
+    ids=["one large header", "many small ones", "a long line"],
+)
+def test_too_large_a_head_is_431(tight, raw):
+    refused_long(tight.raw(raw))
+
+
+def test_a_head_that_just_fits_is_taken(tight):
+    assert tight.raw(HEAD + b"connection: close\r\nx: " + b"x" * 8_000 + b"\r\n\r\n").startswith(
+        b"HTTP/1.1 200"
+    )
+    body = json.dumps(request_of(1, more="x" * 30_000)).encode()  # what follows the head is none of it
+    with tight.client() as client:
+        assert (
+            client.post(
+                "/v1/evaluate", content=body, headers={"content-type": "application/json"}
+            ).status_code
+            == 400
+        )
+
+
+def flood(host, begin, piece, most=64 * 1024 * 1024):
+    """Send until the server has had enough; how many bytes went out, and its answer."""
+    sent, answer = 0, b""
+    with socket.create_connection(("127.0.0.1", host.port), timeout=20) as connection:
+        with contextlib.suppress(ConnectionError):
+            connection.sendall(begin)
+            while sent < most:
+                connection.sendall(piece)
+                sent += len(piece)
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(65536):
+                answer += part
+    return sent, answer
+
+
+CHUNKED = b"POST /v1/evaluate HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\ncontent-type: application/json\r\n"
+
+
+@pytest.mark.parametrize("where", ["a header", "the line", "a trailer", "a chunk extension"])
+def test_an_endless_head_or_tail_is_not_kept(tight, where):
+    key = f"x-api-key: {tight.key()}\r\n\r\n".encode()
+    begin = {
+        "a header": HEAD + b"x: ",
+        "the line": b"GET /",
+        "a trailer": CHUNKED + key + b"2\r\n{}\r\n0\r\nx: ",
+        "a chunk extension": CHUNKED + key + b"2;x=",
+    }[where]
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    sent, _ = flood(tight, begin, b"x" * 65_536)
+    assert sent < 32 * 1024 * 1024
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 30_000  # kB
+
+
+def test_a_trailer_is_no_header(tight):
+    """Else whoever stands behind a proxy that sets or removes headers could say what they like."""
+    data = (
+        CHUNKED + b"connection: close\r\n\r\n2\r\n{}\r\n0\r\nx-api-key: " + tight.key().encode() + b"\r\n\r\n"
+    )
+    assert tight.raw(data).startswith(b"HTTP/1.1 401 ")
+
+
+def test_requests_far_ahead_of_their_answers_are_refused(host):
+    key = f"x-api-key: {host.key()}\r\n".encode()
+    body = json.dumps(request_of(1, [slow(0.5)])).encode()
+    first = (
+        b"POST /v1/evaluate HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\ncontent-length: %d\r\n"
+        % len(body)
+    )
+    answer = host.raw(first + key + b"\r\n" + body + (HEAD + b"\r\n") * 2_000)
+    assert answer.count(b"HTTP/1.1 200") <= 66
+
+
+# How long
+
+
+def closed_in(connection, seconds=20.0):
+    """Whether the server closes it, before a guard that is only for hanging."""
+    connection.settimeout(seconds)
+    with contextlib.suppress(ConnectionError):
+        while connection.recv(65536):
+            pass
+    return True
+
+
+@pytest.mark.parametrize(
+    "trickle",
+    [b"", b"\r\n", b"G", b"GET / HTTP/1.1\r\nx: "],
+    ids=["nothing", "an empty line", "a letter", "half a head"],
+)
+def test_a_connection_on_which_no_request_comes_is_closed(tight, trickle):
+    for begin in (b"", HEAD + b"\r\n"):  # a new one, and one on which a request was answered
+        with socket.create_connection(("127.0.0.1", tight.port), timeout=20) as connection:
+            if begin:
+                connection.sendall(begin)
+                assert connection.recv(65536).startswith(b"HTTP/1.1 200")
+            connection.sendall(trickle)
+            assert closed_in(connection)
+
+
+def test_the_rest_of_a_body_nobody_wanted_keeps_no_connection(tight):
+    with socket.create_connection(("127.0.0.1", tight.port), timeout=20) as connection:
+        connection.sendall(b"POST /v1/evaluate HTTP/1.1\r\nhost: a\r\ncontent-length: 9999999\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(2_000):
+                connection.sendall(b"x")
+                time.sleep(0.01)
+            pytest.fail("it goes on listening")
+
+
+def test_an_answer_that_nobody_takes_is_dropped(tmp_path):
+    serving = Serving(idle_seconds=0.5)
+    with Server(sqlite(tmp_path), serving=serving) as host, host.client() as client:
+        body = request_of(1)
+        body["outputs"][0]["value"] = "x" * 30_000_000
+        id = client.post("/v1/evaluate", json=body).json()["evaluation_id"]
+        place = host.server.servers[0]._sockets[0]
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            lazy.connect(("127.0.0.1", host.port))
+            lazy.sendall(
+                f"GET /v1/evaluations/{id} HTTP/1.1\r\nhost: a\r\nx-api-key: {host.key()}\r\n\r\n".encode()
+            )
+            deadline = time.monotonic() + 30
+            while place.open > 1 and time.monotonic() < deadline:  # the other is the client's
+                time.sleep(0.02)
+            assert place.open <= 1
+
+
+def test_who_follows_is_not_taken_for_silent(tight):
+    with tight.client() as client:
+        id = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
+        assert events_of(client, id)[-1].name

@@ -20,6 +20,7 @@ Everything that can go wrong, on one page.
     │   ├── Unsayable            it is there, and this transport cannot say it
     │   ├── Unfinished           it has not ended yet
     │   ├── Ended                it has ended already
+    │   ├── Unforkable           a run cannot be copied from there
     │   ├── KeyReused            an Idempotency-Key that came with another request before
     │   ├── InFlight             the same request is under way
     │   ├── TooLarge             more bytes than are taken
@@ -263,6 +264,23 @@ class Ended(_AboutARun):
     """A run that has ended cannot be cancelled."""
 
     code = "run_terminal"
+
+
+class Unforkable(Refusal):
+    """A run cannot be copied from there: it does not reach so far, or what it stood on is no longer kept (contract §3.7, §13.7)."""
+
+    def __init__(
+        self,
+        code: Literal["invalid_from_seq", "replay_memory_snapshot_unavailable"],
+        message: str,
+        **details: object,
+    ) -> None:
+        self.code, self._details = code, details
+        super().__init__(message)
+
+    @property
+    def details(self) -> dict[str, object]:
+        return dict(self._details)
 
 
 class KeyReused(Refusal):

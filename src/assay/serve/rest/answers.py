@@ -32,6 +32,7 @@ STATUS: dict[type[Exception], int] = {
     errors.InFlight: 409,
     errors.TooLarge: 413,
     errors.WrongMedia: 415,
+    errors.Unforkable: 422,
     errors.TooMuch: 429,
     errors.Broken: 503,
     errors.Unavailable: 503,

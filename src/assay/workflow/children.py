@@ -1,0 +1,131 @@
+"""A child run, from its dispatch to its merge (contract §8.3, §13.3, §13.5): harvested, attested, verified, approved, and only then merged."""
+
+from hashlib import sha256
+from typing import Any, Literal
+
+from msgspec import UNSET, Struct
+
+from assay.protocol.canonical import canonical
+from assay.protocol.events import ErrorOf
+from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
+from assay.workflow.bracket import Judged, judged
+from assay.workflow.effects import AwaitChild, StartChild, named
+from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.gating import Verdict, combined
+from assay.workflow.interrupts import approval
+
+PHASES: dict[str, Phase] = {
+    "completed": "child.completed",
+    "failed": "child.failed",
+    "cancelled": "child.cancelled",
+}
+
+
+class Hand(Struct, frozen=True, kw_only=True):
+    """How a child is given work, and how its work is taken."""
+
+    node: str
+    worker: str
+    key: tuple[object, ...]  # under which it is created once, and found again
+    cause: str  # the event that asked for it
+    kind: Literal["core.subWorkflow", "core.dispatch"] = "core.dispatch"
+    inputs: dict[str, str] = {}  # child's variable: parent's
+    outputs: dict[str, str] = {}  # parent's variable: child's
+    attest: bool = False
+    approve: bool = False
+    expires: float | None = None
+    critics: tuple[dict[str, Any], ...] = ()
+    criteria: tuple[str, ...] = ()
+    gating: bool = True
+
+
+class Child(Struct, frozen=True, kw_only=True):
+    """What became of it."""
+
+    run: str
+    status: str
+    merged: bool = False
+    verdict: Verdict | None = None
+    judged: tuple[Judged, ...] = ()
+
+
+def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
+    """The chain of hand-off events, each caused by the one before; what comes back changes nothing until it may."""
+    began = _chain(flow, hand, "dispatch.began", hand.cause)
+    given = {
+        child: flow.variables[parent] for child, parent in hand.inputs.items() if parent in flow.variables
+    }
+    effect = StartChild(
+        node=hand.node,
+        child=named("run", flow.run, *hand.key),
+        workflow=hand.worker,
+        inputs=given,
+        cause=hand.kind,
+    )
+    started = yield from flow.do(effect)
+    if started.trouble is not None:
+        error = ErrorOf(code=started.trouble.code, message=started.trouble.message)
+        _chain(flow, hand, "dispatch.failed", began, error=error)
+        raise Stop(error.code, error.message, node=hand.node, workerId=hand.worker)
+    run: str = started.value["run"]
+    succeeded = _chain(flow, hand, "dispatch.succeeded", began, child_run_id=run)
+    dispatched = NodeDispatched(child_run_id=run, child_workflow_id=hand.worker)
+    flow.tell("node.dispatched", dispatched, node=hand.node, cause=hand.cause)
+    ended = yield from flow.do(AwaitChild(node=hand.node, child=run))
+    status: str = ended.value["status"]
+    if status != "completed":
+        error = ErrorOf(**ended.value["error"])
+        _chain(flow, hand, PHASES[status], succeeded, child_run_id=run, error=error)
+        return Child(run=run, status=status)
+    done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
+    return (yield from _taken(flow, hand, run, done, ended.value["variables"]))
+
+
+def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any]) -> Steps[Child]:
+    harvest = {name: variables[name] for name in hand.outputs.values() if name in variables}
+    carrier = done
+    if hand.outputs:
+        keys = tuple(parent for parent, child in hand.outputs.items() if child in harvest)
+        proof = attestation(harvest) if hand.attest else UNSET
+        carrier = _chain(
+            flow, hand, "output.harvested", done, child_run_id=run, harvested_keys=keys, attestation=proof
+        )
+    found: list[Judged] = []
+    for critic in hand.critics:
+        one = yield from judged(
+            flow,
+            hand.node,
+            critic,
+            task=flow.variables.get("task"),
+            result=harvest,
+            target=run,
+            cause=carrier,
+            criteria=hand.criteria,
+        )
+        found.append(one)
+    verdict = combined(one.verdict for one in found)
+    may = verdict in (None, "pass") or not hand.gating
+    if may and hand.approve:
+        answer = yield from approval(
+            flow, hand.node, "A sub-run's output", run, seconds=hand.expires, cause=carrier,
+            actions=("accept", "edit-accept", "reject"), outputs=harvest,
+        )  # fmt: skip
+        may = answer.accepted
+        if answer.action == "edit-accept" and isinstance(answer.value.get("outputs"), dict):
+            harvest |= {name: value for name, value in answer.value["outputs"].items() if name in harvest}
+    if may:
+        for parent, child in hand.outputs.items():
+            if child in harvest:
+                flow.set(parent, harvest[child], node=hand.node, cause=hand.cause)
+    return Child(run=run, status="completed", merged=may, verdict=verdict, judged=tuple(found))
+
+
+def attestation(outputs: dict[str, Any]) -> Attestation:
+    """What was harvested, as a digest that anybody can make again (RFC 0063): SHA-256 over its RFC 8785 form."""
+    digest = sha256(canonical(outputs).encode("utf-8", "surrogatepass")).hexdigest()
+    return Attestation(checksum=digest, algorithm="sha256")
+
+
+def _chain(flow: Flow, hand: Hand, phase: Phase, cause: str, **more: Any) -> str:
+    event = ChainEvent(phase=phase, worker_id=hand.worker, parent_run_id=flow.origin, **more)
+    return flow.tell("core.workflowChain.event", event, node=hand.node, cause=cause)

@@ -1,0 +1,187 @@
+"""
+Who says whether a result is good: an agent, or checks by the key of the criterion they stand for (an `llm_judge` is one).
+
+Whatever goes wrong on the way to a verdict is a fail (contract §8.2): a crash, a deadline, an answer that makes no sense.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.agenteval.invoke import invoke
+from assay.agenteval.scene import Stage
+from assay.checks.registry import Registry
+from assay.errors import Fault, InvalidRequest, Problem, Refusal
+from assay.fep.execute import Conduct, stream
+from assay.fep.plan import Plan
+from assay.fep.request import checks_from, contexts_of
+from assay.fep.tally import Tally
+from assay.ports import Services
+from assay.ports.agents import Agents
+from assay.protocol.agents import Step, Usage, Used
+from assay.workflow.bracket import Judged
+from assay.workflow.gating import VERDICTS, Verdict
+
+CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
+SECONDS = 60.0
+
+
+class Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A critic agent's answer. A `target` it names must be the one it was asked about, its `criteria` among those it was given."""
+
+    verdict: Verdict
+    target: str | UnsetType = UNSET
+    criteria: tuple[Annotated[str, Meta(min_length=1)], ...] | UnsetType = UNSET
+    met: dict[str, bool] | UnsetType = UNSET
+    confidence: Annotated[float, Meta(ge=0, le=1)] | None = None
+    notes: str = ""
+
+
+class Critics:
+    """`criterion` specs: `{"agent": id}`, or `{"checks": {key: check, …}, "failing": "revise" | "fail"}`."""
+
+    def __init__(
+        self, agents: Agents, registry: Registry, services: Services, *, seconds: float = SECONDS
+    ) -> None:
+        self._agents, self._registry, self._services, self._seconds = agents, registry, services, seconds
+
+    async def judge(
+        self, critic: Mapping[str, Any], task: Any, result: Any, target: str, criteria: Sequence[str]
+    ) -> Judged:
+        """Always a verdict."""
+        if "checks" in critic:
+            return await self._by_checks(critic, task, result)
+        return await self._by_agent(critic["agent"], task, result, target, criteria)
+
+    def problems(self, critic: Mapping[str, Any], place: str) -> list[Problem]:
+        """What keeps it from judging at all, before anything has run."""
+        if "checks" in critic:
+            try:
+                self._plan(critic["checks"])
+            except InvalidRequest as refusal:
+                return [Problem(f"{place}.{problem.place}", problem.message) for problem in refusal.problems]
+            return []
+        if self._agents.get(critic.get("agent", "")) is None:
+            return [Problem(place, f"there is no agent {critic.get('agent')!r} here")]
+        return []
+
+    async def _by_agent(
+        self, id: str, task: Any, result: Any, target: str, criteria: Sequence[str]
+    ) -> Judged:
+        agent = self._agents.get(id)
+        if agent is None:
+            return _failed(id, "there is no such critic")
+        stage = Stage(agent.card, seconds=self._seconds)
+        asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
+        try:
+            finish = await invoke(agent, asked, stage)
+        except Fault as fault:
+            return _failed(id, str(fault), stage.steps)
+        if finish.outcome not in ("completed", "escalated"):
+            return _failed(id, finish.error or f"it ended as {finish.outcome}", stage.steps)
+        try:
+            said = _read(finish.result, target, criteria)
+        except ValueError as nonsense:
+            return _failed(id, str(nonsense), stage.steps)
+        confidence = said.confidence if said.confidence is not None else finish.confidence
+        return Judged(
+            agent=id,
+            verdict=said.verdict,
+            criteria=tuple(criteria) if said.criteria is UNSET else said.criteria,
+            met={} if said.met is UNSET else said.met,
+            confidence=confidence,
+            notes=said.notes,
+            steps=tuple(stage.steps),
+        )
+
+    async def _by_checks(self, critic: Mapping[str, Any], task: Any, result: Any) -> Judged:
+        """A check that does not hold asks for another try, or rejects, as the critic is told to; one that errs rejects."""
+        id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
+        failing: Literal["revise", "fail"] = critic.get("failing", "revise")
+        try:
+            plan = self._plan(critic["checks"])
+            contexts = contexts_of(
+                [{"id": "task", "input": task}], [{"value": result}], self._services.limits
+            )
+            how = Conduct(seconds=self._seconds, run_seconds=self._seconds)
+            async with asyncio.timeout(self._seconds + 5):
+                (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
+        except (Refusal, Fault, TimeoutError) as wrong:
+            return _failed(id, f"the checks could not be put to it: {wrong}", criteria=keys)
+        answers: list[dict[str, Any]] = json.loads(scored.line)["check_results"]
+        met = {key: _passed(answer) for key, answer in zip(keys, answers, strict=True)}
+        errors = [key for key, held in met.items() if held is None]
+        verdict: Verdict = "fail" if errors else "pass" if all(met.values()) else failing
+        return Judged(
+            agent=id,
+            verdict=verdict,
+            outcome="failed" if errors else "completed",
+            criteria=keys,
+            met={key: bool(held) for key, held in met.items()},
+            notes="; ".join(f"{key} does not hold" for key, held in met.items() if not held),
+            steps=tuple(_usage(answer) for answer in answers if _usage(answer)),  # pyright: ignore[reportArgumentType]
+        )
+
+    def _plan(self, checks: Mapping[str, Any]) -> Plan:
+        return Plan(checks_from(list(checks.values())), self._registry, self._services)
+
+
+def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:
+    """A bare verdict will do."""
+    try:
+        answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, Said)
+    except msgspec.ValidationError as wrong:
+        wanted = f"a verdict is one of {', '.join(reversed(VERDICTS))}"
+        raise ValueError(f"{wanted}: {str(wrong).replace('Expected', 'wanted')}") from None
+    if answer.target not in (UNSET, target):
+        raise ValueError(f"it speaks of {answer.target!r}, and was asked about {target!r}")
+    named = () if answer.criteria is UNSET else answer.criteria
+    if len(set(named)) < len(named):
+        raise ValueError("it names a criterion twice")
+    if criteria and (unknown := set(named) - set(criteria)):
+        raise ValueError(f"nobody asked for the criteria {', '.join(sorted(unknown))}")
+    return answer
+
+
+def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[str, ...] = ()) -> Judged:
+    return Judged(
+        agent=agent,
+        verdict="fail",
+        outcome="failed",
+        notes=f"the critic gave no verdict: {why}",
+        steps=tuple(steps),
+        criteria=criteria,
+    )
+
+
+def _passed(answer: dict[str, Any]) -> bool | None:
+    """None where the check gave no answer that says so."""
+    if answer["status"] != "completed":
+        return None
+    results: dict[str, Any] = answer["results"]
+    response: dict[str, Any] = results.get("response") or {}
+    passed = results.get("passed", response.get("passed"))
+    return passed if isinstance(passed, bool) else None
+
+
+def _usage(answer: dict[str, Any]) -> Used | None:
+    """What a judge's calls took (RFC 0026), as far as it is known."""
+    told = (answer["results"].get("metadata") or {}) | answer["metadata"]
+    tokens = [told.get(name) for name in ("input_tokens", "output_tokens")]
+    if not told.get("model") and not told.get("model_version"):
+        return None
+    if not all(isinstance(count, int) for count in tokens):
+        return None
+    return Used(
+        usage=Usage(
+            provider=str(told.get("provider", "unknown")),
+            model=str(told.get("model_version") or told.get("model")),
+            input_tokens=tokens[0] or 0,
+            output_tokens=tokens[1] or 0,
+            cost_usd=told.get("cost_usd"),
+        )
+    )

@@ -1,0 +1,150 @@
+"""What a supervisor may decide (`orchestrator-decision.schema.json`, contract §8.5), said once and in its order (CO-1)."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from assay.protocol.orchestration import ConfidenceEscalated, Criterion, Decision, OrchestratorDecided
+from assay.workflow.flow import FLOOR, Flow, Steps, Stop
+from assay.workflow.gating import below
+from assay.workflow.interrupts import accepted, approval, clarification
+
+Confidence = Annotated[float, Meta(ge=0, le=1)]
+Word = Annotated[str, Meta(min_length=1)]
+
+
+class NextWorker(Struct, tag="next-worker", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
+    nextWorkerIds: Annotated[list[Annotated[str, Meta(min_length=1, max_length=256)]], Meta(min_length=1)]  # noqa: N815
+    confidence: Confidence | UnsetType = UNSET
+
+
+class AskUser(Struct, tag="ask-user", tag_field="kind", forbid_unknown_fields=True):
+    prompt: Word
+
+
+class Met(Struct, forbid_unknown_fields=True):
+    key: Word
+    met: bool
+
+
+class Terminate(Struct, tag="terminate", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
+    reason: Word | UnsetType = UNSET
+    confidence: Confidence | UnsetType = UNSET
+    successCriteria: list[Met] | UnsetType = UNSET  # noqa: N815
+
+
+def read_decision(said: Any) -> dict[str, Any]:
+    """A decision, or a ValueError that says why it is none."""
+    try:
+        decision = msgspec.convert(said, NextWorker | AskUser | Terminate)
+    except msgspec.ValidationError as wrong:
+        raise ValueError(str(wrong).replace("Expected", "wanted")) from None
+    keys = [one.key for one in getattr(decision, "successCriteria", None) or ()]
+    if len(set(keys)) < len(keys):
+        raise ValueError("a success criterion is named twice")
+    return msgspec.to_builtins(decision)
+
+
+def decide(flow: Flow, node: str, agent: str, decision: dict[str, Any]) -> None:
+    """Store it before anything it causes; one more turn is begun with it."""
+    if flow.supervisor and agent != flow.supervisor:
+        what = f"this run is decided by {flow.supervisor}, and {agent} is another"
+        raise Stop("validation_error", what, node=node)
+    flow.supervisor = agent
+    flow.iteration += 1
+    flow.decision = decision
+    decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=flow.iteration)
+    flow.decided_id = flow.tell("runOrchestrator.decided", decided, node=node, **_words("decision", decision))
+
+
+def pending(
+    flow: Flow, node: str, *, gating: bool = False, seconds: float | None = None
+) -> Steps[dict[str, Any]]:
+    """The decision that is to be carried out, once it is sure enough; a question is put to a person here."""
+    decision = flow.decision
+    if decision is None:
+        raise Stop("no_pending_decision", "nothing was decided that could be carried out", node=node)
+    floor = floor_of(flow)
+    if decision["kind"] != "ask-user" and below(decision.get("confidence"), floor):
+        decision = yield from _escalated(flow, node, decision, floor, seconds)
+    if decision["kind"] == "ask-user":
+        asked = yield from clarification(
+            flow, node, decision["prompt"], cause=flow.decided_id, seconds=seconds
+        )
+        if asked.expired:
+            raise Stop("decision_rejected", "nobody answered in time", node=node)
+        flow.answer = asked.value
+    elif decision["kind"] == "terminate":
+        _may_end(flow, node, decision, gating=gating)
+        flow.terminated = True
+    return decision
+
+
+def floor_of(flow: Flow) -> float:
+    """The host's, or a stricter one of the workflow's (contract §13.6)."""
+    own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in flow.workflow.nodes)
+    return max(FLOOR, *own)
+
+
+def _escalated(
+    flow: Flow, node: str, decision: dict[str, Any], floor: float, seconds: float | None
+) -> Steps[dict[str, Any]]:
+    """Below the floor a person ratifies, before anything is dispatched: the same turn, unless another decision is given."""
+    escalated = ConfidenceEscalated(
+        confidence=decision["confidence"],
+        floor=floor,
+        escalation_kind="escalate",
+        parent_run_id=flow.origin,
+        original_decision=_wordless(decision),
+        worker_id=decision.get("nextWorkerIds", [UNSET])[0],
+    )
+    words = _words("originalDecision", decision)
+    cause = flow.decided_id
+    flow.tell("core.workflowChain.confidence-escalated", escalated, node=node, cause=cause, **words)
+    answer = yield from approval(
+        flow,
+        node,
+        "A decision that its supervisor is not sure of",
+        flow.decided_id,
+        actions=("accept", "edit-accept", "reject"),
+        seconds=seconds,
+        cause=cause,
+        decision=decision,
+    )
+    accepted(flow, answer, "a decision below the floor", node)
+    if answer.action == "edit-accept":
+        decision = edited(answer.value, node)
+        decide(flow, node, flow.supervisor, decision)
+    return decision
+
+
+def edited(value: Any, node: str) -> dict[str, Any]:
+    try:
+        return read_decision(value.get("decision"))
+    except ValueError as wrong:
+        raise Stop("validation_error", f"the decision given instead is none: {wrong}", node=node) from None
+
+
+def _may_end(flow: Flow, node: str, decision: dict[str, Any], *, gating: bool) -> None:
+    """Where verdicts gate, nothing ends in success on a fail or a revise; giving up is always possible."""
+    gives_up = any(not one["met"] for one in decision.get("successCriteria", ()))
+    last = flow.last
+    if gating and last is not None and not last.committed and not gives_up:
+        what = f"it was to end as a success while the last verdict is {last.verdict or 'none'}"
+        raise Stop("decision_rejected", what, node=node, verdict=last.verdict)
+
+
+def _wordless(decision: dict[str, Any]) -> Decision:
+    kind: Literal["next-worker", "ask-user", "terminate"] = decision["kind"]
+    criteria = decision.get("successCriteria", UNSET)
+    return Decision(
+        kind=kind,
+        next_worker_ids=tuple(decision["nextWorkerIds"]) if kind == "next-worker" else UNSET,
+        confidence=decision.get("confidence", UNSET),
+        success_criteria=criteria if criteria is UNSET else tuple(Criterion(**one) for one in criteria),
+    )
+
+
+def _words(name: str, decision: dict[str, Any]) -> dict[str, Any]:
+    return {name: decision} if "prompt" in decision or "reason" in decision else {}

@@ -1,0 +1,136 @@
+"""A verified loop as an operator declares it (`[workflows."ID"]` in assay.toml), and the workflow it becomes."""
+
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, Struct
+
+from assay.errors import InvalidRequest, Problem
+from assay.protocol.values import is_object
+from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
+from assay.workflow.nodes.turn import WORKFLOW
+
+NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
+CHECKS = "checks"  # the critic that the criteria themselves are
+Share = Annotated[float, Meta(ge=0, le=1)]
+Turns = Annotated[int, Meta(ge=1, le=1000)]
+
+
+class Floors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Below which confidence a person is asked. A supervisor's is 0.5 or more."""
+
+    actor: Share = 0.7
+    critic: Share = 0.7
+    supervisor: Annotated[float, Meta(ge=0.5, le=1)] = 0.5
+
+
+class Loop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An actor, and who says whether its work is good enough."""
+
+    actor: Annotated[str, Meta(min_length=1)]  # an agent's id, or `workflow:ID`
+    supervisor: str = ""  # an agent's id; "": the plain rule
+    critics: list[str] = []  # agents' ids; `checks` are the criteria
+    criteria: list[str] | dict[str, Any] = []  # keys, or keys with the check each stands for
+    max_turns: Turns = 5
+    gating: bool = True
+    failing: Literal["revise", "fail"] = "revise"  # what a check that does not hold says
+    on_fail: Literal["escalate", "retry", "give-up"] = "escalate"
+    verify: Literal["decision", "tools"] = "decision"
+    allow_self: bool = True  # whether the actor may be its own critic
+    floors: Floors | None = None
+    approval_seconds: Annotated[float, Meta(gt=0)] | None = None  # after which silence is a no
+    approve: bool = False  # of an actor that is a workflow: a person sees its output first
+    memory: str | None = None  # the reference under which the actor remembers
+
+
+def read_loop(id: str, table: Any) -> Loop:
+    """What does not fit is an InvalidRequest, all of it at once."""
+    place = f'workflows."{id}"'
+    if not is_object(table):
+        raise InvalidRequest(Problem(place, "wanted a table"))
+    try:
+        loop = msgspec.convert(table, Loop)
+    except msgspec.ValidationError as wrong:
+        message, _, where = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
+        raise InvalidRequest(Problem(f"{place}.{where.rstrip('`')}" if where else place, message)) from None
+    if found := loop_problems(id, loop):
+        raise InvalidRequest(
+            [Problem(f"{place}.{one.place}" if one.place else place, one.message) for one in found]
+        )
+    return loop
+
+
+def loop_problems(id: str, loop: Loop) -> list[Problem]:
+    found: list[Problem] = []
+    if NAME.fullmatch(id) is None:
+        found.append(
+            Problem("", "a workflow's id begins with a letter and has a-z, 0-9, - and _, at most 128")
+        )
+    keys = list(loop.criteria)
+    if any(not key.strip() for key in keys):
+        found.append(Problem("criteria", "a criterion without a name"))
+    found += [
+        Problem("criteria", f"{key!r} is named twice")
+        for key in sorted({k for k in keys if keys.count(k) > 1})
+    ]
+    if CHECKS in loop.critics and not is_object(loop.criteria):
+        found.append(Problem("critics", "`checks` needs criteria that are checks"))
+    repeated = {critic for critic in loop.critics if loop.critics.count(critic) > 1}
+    found += [Problem("critics", f"{critic!r} is named twice") for critic in sorted(repeated)]
+    if not loop.allow_self and loop.actor in loop.critics:
+        found.append(Problem("critics", f"{loop.actor!r} may not verify its own work here (allow_self)"))
+    return found
+
+
+def workflow_of(id: str, loop: Loop) -> Workflow:
+    """Supervisor and turn, and the way back."""
+    critics: list[dict[str, Any]] = [{"agent": one} for one in loop.critics if one != CHECKS]
+    if is_object(loop.criteria) and loop.criteria:
+        critics.append({"checks": loop.criteria, "failing": loop.failing})
+    keys = list(loop.criteria)
+    decides = {"actor": loop.actor, "criteria": keys, "supervisor": loop.supervisor}
+    turn: dict[str, Any] = {
+        "actor": loop.actor,
+        "critics": critics,
+        "criteria": keys,
+        "maxTurns": loop.max_turns,
+        "gating": loop.gating,
+        "onFail": loop.on_fail,
+        "verify": loop.verify,
+    }
+    if loop.floors is not None:
+        turn["floors"] = msgspec.structs.asdict(loop.floors)
+    if loop.approval_seconds is not None:
+        turn["expiresSeconds"] = decides["expiresSeconds"] = loop.approval_seconds  # pyright: ignore[reportArgumentType]
+    if loop.memory:
+        turn["memoryRef"] = loop.memory
+    if loop.actor.startswith(WORKFLOW):
+        turn["requireApproval"] = loop.approve
+    nodes = [("supervisor", SUPERVISOR, decides), ("actor", TURN, turn)]
+    return read(
+        {
+            "id": id,
+            "name": id.replace("-", " "),
+            "version": "1.0",
+            "nodes": [
+                {
+                    "id": name,
+                    "typeId": type,
+                    "name": name,
+                    "position": {"x": 200 * at, "y": 0},
+                    "config": config,
+                    "inputs": {},
+                }
+                for at, (name, type, config) in enumerate(nodes)
+            ],
+            "edges": [
+                {"id": "go", "sourceNodeId": "supervisor", "targetNodeId": "actor"},
+                {"id": "back", "sourceNodeId": "actor", "targetNodeId": "supervisor"},
+            ],
+            "triggers": [{"id": "manual", "type": "manual", "enabled": True}],
+            "variables": [{"name": "task", "type": "object", "required": True}],
+            "metadata": {"tags": ["verified"]},
+            "settings": {},
+        }
+    )

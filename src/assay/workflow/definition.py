@@ -1,0 +1,172 @@
+"""A workflow as it is written down (`workflow-definition.schema.json`), and what keeps one from being run here (contract §13.3)."""
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.errors import InvalidRequest, Problem
+
+
+class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    typeId: str  # noqa: N815  # the wire's names
+    name: str
+    position: dict[str, float]
+    config: dict[str, Any]
+    inputs: dict[str, dict[str, Any]]
+    agent: dict[str, Any] | UnsetType = UNSET
+    settings: dict[str, Any] | UnsetType = UNSET
+
+    @property
+    def agent_id(self) -> str | None:
+        """Whom the author pinned to this node."""
+        return self.config.get("agentId") or (self.agent["agentId"] if self.agent is not UNSET else None)
+
+
+class Edge(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    sourceNodeId: str  # noqa: N815
+    targetNodeId: str  # noqa: N815
+    condition: dict[str, Any] | UnsetType = UNSET
+    triggerRule: str | UnsetType = UNSET  # noqa: N815
+
+
+class Variable(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    type: str
+    description: str | UnsetType = UNSET
+    required: bool = False
+    defaultValue: Any = UNSET  # noqa: N815
+
+
+class Workflow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    id: str
+    name: str
+    version: str
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    triggers: tuple[dict[str, Any], ...]
+    variables: tuple[Variable, ...]
+    metadata: dict[str, Any]
+    settings: dict[str, Any]
+    description: str | UnsetType = UNSET
+    configurableSchema: dict[str, Any] | UnsetType = UNSET  # noqa: N815
+
+    def node(self, id: str) -> Node | None:
+        return next((node for node in self.nodes if node.id == id), None)
+
+
+DISPATCH = "core.dispatch"
+SUPERVISOR = "core.orchestrator.supervisor"
+TURN = "assay.turn"
+TEST_ONLY = "core.conformance."
+AFTER_A_DECISION = (DISPATCH, TURN)
+DISPATCH_CONFIG = {
+    "askUserRouting": ("auto", "clarification", "conversation"),
+    "workerDispatchModel": ("child-run",),
+    "fanOutPolicy": ("sequential", "reject"),
+}
+MAPPINGS = ("inputMapping", "outputMapping")
+PER_WORKER = ("perWorkerInputMappings", "perWorkerOutputMappings")
+
+
+def read(document: Any) -> Workflow:
+    """A definition from its JSON; what does not fit is an InvalidRequest with its place."""
+    try:
+        return msgspec.convert(document, Workflow)
+    except msgspec.ValidationError as wrong:
+        message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
+        raise InvalidRequest(Problem(place.rstrip("`"), message)) from None
+
+
+def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
+    """Everything that keeps it from being registered here; `known` are the types of nodes there are."""
+    ids = [node.id for node in workflow.nodes]
+    found = [Problem("nodes", "wanted at least one")] if not ids else []
+    found += [
+        Problem(f"nodes[{at}].id", f"{id!r} is an earlier node's")
+        for at, id in enumerate(ids)
+        if id in ids[:at]
+    ]
+    for at, node in enumerate(workflow.nodes):
+        if node.typeId not in known:
+            what = f"no node {node.typeId!r} here; there are {', '.join(sorted(known))}"
+            found.append(Problem(f"nodes[{at}].typeId", what))
+        if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith("conformance-"):
+            found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
+        if node.typeId == DISPATCH:
+            found += _dispatch_problems(node, f"nodes[{at}].config")
+    found += _edge_problems(workflow, ids)
+    types = {node.typeId for node in workflow.nodes}
+    for type in AFTER_A_DECISION:
+        if type in types and SUPERVISOR not in types:
+            found.append(Problem("nodes", f"a {type} node needs a {SUPERVISOR} node, which decides for it"))
+    return found
+
+
+def _edge_problems(workflow: Workflow, ids: list[str]) -> list[Problem]:
+    found: list[Problem] = []
+    for at, edge in enumerate(workflow.edges):
+        ends = {"sourceNodeId": edge.sourceNodeId, "targetNodeId": edge.targetNodeId}
+        found += [
+            Problem(f"edges[{at}].{name}", f"there is no node {end!r}")
+            for name, end in ends.items()
+            if end not in ids
+        ]
+        if edge.condition is not UNSET or edge.triggerRule not in (UNSET, "all_success"):
+            found.append(Problem(f"edges[{at}]", "conditions and trigger rules are not offered here"))
+    return found
+
+
+def _dispatch_problems(node: Node, place: str) -> list[Problem]:
+    """`dispatch-config.schema.json`, which is closed."""
+    found: list[Problem] = []
+    for name, value in node.config.items():
+        at = f"{place}.{name}"
+        if name in DISPATCH_CONFIG:
+            if value not in DISPATCH_CONFIG[name]:
+                found.append(Problem(at, f"wanted one of {', '.join(DISPATCH_CONFIG[name])}, got {value!r}"))
+            elif value == "conversation":
+                found.append(Problem(at, "this host has no conversations; use auto or clarification"))
+        elif name == "iterationCap":
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                found.append(Problem(at, f"wanted a whole number from 1, got {value!r}"))
+        elif name in MAPPINGS or name in PER_WORKER:
+            maps = {"": value} if name in MAPPINGS else value
+            if not _is_mapping_of_texts(maps):
+                found.append(Problem(at, "wanted names to names"))
+        else:
+            found.append(Problem(at, "no such member of a dispatch node"))
+    return found
+
+
+def _is_mapping_of_texts(maps: Any) -> bool:
+    try:
+        msgspec.convert(maps, dict[str, dict[str, str]])
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+def starts_and_backs(workflow: Workflow) -> tuple[str, frozenset[str]]:
+    """Where it begins, and the ids of the edges that lead back to a node on the way there."""
+    targets = {edge.targetNodeId for edge in workflow.edges}
+    first = next((node.id for node in workflow.nodes if node.id not in targets), workflow.nodes[0].id)
+    backs: set[str] = set()
+    done: set[str] = set()
+
+    def walk(node: str, path: tuple[str, ...]) -> None:
+        for edge in workflow.edges:
+            if edge.sourceNodeId == node:
+                if edge.targetNodeId in (*path, node):
+                    backs.add(edge.id)
+                elif edge.targetNodeId not in done:
+                    walk(edge.targetNodeId, (*path, node))
+        done.add(node)
+
+    for node in workflow.nodes:
+        if node.id == first or node.id not in targets:
+            walk(node.id, ())
+    return first, frozenset(backs)

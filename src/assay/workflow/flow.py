@@ -1,0 +1,188 @@
+"""One run of a workflow, thought through from effect to effect (contract §13.2): what it has told, what it knows, and its bounds."""
+
+from collections.abc import Generator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import UNSET, Struct
+
+from assay.protocol.events import CapBreached, ErrorOf
+from assay.protocol.facts import Fact
+from assay.protocol.orchestration import VariableChanged
+from assay.workflow.definition import DISPATCH, Node, Workflow
+from assay.workflow.effects import Effect, Result, Wait, named
+
+T = TypeVar("T")
+Steps = Generator[Effect, Result, T]
+
+THRESHOLD = 0.7  # of an agent's own confidence, where neither the run nor its manifest says another
+FLOOR = 0.5  # of a decision's
+NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class Bounds(NamedTuple):
+    """How far a run may go on this host (contract §1.1 `limits`)."""
+
+    executions: int = 1000
+    milliseconds: int = 3_600_000
+    iterations: int = 25
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """What was asked for, as it is kept."""
+
+    workflow: Workflow
+    inputs: dict[str, Any] = {}
+    configurable: dict[str, Any] = {}
+    owner: dict[str, str] = {}
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    scope: str = "default"  # of memory; a child has its parent's
+    parent: dict[str, str] | None = None  # runId, cause
+    depth: int = 0  # how many parents
+    source: str | None = None  # of a fork
+    source_steps: int = 0  # that many are the source's, and are not done again
+    replay: bool = False
+    overlay: dict[str, Any] = {}
+
+
+class Stop(Exception):
+    """The run cannot go on: its error, and at which node."""
+
+    def __init__(self, code: str, message: str, *, node: str | None = None, **details: Any) -> None:
+        self.node = node
+        self.error = ErrorOf(code=code, message=message, details=details or UNSET)
+        super().__init__(message)
+
+
+class Last(Struct, frozen=True, kw_only=True):
+    """What the newest turn came to."""
+
+    verdict: str | None
+    committed: bool
+    notes: tuple[str, ...] = ()
+    met: dict[str, bool] = {}
+    gave_up: bool = False
+
+
+class Flow:
+    """`run` is this run; `origin` the run that its payloads speak of, which is another where it is a replay."""
+
+    def __init__(self, run: str, request: Request, bounds: Bounds) -> None:
+        self.run, self.request, self.bounds = run, request, bounds
+        self.origin = request.source if request.replay and request.source else run
+        self.workflow = request.workflow
+        self.configurable: Mapping[str, Any] = request.configurable
+        self.variables: dict[str, Any] = {
+            one.name: one.defaultValue for one in self.workflow.variables if one.defaultValue is not UNSET
+        } | request.inputs
+        self.outputs: dict[str, dict[str, Any]] = {}
+        self.facts: list[Fact] = []
+        self.told = 1  # run.started is told before
+        self.began = self.now = NEVER
+        self.waited = timedelta()
+        self.executions = self.iteration = self._invocations = 0
+        self.decision: dict[str, Any] | None = None
+        self.decided_id = self.supervisor = ""
+        self.terminated = False
+        self.last: Last | None = None
+        self.answer: Any = None
+        self.current: str | None = None
+        self.waiting: Wait | None = None
+        self.agent: dict[str, Any] | None = None
+
+    # telling
+
+    def tell(
+        self,
+        type: str,
+        payload: Struct,
+        *,
+        node: str | None = None,
+        cause: str | None = None,
+        **content: Any,
+    ) -> str:
+        """One more event; its id."""
+        id = named("ev", self.run, self.told)
+        self.told += 1
+        beside = {name: value for name, value in content.items() if value is not UNSET}
+        self.facts.append(
+            Fact(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
+        )
+        return id
+
+    def drain(self) -> list[Fact]:
+        facts, self.facts = self.facts, []
+        return facts
+
+    def set(self, name: str, value: Any, *, node: str, cause: str | None = None) -> None:
+        before = self.variables.get(name, UNSET)
+        self.variables[name] = value
+        changed = VariableChanged(name=name, node_id=node)
+        self.tell("variable.changed", changed, node=node, cause=cause, previous=before, next=value)
+
+    # asking
+
+    def do(self, effect: Effect) -> Steps[Result]:
+        """What came back. A run that has taken too long ends here."""
+        result = yield effect
+        if self.began == NEVER:
+            self.began = result.at
+        self.now = result.at
+        if result.over is not None:
+            self.breach("run-duration", self.milliseconds, result.over, "run_timeout", node=effect.node)
+        return result
+
+    def invocation(self) -> str:
+        self._invocations += 1
+        return named("inv", self.origin, self._invocations)
+
+    # bounds
+
+    @property
+    def milliseconds(self) -> int:
+        return _smaller(self.configurable.get("runTimeoutMs"), self.bounds.milliseconds)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When it has taken too long; while it waits for a person, that time does not run."""
+        if self.began == NEVER:
+            return None
+        return self.began + timedelta(milliseconds=self.milliseconds) + self.waited
+
+    @property
+    def iterations(self) -> tuple[int, str]:
+        """How many turns a supervisor has, and which of the bounds says so."""
+        caps = {"maxLoopIterations": self.bounds.iterations}
+        caps["configurable.maxLoopIterations"] = self.configurable.get("maxLoopIterations", UNSET)
+        for node in self.workflow.nodes:
+            caps[f"{node.id}.max_turns"] = node.config.get("maxTurns", UNSET)
+            if node.typeId == DISPATCH:
+                caps[f"{node.id}.iterationCap"] = node.config.get("iterationCap", UNSET)
+        return min((cap, name) for name, cap in caps.items() if cap is not UNSET)
+
+    def enter(self, node: Node) -> None:
+        """Count an execution."""
+        limit = _smaller(self.configurable.get("recursionLimit"), self.bounds.executions)
+        self.executions += 1
+        if self.executions > limit:
+            self.breach("node-executions", limit, self.executions, "recursion_limit_exceeded", node=node.id)
+
+    def breach(
+        self, kind: str, limit: float, observed: float, code: str, *, node: str = "", **details: Any
+    ) -> None:
+        breached = CapBreached(kind=kind, limit=limit, observed=observed, node_id=node or UNSET)
+        self.tell("cap.breached", breached, node=node or None, cause=self.decided_id or None)
+        raise Stop(code, f"{kind}: {observed} is more than {limit}", **details)
+
+    def breach_loop(self, node: str) -> None:
+        limit, cap = self.iterations
+        self.breach("loop-iterations", limit, limit + 1, "loop_limit_exceeded", node=node, cap=cap)
+
+    @property
+    def threshold(self) -> float:
+        return self.configurable.get("escalationThreshold", THRESHOLD)
+
+
+def _smaller(asked: Any, bound: int) -> int:
+    return bound if asked is None else min(asked, bound)

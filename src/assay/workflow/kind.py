@@ -1,0 +1,215 @@
+"""Workflows as a kind of run: taken up by thinking it through again, carried on step by step, at rest while a person is asked."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.errors import Refusal
+from assay.ports import Clock, Drop, Event, Put, Run, RunStatus, Store
+from assay.ports.kinds import Ending, Outcome, split
+from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
+from assay.protocol.facts import Fact, stored
+from assay.protocol.values import is_object
+from assay.workflow import models
+from assay.workflow.drive import Drive, driven
+from assay.workflow.effects import Ask, AwaitChild, Effect, Kept, Result, Wait, named
+from assay.workflow.flow import Bounds, Stop
+from assay.workflow.gating import goal_satisfied
+from assay.workflow.memory import puts
+from assay.workflow.opening import KIND
+from assay.workflow.perform import Performer, Unit
+from assay.workflow.record import step_piece
+
+STATUS: dict[str, RunStatus] = {"clarification": "waiting-input"}
+_pack = msgspec.json.encode
+_unit = msgspec.json.Decoder(Unit).decode
+_result = msgspec.json.Decoder(Result).decode
+
+
+class WorkflowKind:
+    name = KIND
+
+    def __init__(self, performer: Performer, bounds: Bounds, clock: Clock) -> None:
+        self._performer, self.bounds, self._clock = performer, bounds, clock
+        self._children: dict[str, tuple[str, str]] = {}  # of runs here that wait for one
+        self._cancelling: set[asyncio.Task[Any]] = set()
+
+    async def story(self, store: Store, run: Run) -> "WorkflowStory":
+        drive, _, facts = await driven(store, run, self.bounds)
+        return WorkflowStory(run, drive, facts, self._clock)
+
+    def started(self, run: Run) -> Outcome:
+        owner = Owner(
+            tenant=run.tenant,
+            principal=run.head.get("principal", UNSET),
+            workspace=run.head.get("workspace", UNSET),
+        )
+        tags = tuple(run.head["tags"]) if "tags" in run.head else UNSET
+        fact = Fact(
+            type="run.started",
+            payload=RunStarted(workflow_id=run.name, owner=owner, tags=tags),
+            id=named("ev", run.id, 0),
+        )
+        return split([fact], self._clock.now())
+
+    async def perform(self, unit: bytes) -> bytes:
+        asked = _unit(unit)
+        if isinstance(asked.effect, AwaitChild):
+            self._children[asked.run] = asked.effect.child, asked.tenant
+        try:
+            return _pack(await self._performer.perform(asked))
+        finally:
+            self._children.pop(asked.run, None)
+
+    def stop(self, run: str) -> bool:
+        """A child that is waited for is cancelled too, and its end is waited for."""
+        child = self._children.get(run)
+        if child is None or self._performer.hands is None:
+            return False
+        task = asyncio.create_task(self._cancel(*child))
+        self._cancelling.add(task)
+        task.add_done_callback(self._cancelling.discard)
+        return True
+
+    async def _cancel(self, child: str, tenant: str) -> None:
+        assert self._performer.hands is not None
+        with suppress(Refusal):  # it has ended by itself
+            await self._performer.hands.cancel(child, tenant)
+
+    def broken(self, run: Run) -> list[Event]:
+        error = ErrorOf(code="internal_error", message="a bug in assay")
+        return [
+            Event(
+                "run.failed",
+                stored(Fact(type="run.failed", payload=RunFailed(error=error))),
+                self._clock.now(),
+            )
+        ]
+
+
+class WorkflowStory:
+    """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
+
+    def __init__(self, run: Run, drive: Drive, facts: list[Fact], clock: Clock) -> None:
+        self._run, self.drive, self._clock = run, drive, clock
+        self._expected = deque(["run.started", *(fact.type for fact in facts)])
+        self._events = 0
+        self._durable = asyncio.Event()
+
+    def add(self, event: Event) -> None:
+        expected = self._expected.popleft() if self._expected else "nothing more"
+        if event.type != expected:
+            raise RuntimeError(f"run {self._run.id} has {event.type} where {expected} follows")
+        self._events += 1
+
+    def seen(self, events: int) -> None:
+        """So many are recorded, and nobody looks at them again."""
+        self._events = events
+        self._expected.clear()
+
+    def recorded(self) -> None:
+        self._durable.set()
+
+    async def units(self, store: Store) -> AsyncIterator[bytes]:
+        while self.drive.effect is not None and (self._taken or self.drive.waiting is None):
+            self._durable = asyncio.Event()
+            yield _pack(self._next())
+            await self._durable.wait()
+
+    @property
+    def _taken(self) -> bool:
+        """Of a fork: whether the next result is its source's."""
+        request = self.drive.flow.request
+        return request.replay or self.drive.step < request.source_steps
+
+    def _next(self) -> Unit:
+        drive, flow = self.drive, self.drive.flow
+        request, effect = flow.request, drive.effect
+        assert effect is not None
+        return Unit(
+            run=self._run.id,
+            tenant=self._run.tenant,
+            step=drive.step,
+            effect=effect,  # pyright: ignore[reportArgumentType]
+            attempt=drive.attempt,
+            deadline=flow.deadline,
+            began=None if flow.deadline is None else flow.began + flow.waited,
+            scope=request.scope,
+            turn_step=drive.turn[0],
+            turn_at=drive.turn[1] if drive.step else None,
+            source=request.source if self._taken else None,
+            replay=request.replay,
+        )
+
+    def outcome(self, result: bytes) -> Outcome:
+        return self.advanced(_result(result))
+
+    def advanced(self, result: Result) -> Outcome:
+        """One step further: its events, what they hold beside, and the step itself."""
+        drive = self.drive
+        effect, number = drive.effect, drive.step
+        assert effect is not None
+        facts = drive.feed(result)
+        events, evidence, _ = split(facts, self._clock.now())
+        self._expected.extend(fact.type for fact in facts)
+        kept = Kept(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
+        documents = [] if drive.flow.request.replay else self._documents(effect, number, result)
+        return Outcome(events, [*evidence, step_piece(number, kept)], documents)
+
+    def _documents(self, effect: Effect, number: int, result: Result) -> list[Put | Drop]:
+        """What was written into memories, and answers of models that may be served again."""
+        changes: list[Put | Drop] = []
+        if is_object(value := result.value):
+            if written := value.get("written"):
+                scope, ref = value["place"]
+                changes += puts(self._run.tenant, (scope, ref), self._run.id, number, written, result.at)
+            if isinstance(effect, Ask):
+                changes += models.keeps(self._run.tenant, effect, value)
+        return changes
+
+    def head(self) -> dict[str, Any]:
+        """What a list shows. Nothing here is content."""
+        flow = self.drive.flow
+        kept = ("workflowId", "principal", "workspace", "parent", "source", "mode", "tags")
+        head = {name: self._run.head[name] for name in kept if name in self._run.head}
+        if flow.iteration:
+            head |= {"iteration": flow.iteration, "supervisor": flow.supervisor}
+        if flow.last is not None and flow.last.verdict is not None:
+            head["verdict"] = flow.last.verdict
+        if wait := self.drive.waiting:
+            deadline = None if wait.deadline is None else wait.deadline.isoformat()
+            head["waiting"] = {
+                "nodeId": wait.node,
+                "kind": wait.kind,
+                "interruptId": wait.interrupt,
+                "deadline": deadline,
+            }
+        return head
+
+    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
+        drive, now = self.drive, self._clock.now()
+        if status == "cancelled":
+            parent = (drive.flow.request.parent or {}).get("runId", UNSET)
+            drive.flow.tell("run.cancelled", RunCancelled(parent_run_id=parent))
+            events, evidence, _ = split(drive.flow.drain(), now)
+            return Ending("cancelled", events, self.head() | {"goalSatisfied": False}, evidence)
+        facts: list[Fact] = []
+        if trouble is not None:
+            facts = drive.fail(Stop(trouble.code, str(trouble)))
+        if (wait := drive.waiting) is not None:
+            return Ending(resting(wait), [], self.head())
+        assert drive.over is not None
+        events, evidence, _ = split([*facts, drive.over.last], now)
+        head = self.head() | {"goalSatisfied": goal_satisfied(drive.over.status, drive.flow.decision)}
+        if drive.over.error:
+            head["error"] = drive.over.error
+        return Ending(drive.over.status, events, head, evidence)
+
+
+def resting(wait: Wait) -> RunStatus:
+    return STATUS.get(wait.kind, "waiting-approval")

@@ -1,0 +1,30 @@
+"""The types of nodes there are, one line each."""
+
+from collections.abc import Callable
+from typing import Any
+
+from assay.workflow.definition import DISPATCH, SUPERVISOR, TURN, Node
+from assay.workflow.flow import Flow, Steps
+from assay.workflow.nodes.agent import agent
+from assay.workflow.nodes.dispatch import dispatch
+from assay.workflow.nodes.mock_agent import mock_agent
+from assay.workflow.nodes.simple import approval_gate, delay, fail, identity, noop
+from assay.workflow.nodes.structured import structured_output
+from assay.workflow.nodes.sub_workflow import sub_workflow
+from assay.workflow.nodes.supervisor import supervisor
+from assay.workflow.nodes.turn import turn
+
+NODES: dict[str, Callable[[Flow, Node], Steps[dict[str, Any]]]] = {
+    "core.noop": noop,
+    "core.identity": identity,
+    "core.delay": delay,
+    "core.fail": fail,
+    "core.approvalGate": approval_gate,
+    "core.ai.structuredOutput": structured_output,
+    "core.subWorkflow": sub_workflow,
+    SUPERVISOR: supervisor,
+    DISPATCH: dispatch,
+    "core.conformance.mock-agent": mock_agent,
+    "assay.agent": agent,
+    TURN: turn,
+}

@@ -1,0 +1,33 @@
+"""assay.agent: one agent, asked once; what it says is the node's output."""
+
+from typing import Any
+
+from assay.workflow.bracket import bracket, decided, invoked
+from assay.workflow.definition import Node
+from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.gating import below
+from assay.workflow.inputs import inputs_of
+from assay.workflow.interrupts import Unsure, accepted, approval
+
+
+def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    given = inputs_of(flow, node)
+    task = given.get("task", flow.variables.get("task"))
+    done = yield from invoked(flow, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef"))
+    cause = ""
+    with bracket(flow, node.id, done):
+        if done.outcome in ("completed", "escalated"):
+            cause = decided(flow, node.id, done)
+    if not cause:
+        raise Stop("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
+    own = done.threshold if done.threshold is not None else flow.threshold
+    threshold = flow.configurable.get("escalationThreshold", own)
+    if done.confidence is not None and below(done.confidence, threshold):
+        unsure = Unsure(done.agent, threshold, done.confidence)
+        answer = yield from approval(
+            flow, node.id, "A result its agent is not sure of", cause, unsure=unsure, cause=cause
+        )
+        accepted(flow, answer, "a result below the threshold", node.id)
+    variable = node.config.get("outputVariable", "result")
+    flow.set(variable, done.result, node=node.id)
+    return {"result": done.result}

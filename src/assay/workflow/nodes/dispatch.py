@@ -1,0 +1,48 @@
+"""core.dispatch: the newest decision carried out with child runs (contract §13.3)."""
+
+from typing import Any
+
+from assay.workflow.children import Child, Hand, child_run
+from assay.workflow.decisions import pending
+from assay.workflow.definition import Node
+from assay.workflow.flow import Flow, Last, Steps, Stop
+
+
+def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    settings = node.settings if isinstance(node.settings, dict) else {}
+    gating = settings.get("gating", True)
+    decision = yield from pending(flow, node.id, gating=gating, seconds=settings.get("expiresSeconds"))
+    if decision["kind"] == "ask-user":
+        return {"answer": flow.answer}
+    if decision["kind"] == "terminate":
+        return {}
+    workers: list[str] = decision["nextWorkerIds"]
+    if len(workers) > 1 and node.config.get("fanOutPolicy") == "reject":
+        raise Stop(
+            "fan_out_unsupported", f"one worker at a time, and {len(workers)} were named", node=node.id
+        )
+    child = Child(run="", status="")
+    for index, worker in enumerate(workers):
+        hand = Hand(
+            node=node.id,
+            worker=worker,
+            key=(flow.iteration, index),
+            cause=flow.decided_id,
+            inputs=_mapping(node, worker, "perWorkerInputMappings", "inputMapping"),
+            outputs=_mapping(node, worker, "perWorkerOutputMappings", "outputMapping"),
+            critics=tuple(settings.get("critics", ())),
+            criteria=tuple(settings.get("criteria", ())),
+            gating=gating,
+            attest=settings.get("attest", False),
+            approve=settings.get("requireApproval", False),
+            expires=settings.get("expiresSeconds"),
+        )
+        child = yield from child_run(flow, hand)
+        if child.verdict is not None:
+            notes = tuple(one.notes for one in child.judged if one.notes)
+            flow.last = Last(verdict=child.verdict, committed=child.merged, notes=notes)
+    return {"childRunId": child.run, "childStatus": child.status}
+
+
+def _mapping(node: Node, worker: str, own: str, usual: str) -> dict[str, str]:
+    return node.config.get(own, {}).get(worker, node.config.get(usual, {}))

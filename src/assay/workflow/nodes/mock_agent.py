@@ -1,0 +1,77 @@
+"""core.conformance.mock-agent: an agent that says what its config says, event by event (contract §13.4)."""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from assay.protocol.events import (
+    AgentDecided,
+    AgentHandoff,
+    AgentReasoned,
+    AgentToolCalled,
+    AgentToolReturned,
+)
+from assay.workflow.definition import Node
+from assay.workflow.effects import named
+from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.gating import below
+from assay.workflow.interrupts import Unsure, accepted, approval
+
+VERBOSITIES = ("summary", "full", "off")
+
+
+def mock_agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    agent = node.agent_id or f"host:mock-agent:{node.id}"
+    _reason(flow, node, agent)
+    for call in node.config.get("mockToolCalls", ()):
+        _call(flow, node, agent, call)
+    if handoff := node.config.get("mockHandoff"):
+        handed = AgentHandoff(from_agent_id=agent, to_agent_id=handoff["toAgentId"])
+        flow.tell("agent.handoff", handed, node=node.id, reason=handoff.get("reason", UNSET))
+    said: dict[str, Any] | None = node.config.get("mockDecision")
+    if said is None and "mockConfidence" in node.config:
+        said = {"decision": {}, "confidence": node.config["mockConfidence"]}
+    if said is not None:
+        yield from _decide(flow, node, agent, said)
+    return {}
+
+
+def _reason(flow: Flow, node: Node, agent: str) -> None:
+    verbosity = flow.configurable.get("reasoningVerbosity", "summary")
+    said = node.config.get("mockReasoning")
+    if not said or verbosity == "off" or verbosity not in VERBOSITIES:
+        return
+    text = "" if said is True else "".join(said.get("streamChunks", ())) or said["summary"]
+    reasoned = AgentReasoned(agent_id=agent, verbosity=verbosity)
+    flow.tell("agent.reasoned", reasoned, node=node.id, reasoning=text)
+
+
+def _call(flow: Flow, node: Node, agent: str, call: dict[str, Any]) -> None:
+    if "result" not in call and "error" not in call:
+        raise Stop("validation_error", "a mock tool call has a result or an error", node=node.id)
+    id = named("call", flow.origin, flow.told)
+    called = AgentToolCalled(agent_id=agent, tool_name=call["toolId"], call_id=id)
+    cause = flow.tell("agent.toolCalled", called, node=node.id, inputs=call.get("arguments", {}))
+    returned = AgentToolReturned(
+        agent_id=agent,
+        tool_name=call["toolId"],
+        call_id=id,
+        status="error" if "error" in call else "ok",
+        duration_ms=call.get("durationMs", UNSET),
+    )
+    told = {"error": call["error"]} if "error" in call else {"outcome": call["result"]}
+    flow.tell("agent.toolReturned", returned, node=node.id, cause=cause, **told)
+
+
+def _decide(flow: Flow, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
+    """Too unsure, a person ratifies it, and it is said again."""
+    confidence = said.get("confidence")
+    decided = AgentDecided(agent_id=agent, confidence=UNSET if confidence is None else confidence)
+    cause = flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])
+    if confidence is not None and below(confidence, flow.threshold):
+        unsure = Unsure(agent, flow.threshold, confidence)
+        answer = yield from approval(
+            flow, node.id, "A decision its agent is not sure of", cause, unsure=unsure, cause=cause
+        )
+        accepted(flow, answer, "a decision below the threshold", node.id)
+        flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])

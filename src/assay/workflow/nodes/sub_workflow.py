@@ -1,0 +1,58 @@
+"""core.subWorkflow: one child run whose output is taken only when it may be (contract §8.3; RFC 0063 `outputAttestation`)."""
+
+from typing import Any
+
+from assay.workflow.children import Hand, child_run
+from assay.workflow.definition import Node
+from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.gating import after
+from assay.workflow.interrupts import accepted, approval
+
+
+def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    config = node.config
+    attest: dict[str, Any] = config.get("outputAttestation", {})
+    started = flow.facts[-1].id
+    gating = config.get("gating", True)
+    limit, _ = flow.iterations
+    turn = 0
+    while True:
+        turn += 1
+        hand = Hand(
+            node=node.id,
+            worker=config["workflowId"],
+            key=(node.id, flow.executions, turn),
+            cause=started,
+            kind="core.subWorkflow",
+            inputs=config.get("inputMapping", {}),
+            outputs=config.get("outputMapping", {}),
+            attest=bool(attest.get("checksum", attest)),
+            approve=attest.get("requireApproval", False),
+            expires=config.get("expiresSeconds"),
+            critics=tuple(config.get("critics", ())),
+            criteria=tuple(config.get("criteria", ())),
+            gating=gating,
+        )
+        child = yield from child_run(flow, hand)
+        if child.status != "completed":
+            if config.get("onChildFailure", "fail-parent") == "fail-parent":
+                raise Stop("child_failed", f"the sub-workflow ended as {child.status}", node=node.id)
+            return {"childRunId": child.run, "childStatus": child.status}
+        match after(child.verdict, turn=turn, max_turns=limit, gating=gating):
+            case "commit":
+                return {"childRunId": child.run, "childStatus": child.status, "merged": child.merged}
+            case "breach":
+                flow.breach_loop(node.id)
+            case "escalate":
+                answer = yield from approval(
+                    flow,
+                    node.id,
+                    "A sub-run's output that its critic rejects; accept to run it again",
+                    child.run,
+                    seconds=config.get("expiresSeconds"),
+                )
+                accepted(flow, answer, "another run of the sub-workflow", node.id)
+                if turn >= limit:
+                    flow.breach_loop(node.id)
+            case "retry":
+                pass

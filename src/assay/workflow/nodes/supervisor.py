@@ -1,0 +1,122 @@
+"""core.orchestrator.supervisor: one decision an execution; the way back brings it here again (contract §13.2)."""
+
+from typing import Any
+
+from assay.workflow.bracket import bracket, invoked
+from assay.workflow.decisions import decide, edited, read_decision
+from assay.workflow.definition import Node
+from assay.workflow.flow import Flow, Last, Steps, Stop
+from assay.workflow.gating import below
+from assay.workflow.interrupts import Unsure, accepted, approval
+
+RULE = "local.assay.supervisor"  # who decides where no agent does
+
+
+def supervisor(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    if "actor" not in node.config and flow.iteration >= flow.iterations[0]:
+        flow.breach_loop(node.id)
+    agent = node.agent_id or (RULE if "actor" in node.config else f"supervisor-{node.id}")
+    if node.config.get("supervisor"):
+        agent = node.config["supervisor"]
+        decision, confidence = yield from _asked(flow, node, agent)
+    else:
+        decision, confidence = _planned(flow, node)
+    if below(confidence, flow.threshold):
+        decision = yield from _held(flow, node, agent, decision, confidence or 0.0)
+    if "actor" in node.config:
+        _within(flow, node, decision)
+    decide(flow, node.id, agent, decision)
+    return {"kind": decision["kind"]}
+
+
+def _planned(flow: Flow, node: Node) -> tuple[dict[str, Any], float | None]:
+    """By the number of decisions so far, so that whoever comes back to it agrees."""
+    config, turn = node.config, flow.iteration
+    if "actor" in config:
+        return _ruled(flow.last, config), None
+    if "mockPendingDecision" in config and turn == 0:
+        return _read(config["mockPendingDecision"], node), config.get("mockConfidence")
+    plan = config.get("mockDispatchPlan", config.get("mockDecisions"))
+    if plan is None and "mockPendingDecision" not in config:
+        plan = [
+            {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]},
+            {"kind": "terminate", "reason": "goal-reached"},
+        ]
+    if plan is not None and turn < len(plan):
+        return _read(plan[turn], node), None
+    return {"kind": "terminate", "reason": "plan-exhausted"}, None
+
+
+def _ruled(last: Last | None, config: dict[str, Any]) -> dict[str, Any]:
+    """The plain rule of a verified loop: go on until something is committed, or given up."""
+    if last is None or not (last.committed or last.gave_up):
+        return {"kind": "next-worker", "nextWorkerIds": [config["actor"]]}
+    decision: dict[str, Any] = {
+        "kind": "terminate",
+        "reason": "goal-reached" if last.committed else "gave-up",
+    }
+    if last.verdict is not None:
+        keys = config.get("criteria") or ["verified"]
+        passed = last.verdict == "pass"
+        decision["successCriteria"] = [{"key": key, "met": last.met.get(key, passed)} for key in keys]
+        if not passed and all(one["met"] for one in decision["successCriteria"]):
+            decision["successCriteria"].append({"key": "verdict", "met": False})
+    return decision
+
+
+def _within(flow: Flow, node: Node, decision: dict[str, Any]) -> None:
+    """Of a verified loop: who may be next, and how often. That it ends is no turn of work, and is never cut off."""
+    if decision["kind"] == "next-worker" and decision["nextWorkerIds"] != [node.config["actor"]]:
+        what = f"the only worker here is {node.config['actor']}"
+        raise Stop("unknown_child_workflow", what, node=node.id, nextWorkerIds=decision["nextWorkerIds"])
+    if decision["kind"] != "terminate" and flow.iteration >= flow.iterations[0]:
+        flow.breach_loop(node.id)
+
+
+def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], float | None]]:
+    """An agent decides; how sure it is of that stands outside the decision (CP-1)."""
+    last = flow.last
+    task = {
+        "task": flow.variables.get("task"),
+        "turn": flow.iteration + 1,
+        "maxTurns": flow.iterations[0],
+        "workers": [node.config["actor"]] if "actor" in node.config else [],
+        "criteria": node.config.get("criteria", []),
+        "last": None
+        if last is None
+        else {"verdict": last.verdict, "committed": last.committed, "notes": list(last.notes)},
+        "answer": flow.answer,
+    }
+    turn = yield from invoked(flow, node.id, agent, task)
+    with bracket(flow, node.id, turn):
+        pass
+    if turn.outcome not in ("completed", "escalated"):
+        raise Stop("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
+    return _read(turn.result, node), turn.confidence
+
+
+def _held(
+    flow: Flow, node: Node, agent: str, decision: dict[str, Any], confidence: float
+) -> Steps[dict[str, Any]]:
+    """CP-1: nothing is decided until a person has ratified it; then it is this turn's, once."""
+    answer = yield from approval(
+        flow,
+        node.id,
+        "A decision its supervisor is not sure of",
+        node.id,
+        actions=("accept", "edit-accept", "reject"),
+        seconds=node.config.get("expiresSeconds"),
+        unsure=Unsure(agent, flow.threshold, confidence),
+        decision=decision,
+    )
+    accepted(flow, answer, "a decision that was held", node.id)
+    return edited(answer.value, node.id) if answer.action == "edit-accept" else decision
+
+
+def _read(said: Any, node: Node) -> dict[str, Any]:
+    try:
+        return read_decision(said)
+    except ValueError as wrong:
+        raise Stop(
+            "validation_error", f"the supervisor decided nothing that is one: {wrong}", node=node.id
+        ) from None

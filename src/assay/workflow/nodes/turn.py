@@ -1,0 +1,177 @@
+"""assay.turn: the newest decision carried out by an agent, and its work held against critics before it is committed (RFC 0090, contract §8.2)."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from assay.workflow.bracket import Judged, Turn, bracket, decided, invoked, judged
+from assay.workflow.children import Hand, child_run
+from assay.workflow.decisions import pending
+from assay.workflow.definition import Node
+from assay.workflow.flow import Flow, Last, Steps
+from assay.workflow.gating import after, below, combined
+from assay.workflow.interrupts import Unsure, accepted, approval
+
+WORKFLOW = "workflow:"  # an actor that is a child run
+
+
+class Candidate(Struct, frozen=True, kw_only=True):
+    """What a turn came to, before anybody has said that it may count."""
+
+    agent: str
+    result: Any
+    target: str
+    confidence: float | None = None
+    threshold: float | None = None
+    judged: tuple[Judged, ...] = ()
+    failed: str | None = None
+
+
+def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+    config = node.config
+    gating, expires = config.get("gating", True), config.get("expiresSeconds")
+    decision = yield from pending(flow, node.id, gating=gating, seconds=expires)
+    if decision["kind"] == "ask-user":
+        return {"answer": flow.answer}
+    if decision["kind"] == "terminate":
+        return {}
+    if config["actor"].startswith(WORKFLOW):
+        candidate = yield from _child_turn(flow, node)
+    else:
+        candidate = yield from _agent_turn(flow, node)
+    verdict = combined(one.verdict for one in candidate.judged)
+    met = {key: held for one in candidate.judged for key, held in one.met.items()}
+    notes = tuple(one.notes for one in candidate.judged if one.notes)
+    flow.last = Last(verdict=verdict, committed=False, notes=notes, met=met)
+    if candidate.failed is not None:
+        flow.last = Last(verdict=None, committed=False, notes=(candidate.failed,))
+        return {"outcome": "failed"}
+    step = after(verdict, turn=flow.iteration, max_turns=flow.iterations[0], gating=gating)
+    if step == "commit" and (unsure := _unsure(flow, node, candidate)):
+        answer = yield from approval(
+            flow,
+            node.id,
+            "A result that somebody is not sure of",
+            candidate.target,
+            unsure=unsure,
+            seconds=expires,
+        )
+        accepted(flow, answer, "a result below its floor", node.id)
+    if step == "escalate":
+        yield from _failed(flow, node, candidate)
+    elif step == "breach":
+        flow.breach_loop(node.id)
+    elif step == "commit":
+        flow.last = Last(verdict=verdict, committed=True, notes=notes, met=met)
+        flow.set("result", candidate.result, node=node.id, cause=flow.decided_id)
+    return {"outcome": "committed" if step == "commit" else "withheld"}
+
+
+def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
+    config = node.config
+    critics, criteria = tuple(config.get("critics", ())), tuple(config.get("criteria", ()))
+    task = flow.variables.get("task")
+    asked = (
+        task if flow.last is None else {"task": task, "notes": list(flow.last.notes), "turn": flow.iteration}
+    )
+    tools = critics if config.get("verify") == "tools" else ()
+    done: Turn = yield from invoked(
+        flow, node.id, config["actor"], asked, critics=tools, criteria=criteria, gating=config.get("gating", True),
+        memory=config.get("memoryRef"),
+    )  # fmt: skip
+    target = ""
+    with bracket(flow, node.id, done):
+        if done.outcome in ("completed", "escalated"):
+            target = decided(flow, node.id, done)
+    if not target:
+        return Candidate(agent=done.agent, result=None, target="", failed=f"the turn ended as {done.outcome}")
+    found: list[Judged] = []
+    for critic in critics:
+        one = yield from judged(
+            flow,
+            node.id,
+            critic,
+            task=task,
+            result=done.result,
+            target=target,
+            cause=target,
+            criteria=criteria,
+        )
+        found.append(one)
+    return Candidate(
+        agent=done.agent,
+        result=done.result,
+        target=target,
+        confidence=done.confidence,
+        threshold=done.threshold,
+        judged=tuple(found),
+    )
+
+
+def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
+    """A child run as the actor: its `result` is the candidate, and its run id what is verified."""
+    config = node.config
+    worker = config["actor"].removeprefix(WORKFLOW)
+    hand = Hand(
+        node=node.id,
+        worker=worker,
+        key=(flow.iteration, 0),
+        cause=flow.decided_id,
+        inputs={"task": "task"},
+        outputs={"candidate": config.get("output", "result")},
+        attest=True,
+        approve=config.get("requireApproval", False),
+        expires=config.get("expiresSeconds"),
+        critics=tuple(config.get("critics", ())),
+        criteria=tuple(config.get("criteria", ())),
+        gating=config.get("gating", True),
+    )
+    child = yield from child_run(flow, hand)
+    failed = None
+    if child.status != "completed":
+        failed = f"the child run ended as {child.status}"
+    elif not child.merged and child.verdict in (None, "pass"):
+        failed = "its output was not approved"
+    return Candidate(
+        agent=worker,
+        result=flow.variables.get("candidate") if child.merged else None,
+        target=child.run,
+        judged=child.judged,
+        failed=failed,
+    )
+
+
+def _unsure(flow: Flow, node: Node, candidate: Candidate) -> Unsure | None:
+    """The actor, or a critic, below its floor: either is enough (contract §8.4)."""
+    floors = node.config.get("floors", {})
+    own = candidate.threshold if candidate.threshold is not None else flow.threshold
+    floor = flow.configurable.get("escalationThreshold", floors.get("actor", own))
+    if candidate.confidence is not None and below(candidate.confidence, floor):
+        return Unsure(candidate.agent, floor, candidate.confidence)
+    for one in candidate.judged:
+        floor = floors.get("critic", flow.threshold)
+        if one.confidence is not None and below(one.confidence, floor):
+            return Unsure(one.agent, floor, one.confidence)
+    return None
+
+
+def _failed(flow: Flow, node: Node, candidate: Candidate) -> Steps[None]:
+    """A fail is never committed: another turn, a person who may grant one, or the end without success."""
+    policy = node.config.get("onFail", "escalate")
+    assert flow.last is not None
+    if policy == "give-up":
+        flow.last = Last(
+            verdict="fail", committed=False, notes=flow.last.notes, met=flow.last.met, gave_up=True
+        )
+        return
+    if policy == "escalate":
+        answer = yield from approval(
+            flow,
+            node.id,
+            "A result that its critic rejects; accept to let the actor try again",
+            candidate.target,
+            seconds=node.config.get("expiresSeconds"),
+        )
+        accepted(flow, answer, "another turn after a rejected result", node.id)
+    if flow.iteration >= flow.iterations[0]:
+        flow.breach_loop(node.id)

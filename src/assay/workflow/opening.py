@@ -1,0 +1,86 @@
+"""Which workflows there are, and how a run of one begins."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from assay.errors import InvalidRequest, Problem
+from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
+from assay.protocol.facts import CONTENT
+from assay.workflow.definition import Workflow, problems
+from assay.workflow.effects import named
+from assay.workflow.flow import Request
+from assay.workflow.nodes import NODES
+from assay.workflow.record import request_piece
+
+KIND = "workflow"
+
+
+class Library:
+    """By id. A workflow that cannot be run here is refused when the library is made."""
+
+    def __init__(self, workflows: Iterable[Workflow] = ()) -> None:
+        self._workflows: dict[str, Workflow] = {}
+        for workflow in workflows:
+            self.add(workflow)
+
+    def add(self, workflow: Workflow) -> None:
+        if found := problems(workflow, NODES):
+            place = f'workflows."{workflow.id}"'
+            raise InvalidRequest([Problem(f"{place}.{one.place}", one.message) for one in found])
+        self._workflows[workflow.id] = workflow
+
+    def get(self, id: str) -> Workflow | None:
+        return self._workflows.get(id)
+
+    def ids(self) -> list[str]:
+        return sorted(self._workflows)
+
+
+def opened(
+    run: str,
+    request: Request,
+    tenant: str,
+    holder: str | None,
+    lease: float,
+    documents: Iterable[Put | Drop] = (),
+) -> Batch:
+    """The transaction with which a run begins to be: pending, and `holder`'s."""
+    evidence = [request_piece(request)]
+    if request.inputs:
+        content = msgspec.json.encode({"inputs": request.inputs})
+        evidence.append(Piece(kind=CONTENT, key=named("ev", run, 0), data=content))
+    head: dict[str, Any] = {"workflowId": request.workflow.id}
+    head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
+    if request.parent is not None:
+        head["parent"] = request.parent
+    if request.source is not None:
+        head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
+    if request.tags:
+        head["tags"] = list(request.tags)
+    opens = Opening(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
+    entry = Entry(run=run, opens=opens, head=head, evidence=evidence)
+    return Batch(entries=[entry], documents=list(documents))
+
+
+WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
+
+
+def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
+    """What of the options we read makes no sense; others pass through (contract §3.1)."""
+    found: list[Problem] = []
+    for name, least in WHOLE.items():
+        value = configurable.get(name, least)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            found.append(
+                Problem(f"configurable.{name}", f"wanted a whole number from {least}, got {value!r}")
+            )
+    share = configurable.get("escalationThreshold", 0)
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        found.append(
+            Problem("configurable.escalationThreshold", f"wanted a number from 0 to 1, got {share!r}")
+        )
+    if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
+        found.append(Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {said!r}"))
+    return found

@@ -1,0 +1,243 @@
+"""Effects carried out: the only part of a workflow that touches the world."""
+
+import asyncio
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.invoke import invoke
+from assay.agenteval.scene import Stage
+from assay.errors import Conflict, Fault
+from assay.ports import CLOSED, Run, Services, Store
+from assay.ports.agents import Agents, ToolBox
+from assay.workflow import effects, models
+from assay.workflow.bracket import Turn
+from assay.workflow.critics import Critics
+from assay.workflow.drive import CANCELLED, driven
+from assay.workflow.effects import AnyEffect, Result, Trouble
+from assay.workflow.flow import Bounds, Request
+from assay.workflow.memory import JournalMemory, View
+from assay.workflow.opening import Library, opened
+from assay.workflow.record import kept_steps, read_request
+from assay.workflow.tools import CheckedTools
+
+PATIENCE = 5.0  # seconds between two looks at a child that says nothing
+SECONDS = 120.0  # an agent's turn
+DEEPEST = 16  # children of children
+
+
+class Hands(Protocol):
+    """Who conducts runs here: the desk."""
+
+    @property
+    def holder(self) -> str: ...
+    @property
+    def lease(self) -> float: ...
+    def begin(self, run: Run) -> None: ...
+    async def cancel(self, run: str, tenant: str) -> Run: ...
+
+
+class Unit(Struct, frozen=True, kw_only=True):
+    """One step, as it crosses an engine."""
+
+    run: str
+    tenant: str
+    step: int
+    effect: AnyEffect
+    attempt: int = 0  # how often this effect was asked for at its node before
+    deadline: datetime | None = None
+    began: datetime | None = None
+    scope: str = "default"
+    turn_step: int = 0  # from where memory is seen
+    turn_at: datetime | None = None
+    source: str | None = None  # of which run the result is to be taken
+    replay: bool = False
+
+
+class Performer:
+    def __init__(
+        self,
+        store: Store,
+        library: Library,
+        agents: Agents,
+        critics: Critics,
+        services: Services,
+        tools: ToolBox | None = None,
+        *,
+        bounds: Bounds | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._store, self._library, self._agents, self._critics = store, library, agents, critics
+        self._services, self._tools, self._bounds, self._seconds = (
+            services,
+            tools,
+            bounds or Bounds(),
+            seconds,
+        )
+        self.hands: Hands | None = None  # met when the desk is made
+
+    async def perform(self, unit: Unit) -> Result:
+        """What comes back; a run that takes too long comes back too."""
+        if unit.source is not None:
+            return await self._recorded(unit)
+        left = None
+        if unit.deadline is not None:
+            left = max((unit.deadline - self._services.clock.now()).total_seconds(), 0)
+        try:
+            async with asyncio.timeout(left):
+                came = await self._do(unit)
+        except TimeoutError:
+            now = self._services.clock.now()
+            spent = now - (unit.began or now)
+            return Result(at=now, over=max(round(spent.total_seconds() * 1000), 1))
+        now = self._services.clock.now()
+        return Result(at=now, trouble=came) if isinstance(came, Trouble) else Result(at=now, value=came)
+
+    async def _do(self, unit: Unit) -> Any:
+        match unit.effect:
+            case effects.Delay(ms=ms):
+                return await asyncio.sleep(ms / 1000)
+            case effects.Invoke() as wanted:
+                return await self._invoke(unit, wanted)
+            case effects.Verify() as wanted:
+                found = await self._critics.judge(
+                    wanted.critic, wanted.task, wanted.result, wanted.target, wanted.criteria
+                )
+                return msgspec.to_builtins(found)
+            case effects.StartChild() as wanted:
+                return await self._start(unit, wanted)
+            case effects.AwaitChild(child=child):
+                return await self._await(child)
+            case effects.Ask() as wanted:
+                return await models.asked(self._store, self._services, unit.tenant, wanted)
+            case _:
+                return None
+
+    async def _invoke(self, unit: Unit, wanted: effects.Invoke) -> Any:
+        agent = self._agents.get(wanted.agent)
+        if agent is None:
+            return Trouble("capability_not_provided", f"there is no agent {wanted.agent!r} here")
+        now = self._services.clock.now()
+        view = View(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
+        place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
+        memory = JournalMemory(self._store, unit.tenant, place, view, self._services.clock)
+        tools = CheckedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
+        stage = Stage(
+            agent.card,
+            tools,
+            memory,
+            live=tools is not None,
+            invocation_id=wanted.invocation,
+            memory_ref=wanted.memory or "agent",
+            seconds=self._seconds,
+        )
+        try:
+            finish = await invoke(agent, wanted.task, stage)
+        except Fault as fault:
+            return Trouble("agent_unreachable", f"{wanted.agent} could not be asked: {type(fault).__name__}")
+        turn = Turn(
+            agent=agent.card.agent_id,
+            outcome=finish.outcome,
+            version=agent.card.version,
+            tools=len(stage.tools),
+            threshold=agent.card.threshold,
+            result=None if finish.result is UNSET else finish.result,
+            confidence=finish.confidence,
+            error=finish.error,
+            schema_validated=finish.schema_validated,
+            steps=tuple(stage.steps),
+            checked=tools.checked if isinstance(tools, CheckedTools) else {},
+        )
+        told: dict[str, Any] = msgspec.to_builtins(turn)
+        return told | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
+
+    async def _start(self, unit: Unit, wanted: effects.StartChild) -> Any:
+        workflow = self._library.get(wanted.workflow)
+        if workflow is None:
+            return Trouble("unknown_child_workflow", f"there is no workflow {wanted.workflow!r} here")
+        parent = await read_request(self._store, unit.run)
+        if parent.depth >= DEEPEST:
+            return Trouble("recursion_limit_exceeded", f"no child of a child beyond {DEEPEST} deep")
+        request = Request(
+            workflow=workflow,
+            inputs=wanted.inputs,
+            configurable=inherited(parent.configurable),
+            owner=parent.owner,
+            scope=parent.scope,
+            parent={"runId": unit.run, "cause": wanted.cause},
+            depth=parent.depth + 1,
+        )
+        assert self.hands is not None
+        try:
+            entry = opened(wanted.child, request, unit.tenant, self.hands.holder, self.hands.lease)
+            await self._store.commit(entry)
+        except Conflict as conflict:
+            if conflict.what != "exists":
+                raise
+            await self._store.claim(wanted.child, self.hands.holder, seconds=self.hands.lease)
+        run = await self._store.run(wanted.child, tenant=unit.tenant)
+        if run is not None and run.holder == self.hands.holder:
+            self.hands.begin(run)
+        return {"run": wanted.child}
+
+    async def _await(self, child: str) -> Any:
+        while True:
+            run = await self._store.run(child)
+            if run is None:
+                return {
+                    "status": "failed",
+                    "error": {"code": "not_found", "message": "the child run is gone"},
+                }
+            if run.status in CLOSED:
+                break
+            await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
+        if run.status == "completed":
+            drive, _, _ = await driven(self._store, run, self._bounds)
+            return {"status": run.status, "variables": drive.flow.variables}
+        error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
+        return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
+
+    async def _recorded(self, unit: Unit) -> Result:
+        """Of a fork: what its source was told at this node, this often; an LLM's answer may be asked for again (§13.9)."""
+        assert unit.source is not None
+        same = [
+            kept
+            for kept in await kept_steps(self._store, unit.source)
+            if type(kept.effect) is type(unit.effect) and kept.effect.node == unit.effect.node
+        ]
+        now = self._services.clock.now()
+        if unit.attempt >= len(same):
+            return Result(at=now, trouble=await self._missing(unit.source))
+        kept = same[unit.attempt].result
+        if not (unit.replay and isinstance(unit.effect, effects.Ask)) or kept.trouble is not None:
+            return kept
+        if (known := await models.recorded(self._store, unit.tenant, unit.effect)) is not None:
+            return msgspec.structs.replace(kept, value=known)
+        came = await models.asked(self._store, self._services, unit.tenant, unit.effect)
+        if isinstance(came, Trouble):
+            return Result(at=kept.at, trouble=came)
+        return msgspec.structs.replace(kept, value=came | {"original": await self._original(unit, kept)})
+
+    async def _missing(self, source: str) -> Trouble:
+        run = await self._store.run(source)
+        if run is not None and run.status == "cancelled":
+            return Trouble(CANCELLED, "the source was cancelled here")
+        return Trouble("replay_source_missing", "the source has no record of this")
+
+    async def _original(self, unit: Unit, kept: Result) -> dict[str, Any]:
+        assert unit.source is not None
+        kind = "refusal" if "refusal" in kept.value else "valid"
+        wanted = "envelope.refusal" if kind == "refusal" else "node.completed"
+        for event in await self._store.events(unit.source, limit=10_000):
+            told = msgspec.json.decode(event.data)
+            if event.type == wanted and told.get("nodeId") == unit.effect.node:
+                return {"kind": kind, "sequence": event.sequence, "event": told["eventId"]}
+        return {"kind": kind, "sequence": 0, "event": ""}
+
+
+def inherited(configurable: dict[str, Any]) -> dict[str, Any]:
+    """What of a parent's options holds for its children; bounds are each run's own."""
+    own = ("runTimeoutMs", "maxLoopIterations", "recursionLimit")
+    return {name: value for name, value in configurable.items() if name not in own}

@@ -1,0 +1,76 @@
+"""A run again from another's record (contract §3.7, §13.9): all of it as a replay, or a part of it as the beginning of another course."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from assay.errors import Conflict, InvalidRequest, Problem, Unforkable
+from assay.ports import CLOSED, Principal, Run
+from assay.workflow.opening import configurable_problems
+from assay.workflow.record import kept_steps, read_request
+from assay.workflow.room import Room, new_run_id
+
+Mode = Literal["replay", "branch"]
+
+
+async def fork(
+    room: Room,
+    principal: Principal,
+    run: str,
+    mode: Mode,
+    from_seq: int | None = None,
+    overlay: Mapping[str, Any] | None = None,
+) -> Run:
+    """
+    A new run, begun. A replay asks nobody that was asked before: its source's record answers, but for a model whose answer is not kept.
+
+    A branch takes over the steps that lie wholly before `from_seq` and goes on by itself, with the options laid over.
+    """
+    source = await room.get(run, principal.tenant)
+    start = _checked(source, mode, from_seq, overlay)
+    steps = await kept_steps(room.store, source.id)
+    if source.events > 1 and len(steps) == 0:
+        raise Unforkable(
+            "replay_memory_snapshot_unavailable",
+            f"what run {run} was told is no longer kept",
+            fromSeq=start,
+            sourceRunId=run,
+            reason="retention_expired",
+        )
+    if mode == "replay" and source.status not in CLOSED:
+        raise Conflict(
+            "status", f"run {run}", f"it is {source.status}, and only what has ended can be replayed"
+        )
+    taken = len(steps) if mode == "replay" else sum(kept.events <= start for kept in steps)
+    request = msgspec.structs.replace(
+        await read_request(room.store, source.id),
+        source=source.id,
+        source_steps=taken,
+        replay=mode == "replay",
+        overlay=dict((overlay or {}).get("configurable", overlay or {})),
+        parent=None,
+    )
+    return await room.begin(request, principal.tenant, new_run_id())
+
+
+def _checked(source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None) -> int:
+    problems: list[Problem] = []
+    if mode == "branch" and from_seq is None:
+        problems.append(Problem("fromSeq", "a branch needs to know from where"))
+    if from_seq is not None and from_seq < 0:
+        problems.append(Problem("fromSeq", "wanted a number from 0"))
+    if mode == "replay" and overlay:
+        problems.append(Problem("runOptionsOverlay", "only a branch can go another way than its source"))
+    problems += configurable_problems((overlay or {}).get("configurable", overlay or {}))
+    if problems:
+        raise InvalidRequest(problems)
+    start = from_seq or 0
+    if start > source.events:
+        raise Unforkable(
+            "invalid_from_seq",
+            f"run {source.id} has {source.events} events, so that nothing begins at {start}",
+            fromSeq=start,
+            sourceRunId=source.id,
+        )
+    return start

@@ -1,0 +1,84 @@
+"""What a run of a workflow came to, without content: verdicts with who gave them about whose work, and whether the goal was reached (contract §8.1, §8.5)."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.ports import Event, Run
+from assay.protocol.facts import read_stored
+from assay.workflow.gating import goal_satisfied
+
+
+class Said(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A verdict. `self_verified`: who gave it is whose work it is about."""
+
+    iteration: int
+    agent_id: str
+    target: str
+    verdict: str
+    actor_id: str | None = None
+    self_verified: bool = False
+    criteria: tuple[str, ...] = ()
+    confidence: float | None = None
+
+
+class Report(Struct, frozen=True, kw_only=True, rename="camel"):
+    run_id: str
+    workflow_id: str
+    status: str
+    goal_satisfied: bool
+    committed: bool
+    turns: int
+    verdicts: tuple[Said, ...] = ()
+    success_criteria: tuple[dict[str, Any], ...] = ()
+    waiting: dict[str, Any] | None = None
+    error: dict[str, Any] | None = None
+
+
+def report(run: Run, events: Sequence[Event]) -> Report:
+    """A fold of what is recorded."""
+    told = [(event.type, read_stored(event.data)) for event in events]
+    payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
+    decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
+    last: dict[str, Any] | None = decisions[-1]["decision"] if decisions else None
+    return Report(
+        run_id=run.id,
+        workflow_id=run.name,
+        status=run.status,
+        goal_satisfied=goal_satisfied(run.status, last),
+        committed=any(
+            type == "variable.changed" and payload["name"] == "result" for type, _, payload in payloads
+        ),
+        turns=len(decisions),
+        verdicts=tuple(_verdicts(payloads)),
+        success_criteria=tuple((last or {}).get("successCriteria", ())),
+        waiting=run.head.get("waiting"),
+        error=run.head.get("error"),
+    )
+
+
+def _verdicts(payloads: Iterable[tuple[str, Any, dict[str, Any]]]) -> Iterable[Said]:
+    """Whose work it is about is told by the event that the verdict points at."""
+    authors: dict[str, str] = {}
+    iteration = 0
+    for type, known, payload in payloads:
+        if "agentId" in payload:
+            authors[known.eventId] = payload["agentId"]
+        elif type == "core.workflowChain.event":
+            authors[known.eventId] = payload["workerId"]
+        if type == "runOrchestrator.decided":
+            iteration = payload["iteration"]
+        elif type == "agent.verified":
+            actor = authors.get(known.causationId)
+            yield Said(
+                iteration=iteration,
+                agent_id=payload["agentId"],
+                target=payload["target"],
+                verdict=payload["verdict"],
+                actor_id=actor,
+                self_verified=actor == payload["agentId"],
+                criteria=tuple(payload.get("criteria", ())),
+                confidence=payload.get("confidence"),
+            )

@@ -1,0 +1,254 @@
+"""What transports and the command ask of workflows: start, answer, show, fork; each a function of who asks."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import UNSET
+
+from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem
+from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
+from assay.protocol.values import is_object
+from assay.workflow.critics import Critics
+from assay.workflow.definition import Workflow
+from assay.workflow.drive import driven
+from assay.workflow.effects import Result, Wait
+from assay.workflow.flow import Bounds, Request
+from assay.workflow.kind import WorkflowKind
+from assay.workflow.opening import KIND, Library, configurable_problems, opened
+from assay.workflow.perform import Hands
+from assay.workflow.report import Report, report
+
+RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
+PAGE = 200
+
+
+class Room:
+    def __init__(
+        self, store: Store, hands: Hands, kind: WorkflowKind, library: Library, critics: Critics, clock: Clock
+    ) -> None:
+        self.store, self.hands, self.kind, self.library = store, hands, kind, library
+        self._critics, self._clock = critics, clock
+
+    @property
+    def bounds(self) -> Bounds:
+        return self.kind.bounds
+
+    def workflow(self, id: str) -> Workflow:
+        found = self.library.get(id)
+        if found is None:
+            raise NotFound(f"there is no workflow {id!r}")
+        return found
+
+    # starting
+
+    def plan(self, workflow_id: str, inputs: Any, configurable: Any) -> Workflow:
+        """The workflow, if it can be started so; nothing has happened yet."""
+        found = self.library.get(workflow_id)
+        if found is None:
+            raise InvalidRequest(Problem("workflowId", f"there is no workflow {workflow_id!r} here"))
+        problems: list[Problem] = []
+        if not is_object(inputs):
+            problems.append(Problem("inputs", "wanted an object"))
+        if not is_object(configurable):
+            problems.append(Problem("configurable", "wanted an object"))
+        if not problems:
+            missing = [
+                one.name
+                for one in found.variables
+                if one.required and one.defaultValue is UNSET and one.name not in inputs
+            ]
+            problems += [Problem(f"inputs.{name}", "this workflow needs it") for name in missing]
+            problems += configurable_problems(configurable)
+        for at, node in enumerate(found.nodes):
+            for number, critic in enumerate(_critics_of(node.config, node.settings)):
+                problems += self._critics.problems(critic, f"nodes[{at}].critics[{number}]")
+        if problems:
+            raise InvalidRequest(problems)
+        return found
+
+    async def start(
+        self,
+        principal: Principal,
+        workflow_id: str,
+        inputs: dict[str, Any] | None = None,
+        configurable: dict[str, Any] | None = None,
+        *,
+        tags: Sequence[str] = (),
+        metadata: dict[str, Any] | None = None,
+        scope: str = "default",
+        documents: Sequence[Put | Drop] = (),
+        run: str | None = None,
+    ) -> Run:
+        """A run that has begun."""
+        inputs = {} if inputs is None else inputs
+        configurable = {} if configurable is None else configurable
+        workflow = self.plan(workflow_id, inputs, configurable)
+        request = Request(
+            workflow=workflow,
+            inputs=inputs,
+            configurable=configurable,
+            owner={"tenant": principal.tenant, "principal": principal.id},
+            tags=tuple(tags),
+            metadata=metadata or {},
+            scope=scope,
+        )
+        return await self.begin(request, principal.tenant, run or new_run_id(), documents)
+
+    async def begin(
+        self, request: Request, tenant: str, run: str, documents: Sequence[Put | Drop] = ()
+    ) -> Run:
+        await self.store.commit(opened(run, request, tenant, self.hands.holder, self.hands.lease, documents))
+        found = await self.store.run(run)
+        assert found is not None
+        self.hands.begin(found)
+        return found
+
+    # answering
+
+    async def respond(self, principal: Principal, run: str, node: str, value: Any) -> Run:
+        """
+        A person's answer to a run that waits. The first counts; whoever comes later, or after its time, is in conflict.
+
+        An approval takes `{"action": "accept" | "reject"}`, a clarification any value.
+        """
+        if not principal.may("approvals:respond"):
+            raise Forbidden("approvals:respond")
+        found = await self.get(run, principal.tenant)
+        workflow = (await driven(self.store, found, self.bounds))[0].flow.workflow
+        if workflow.node(node) is None:
+            raise NotFound(f"run {run} has no node {node!r} that could wait")
+        if found.status not in RESTING:
+            raise Conflict("status", f"run {run}", f"it is {found.status}, and waits for no answer")
+        story = await self.kind.story(self.store, found)
+        wait = story.drive.waiting
+        assert wait is not None
+        if wait.node != node:
+            raise Conflict("status", f"run {run}", f"it waits at {wait.node!r}, not at {node!r}")
+        now = self._clock.now()
+        if wait.deadline is not None and wait.deadline <= now:
+            await self._answer(found, wait, _expired(), now)
+            raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
+        action = _action(value, wait)
+        return await self._answer(
+            found, wait, {"action": action, "value": value, "by": principal.id, "expired": False}, now
+        )
+
+    async def expire(self) -> int:
+        """End the waits whose time has run out, of all tenants; how many."""
+        many, before, now = 0, None, self._clock.now()
+        while True:
+            query = RunQuery(kind=KIND, statuses=RESTING, before=before, limit=PAGE)
+            runs = await self.store.runs(query)
+            for run in runs:
+                said = run.head.get("waiting", {}).get("deadline")
+                if said is not None and datetime.fromisoformat(said) <= now:
+                    many += await self._expire(run, now)
+            if len(runs) < PAGE:
+                return many
+            before = (runs[-1].created, runs[-1].id)
+
+    async def _expire(self, run: Run, now: datetime) -> bool:
+        story = await self.kind.story(self.store, run)
+        if story.drive.waiting is None:
+            return False
+        try:
+            await self._answer(run, story.drive.waiting, _expired(), now)
+        except Conflict:
+            return False  # somebody answered at the last moment
+        return True
+
+    async def _answer(self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime) -> Run:
+        """One transaction: what was said, what follows from it, and that the run goes on."""
+        story = await self.kind.story(self.store, run)
+        story.seen(run.events)
+        events, evidence, documents = story.advanced(Result(at=now, value=answer))
+        entry = Entry(
+            run=run.id,
+            when=frozenset({run.status}),
+            expected=run.events,
+            status="running",
+            events=events,
+            evidence=evidence,
+            head=story.head(),
+        )
+        await self.store.commit(Batch(entries=[entry], documents=documents))
+        claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
+        if claimed is not None:
+            self.hands.begin(claimed)
+        return claimed or await self.get(run.id, run.tenant)
+
+    # showing
+
+    async def get(self, run: str, tenant: str) -> Run:
+        found = await self.store.run(run, tenant=tenant)
+        if found is None or found.kind != KIND:
+            raise NotFound(f"there is no run {run!r}")
+        return found
+
+    async def report(self, run: str, tenant: str) -> Report:
+        found = await self.get(run, tenant)
+        return report(found, await self.store.events(run, limit=100_000))
+
+    async def snapshot(self, run: Run) -> dict[str, Any]:
+        """What a RunSnapshot has besides what every run has (contract §3.3), for its owner."""
+        drive, _, _ = await driven(self.store, run, self.bounds)
+        flow, request = drive.flow, drive.flow.request
+        shown: dict[str, Any] = {
+            "workflowId": run.name,
+            "inputs": request.inputs,
+            "variables": flow.variables,
+            "configurable": dict(request.configurable),
+        }
+        if request.metadata:
+            shown["metadata"] = request.metadata
+        if flow.current is not None and run.status not in CLOSED:
+            shown["currentNodeId"] = flow.current
+        if run.status == "completed":
+            shown["outputs"] = flow.variables
+        if "error" in run.head:
+            shown["error"] = run.head["error"]
+        if flow.agent is not None:
+            shown["agent"] = flow.agent
+        if flow.supervisor:
+            shown["runOrchestrator"] = {"agentId": flow.supervisor}
+        if "goalSatisfied" in run.head:
+            shown["goalSatisfied"] = run.head["goalSatisfied"]
+        return shown
+
+    async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
+        """One hop (contract §13.8): by whom this run was started, and how."""
+        found = await self.store.run(run, tenant=tenant)
+        if found is None:
+            raise NotFound(f"there is no run {run!r}")
+        parent = found.head.get("parent")
+        above = (
+            None
+            if parent is None
+            else {"runId": parent["runId"], "hostId": host_id, "cause": parent["cause"]}
+        )
+        return {"runId": run, "hostId": host_id, "parent": above}
+
+
+def new_run_id() -> str:
+    return f"run-{secrets.token_hex(12)}"
+
+
+def _action(value: Any, wait: Wait) -> str:
+    if wait.kind == "clarification":
+        return "answer"
+    action = value.get("action") if is_object(value) else None
+    if action not in wait.actions:
+        wanted = ", ".join(wait.actions)
+        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {action!r}"))
+    return action
+
+
+def _expired() -> dict[str, Any]:
+    return {"action": "reject", "value": None, "by": None, "expired": True}
+
+
+def _critics_of(config: Mapping[str, Any], settings: Any) -> list[dict[str, Any]]:
+    more: list[dict[str, Any]] = settings.get("critics", []) if is_object(settings) else []
+    return [*config.get("critics", []), *more]

@@ -207,6 +207,58 @@ def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(servin
     assert path.read_text().strip() == key
 
 
+STUCK = """
+import asyncio, assay
+class Stuck(assay.Checker):
+    type = "stuck"
+    at: int
+    async def run(self, services):
+        await asyncio.sleep(3600 if self.at >= 3 else 0)
+        return {"passed": True}
+"""
+
+
+@pytest.fixture
+def stuck(tmp_path):
+    """A folder whose runs may take two seconds, and cases of which the fourth takes an hour."""
+    (tmp_path / "stuck.py").write_text(STUCK)
+    (tmp_path / "assay.toml").write_text("check_modules = ['stuck:Stuck']\n[limits]\nrun_seconds = 2.0\n")
+    (tmp_path / "cases.jsonl").write_text(contexts(20))
+    checks = [{"type": "stuck", "arguments": {"at": "$.test_case.input"}}]
+    (tmp_path / "checks.json").write_text(json.dumps(checks))
+    return tmp_path
+
+
+LATE = (
+    "the run took longer than 2 s, which is the limit (raise it with ASSAY_RUN_SECONDS); what is done is kept"
+)
+
+
+def test_a_saved_run_that_takes_too_long_keeps_what_it_has(run, stuck):
+    done = run(
+        stuck, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", "-o", "out.jsonl"
+    )
+    assert (done.code, LATE in done.err) == (1, True), done.err
+    shown = run(stuck, "show", "latest").out
+    assert "failed" in shown
+    assert LATE in shown
+    run(stuck, "export", "latest", "-o", "kept.jsonl")
+    kept = [json.loads(line)["status"] for line in (stuck / "kept.jsonl").read_text().splitlines()]
+    assert kept == ["completed"] * 3
+    assert (stuck / "kept.jsonl").read_bytes() == (stuck / "out.jsonl").read_bytes()
+
+
+def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck):
+    lines = json.dumps({"checks": json.loads((stuck / "checks.json").read_text())}) + "\n" + contexts(20)
+    with serving(stuck) as (_, url):
+        headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
+        with httpx.Client(base_url=url, headers=headers) as client:
+            result = client.post("/v1/evaluate", content=lines.encode(), timeout=60).json()
+            told = operation(client, result["evaluation_id"])
+    assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
+    assert (told["status"], told["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
+
+
 def test_a_port_that_is_taken_is_told(run, serving, tmp_path):
     with serving(tmp_path) as (_, url):
         done = run(tmp_path, "serve", "--port", url.rpartition(":")[2])

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -21,19 +22,36 @@ from postgres import server
 from runs_worker import Logged, Prompt
 
 
+class Stuck(Logged):
+    """From the fourth case on it does not come back."""
+
+    type = "stuck"
+
+    async def run(self, services):
+        if self.at >= 3:
+            await asyncio.sleep(3600)
+        return await super().run(services)
+
+
+class Tomorrow:
+    def now(self):
+        return datetime.now(UTC) + timedelta(days=1)
+
+
 class Room:
     """A desk in this process."""
 
-    def __init__(self, store, lease=1.0):
-        services, registry = Services(), STANDARD.extended([Logged, Prompt])
-        kind = EvaluationKind(store, registry, services, Conduct())
+    def __init__(self, store, lease=1.0, how=Conduct(), clock=None):  # noqa: B008  # never changed
+        services = Services(clock=clock) if clock else Services()
+        registry = STANDARD.extended([Logged, Prompt, Stuck])
+        kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
         self.desk = Desk(store, engine, {kind.name: kind}, lease=lease)
         self.office = Office(store, registry, services, lease=lease)
         self.store = store
 
-    async def start(self, cases, tenant="t"):
-        checks = [Check(type="logged", arguments={"at": "$.test_case.input"})]
+    async def start(self, cases, tenant="t", type="logged"):
+        checks = [Check(type=type, arguments={"at": "$.test_case.input"})]
         contexts = contexts_of(
             [{"id": str(at), "input": at} for at in range(cases)],
             [{"value": at} for at in range(cases)],
@@ -141,3 +159,39 @@ async def test_another_process_can_ask_for_the_end_of_a_run(room):
     ended = await other.desk.cancel(run.id, "t")
     assert ended.status == "cancelled"
     await room.desk.close()
+
+
+async def check_it_was_too_late(room, run):
+    """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
+    ended = await room.desk.ended(run.id)
+    assert (ended.status, ended.head["code"]) == ("failed", "run_timeout")
+    assert "which is the limit (raise it with ASSAY_RUN_SECONDS)" in ended.head["error"]
+    told = [json.loads(line)["status"] async for line in room.office.results(ended)]
+    assert told == ["completed"] * 3 + ["skip"] * 17
+    summary = ended.head["summary"]
+    assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
+    assert room.office.operation(ended).error.error == "run_timeout"
+
+
+@in_a_room
+async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
+    timed = Room(room.store, how=Conduct(run_seconds=1.5))
+    await timed.desk.open()
+    await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
+    await timed.desk.close()
+
+
+@in_a_room
+async def test_a_restart_gives_a_run_no_more_time(room):
+    day = Conduct(run_seconds=86_400)
+    first = Room(room.store, how=day)
+    await first.desk.open()
+    run = await first.start(20, type="stuck")
+    await room.store.wait_for_events(
+        run.id, after=2, timeout=30
+    )  # three units are done, and the rest is stuck
+    await first.desk.close(seconds=0.1)
+    second = Room(room.store, how=day, clock=Tomorrow())
+    await second.desk.open()
+    await check_it_was_too_late(second, run)
+    await second.desk.close()

@@ -11,7 +11,8 @@ Everything that can go wrong, on one page.
     │   ├── WrongUsage           the command or a setting was given something impossible
     │   │   └── Missing          an extra that is not installed
     │   ├── Broken               the world refused: a file, a disk, a pipe
-    │   │   └── Spent            the run cost what it may cost
+    │   │   ├── Spent            the run cost what it may cost
+    │   │   └── TooLate          the run took as long as it may take
     │   ├── Conflict             the record has moved on
     │   ├── Unauthenticated      no key, or none that is good
     │   ├── Forbidden            a good key without the scope
@@ -171,6 +172,18 @@ class Spent(Broken):
         self.spent, self.ceiling = spent, ceiling
         super().__init__(
             f"the ceiling of ${ceiling:.6f} is reached: ${spent:.6f} is spent, and the rest was not measured"
+        )
+
+
+class TooLate(Broken):
+    """A run has taken as long as it may take. What is done is kept, and the rest is skipped."""
+
+    code = "run_timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the run took longer than {seconds:g} s, which is the limit (raise it with ASSAY_RUN_SECONDS);"
+            " what is done is kept"
         )
 
 

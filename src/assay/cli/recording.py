@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 
 from assay.cli.gathering import Gathered
 from assay.cli.progress import Progress
-from assay.errors import Broken
+from assay.errors import TooLate
 from assay.fep.execute import Conduct, score, stream
 from assay.fep.plan import Plan
 from assay.fep.sheet import Scored
@@ -47,7 +47,7 @@ def _at_once(
             progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
             now = time.monotonic()
             if now > until:
-                raise too_late(how)
+                raise TooLate(how.run_seconds)
             if now - flushed > FLUSH:
                 flush(sinks)
                 flushed = now
@@ -70,7 +70,7 @@ async def _waiting(
                 if ticking.done():
                     await ticking  # a file that can no longer be written
     except TimeoutError:
-        raise too_late(how) from None
+        raise TooLate(how.run_seconds) from None
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):
@@ -84,13 +84,6 @@ async def _tick(gathered: Gathered, tally: Tally, sinks: list[Sink], progress: P
         await asyncio.sleep(0.1)
         flush(sinks)
         progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
-
-
-def too_late(how: Conduct) -> Broken:
-    return Broken(
-        f"the run took longer than {how.run_seconds:g} s, which is the limit (raise it with ASSAY_RUN_SECONDS);"
-        " what is done is kept"
-    )
 
 
 def flush(sinks: list[Sink]) -> None:

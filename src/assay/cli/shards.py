@@ -21,8 +21,7 @@ from msgspec import Struct
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered
 from assay.cli.progress import Progress
-from assay.cli.recording import too_late
-from assay.errors import BadLine, Broken, Problem
+from assay.errors import BadLine, Broken, Problem, TooLate
 from assay.fep.execute import Conduct
 from assay.fep.files import format_of
 from assay.fep.plan import Plan
@@ -211,7 +210,7 @@ class _Floor:
                         self._take(key.data)
                     self._write()
                     if time.monotonic() > until:
-                        raise too_late(how)
+                        raise TooLate(how.run_seconds)
         finally:
             for worker in workers:
                 worker.close()

@@ -92,7 +92,7 @@ class Work:
             results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
-            lines = await scored(self.plan, contexts, tally, unit.first)
+            lines = await scored(self.plan, contexts, tally, unit.first, how.run_seconds)
         return Done(unit.number, unit.first, lines, tally)
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:

@@ -1,12 +1,13 @@
 """Evaluations as a kind of run: taken up from what is kept, done unit by unit, ended with a summary."""
 
 from collections.abc import AsyncIterator
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from assay.checks.registry import Registry
-from assay.errors import Broken, Refusal
+from assay.errors import Broken, Refusal, TooLate
 from assay.fep.evaluation import (
     KIND,
     PARTIAL,
@@ -23,7 +24,7 @@ from assay.fep.evaluation import (
 )
 from assay.fep.execute import Conduct
 from assay.fep.tally import Tally
-from assay.ports import Event, Run, RunStatus, Services, Store
+from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, Outcome
 from assay.protocol.results import EvaluationSummary, Status
 
@@ -41,11 +42,11 @@ class EvaluationKind:
 
     def __init__(self, store: Store, registry: Registry, services: Services, how: Conduct) -> None:
         self._store, self._registry, self._services, self._how = store, registry, services, how
-        self._works: dict[str, Work] = {}
+        self._works: dict[str, tuple[Work, Hours]] = {}
 
     async def story(self, store: Store, run: Run) -> "EvaluationStory":
-        work = await self._work(run.id)
-        return EvaluationStory(run, work.request, self._services)
+        work, hours = await self._work(run.id)
+        return EvaluationStory(run, work.request, self._services, hours)
 
     def started(self, run: Run) -> Outcome:
         total = _encode({"total": run.head.get("total", 0)})
@@ -59,24 +60,37 @@ class EvaluationKind:
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
-        work = await self._work(asked.run)
-        return _pack(await work.perform(asked, self._how))
+        work, hours = await self._work(asked.run)
+        return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
 
-    async def _work(self, run: str) -> Work:
+    async def _work(self, run: str) -> "tuple[Work, Hours]":
         found = self._works.get(run)
         if found is None:
-            found = Work(await read_request(self._store, run), self._registry, self._services)
+            work = Work(await read_request(self._store, run), self._registry, self._services)
+            kept = await self._store.run(run)
+            found = work, Hours(self._services.clock, kept and kept.started, self._how.run_seconds)
             while len(self._works) >= KEPT:
                 self._works.pop(next(iter(self._works)))
             self._works[run] = found
         return found
 
 
+class Hours:
+    """The time a run has, from when it was first begun: a restart gives it no more."""
+
+    def __init__(self, clock: Clock, began: datetime | None, seconds: float) -> None:
+        self._clock, self._began, self.seconds = clock, began or clock.now(), seconds
+
+    @property
+    def left(self) -> float:
+        return max(0.0, self.seconds - (self._clock.now() - self._began).total_seconds())
+
+
 class EvaluationStory:
     """One run's fold."""
 
-    def __init__(self, run: Run, request: Request, services: Services) -> None:
-        self._run, self._request, self._services = run, request, services
+    def __init__(self, run: Run, request: Request, services: Services, hours: Hours) -> None:
+        self._run, self._request, self._services, self._hours = run, request, services, hours
         self._counts = Counts()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
 
@@ -89,6 +103,8 @@ class EvaluationStory:
         if self._partial:
             raise Broken("not all of its cases were taken in before a crash; send them again")
         async for unit in units(store, self._run.id, self._request, self._counts.units):
+            if not self._hours.left:
+                return
             yield _pack(unit)
 
     def outcome(self, result: bytes) -> Outcome:
@@ -100,16 +116,19 @@ class EvaluationStory:
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         """Completed, failed or cancelled; of a run that was stopped, the cases never begun count as skipped."""
-        reason = str(trouble or "")
         summary = self._counts.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
             summary = plus(summary, _missing(missing))
+        if status == "completed" and summary.skipped_test_cases and not self._hours.left:
+            status, trouble = "failed", TooLate(self._hours.seconds)
         how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
         ended = Ended(status="error" if status == "failed" else how, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
-        return Ending(status, [event], head | ({"error": reason} if reason else {}))
+        return Ending(
+            status, [event], head | ({"error": str(trouble), "code": trouble.code} if trouble else {})
+        )
 
 
 def _missing(cases: int) -> EvaluationSummary:

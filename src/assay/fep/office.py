@@ -268,7 +268,9 @@ class Office:
             completed_at=moments(run)[1] or UNSET,
             progress=self.progress(run),
             metadata={"experiment": run.name} if run.name else UNSET,
-            error=ErrorResponse(error="internal_error", message=error) if error else UNSET,
+            error=ErrorResponse(error=run.head.get("code", "internal_error"), message=error)
+            if error
+            else UNSET,
         )
 
     def progress(self, run: Run) -> EvaluationProgress:

@@ -5,6 +5,8 @@ A pattern that backtracks or a path that searches may take its whole second (dec
 """
 
 import asyncio
+import math
+import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
@@ -31,19 +33,21 @@ LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, Json
 THREADS = 8
 
 
-async def scored(plan: Plan, contexts: Sequence[Context], tally: Tally, first: int = 0) -> list[bytes]:
-    """The results of cases of which no check waits. Cancelled, it ends after the case it is at."""
+async def scored(
+    plan: Plan, contexts: Sequence[Context], tally: Tally, first: int = 0, seconds: float = math.inf
+) -> list[bytes]:
+    """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
     sizes = [len(context.line) for context in contexts]
     small = sum(sizes) <= MOST and max(sizes, default=0) <= LONGEST
     if small and all(map(prompt, sheets(plan, contexts, first))):
         return [one.line for one in score(plan, contexts, tally, first)]
-    stopped = False
+    stopped, until = False, time.monotonic() + seconds
 
     def work() -> list[bytes]:
         lines: list[bytes] = []
         for one in score(plan, contexts, tally, first):
             lines.append(one.line)
-            if stopped:
+            if stopped or time.monotonic() > until:
                 break
         return lines
 

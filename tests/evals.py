@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from assay.agenteval.asked import Asked, Host
+from assay.agenteval.fork import EVIDENCE, scored_of
 from assay.agenteval.kind import AgentEvalKind, Means
-from assay.agenteval.office import EvalOffice
+from assay.agenteval.office import EvalOffice, new_run_id
 from assay.agenteval.suite import read_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.models.scripted import ScriptedModel
@@ -18,6 +19,7 @@ from assay.ports import Ask, Services
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.facts import CONTENT, envelope, read_stored
 from assay.runs.desk import Desk
+from assay.runs.replay import Copying, branch, everything, replay
 
 TENANT = "t-1"
 AGENT = "local.tests.agent"
@@ -158,3 +160,19 @@ def doing(agent, suite, *, address="memory:", asked=None, **more):
             return run, await hosted.events(run), await hosted.office.summary(run), await hosted.results(run)
 
     return asyncio.run(main())
+
+
+async def replayed(hosted, source):
+    """A replay of a run, in the same store."""
+    return await replay(hosted.store, source, everything(EVIDENCE), run=new_run_id())
+
+
+async def resumed(hosted, source):
+    """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
+    scored = await scored_of(hosted.store, source)
+    run = await branch(
+        hosted.store, source, Copying(scored.evidence, scored.keep), run=new_run_id(), head=scored.head
+    )
+    claimed = await hosted.store.claim(run.id, hosted.desk.holder, seconds=10)
+    hosted.desk.begin(claimed)
+    return await hosted.desk.ended(run.id)

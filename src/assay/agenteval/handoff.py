@@ -21,7 +21,7 @@ def concluded(card: AgentCard, finish: Finish) -> Finish:
     """
     The end of an invocation, once its result was held against what the agent promised.
 
-    A result that is no JSON or breaks the return schema makes it `failed`; a confidence below the agent's threshold makes it `escalated`.
+    A result that is no JSON or breaks the return schema makes it `failed`, and the latter is kept for whoever asks why; a confidence below the agent's threshold makes it `escalated`.
     """
     if finish.outcome != "completed":
         return finish
@@ -34,7 +34,10 @@ def concluded(card: AgentCard, finish: Finish) -> Finish:
     valid = None
     if card.return_schema is not None:
         if problems := _problems(card.return_schema, result, "result"):
-            return _failed(finish, "; ".join(map(str, problems)), schema_validated=False)
+            why = "; ".join(map(str, problems))
+            return msgspec.structs.replace(
+                finish, outcome="failed", result=result, error=why, schema_validated=False
+            )
         valid = True
     low = card.threshold is not None and finish.confidence is not None and finish.confidence < card.threshold
     return msgspec.structs.replace(
@@ -42,8 +45,8 @@ def concluded(card: AgentCard, finish: Finish) -> Finish:
     )
 
 
-def _failed(finish: Finish, why: str, **more: Any) -> Finish:
-    return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why, **more)
+def _failed(finish: Finish, why: str) -> Finish:
+    return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why)
 
 
 def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:

@@ -1,0 +1,123 @@
+"""
+A new run that copies what another recorded (contract §3.7): all of it for a replay, what is worth keeping for a branch.
+
+Nothing is asked of a model, a judge, a tool or a clock. Events get ids of the new run, and causes point at those; everything else, payloads
+and timestamps too, is as it was. Until the copy is whole the run is `paused`, so that nobody takes it up.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import Unfinished, Unforkable
+from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Run, RunStatus, Store
+from assay.protocol.facts import CONTENT, Stored, new_event_id, read_stored
+
+PAGE = 200  # events at a time
+PIECES = 20
+_encode = msgspec.json.Encoder().encode
+Evidence = Mapping[
+    str, Callable[[int], bool]
+]  # by kind: whether a piece that begins with that ordinal is copied
+
+
+class Copying(NamedTuple):
+    """What goes along."""
+
+    evidence: Evidence
+    keep: Callable[[Event], bool] = lambda event: True
+
+
+def everything(kinds: tuple[str, ...]) -> Copying:
+    return Copying(dict.fromkeys(kinds, _always))
+
+
+def fork_point(source: Run, from_seq: int) -> int:
+    """Where a fork may begin: with any event of a run that has ended, or right behind its last."""
+    if from_seq > source.events:
+        told = (
+            f"run {source.id} has {source.events} events: a fork begins with one of them, not with {from_seq}"
+        )
+        raise Unforkable("invalid_from_seq", told, sourceRunId=source.id, fromSeq=from_seq)
+    if source.status not in CLOSED:
+        told = f"run {source.id} is {source.status}: only a run that has ended can be copied"
+        raise Unfinished(told, source.status)
+    return from_seq
+
+
+async def replay(store: Store, source: Run, copying: Copying, *, run: str) -> Run:
+    """The same run again, to the same end."""
+    fork_point(source, 0)
+    return await _copied(store, source, copying, run=run, mode="replay", status=source.status)
+
+
+async def branch(store: Store, source: Run, copying: Copying, *, run: str, head: dict[str, Any]) -> Run:
+    """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
+    fork_point(source, 0)
+    return await _copied(store, source, copying, run=run, mode="branch", status="running", head=head)
+
+
+def _always(_: int) -> bool:
+    return True
+
+
+async def _copied(
+    store: Store,
+    source: Run,
+    copying: Copying,
+    *,
+    run: str,
+    mode: str,
+    status: RunStatus,
+    head: dict[str, Any] | None = None,
+) -> Run:
+    head = {**(source.head if head is None else head), "sourceRunId": source.id, "forkMode": mode}
+    opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name)
+    await store.commit(Batch(entries=[Entry(run=run, opens=opens, status="paused", head=head)]))
+    async for pieces in _pieces(store, source.id, copying.evidence):
+        await store.commit(Batch(entries=[Entry(run=run, evidence=pieces)]))
+    async for events, pieces in _events(store, source.id, copying.keep):
+        await store.commit(Batch(entries=[Entry(run=run, events=events, evidence=pieces)]))
+    await store.commit(Batch(entries=[Entry(run=run, status=status, when=frozenset({"paused"}))]))
+    found = await store.run(run)
+    assert found is not None
+    return found
+
+
+async def _pieces(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[Piece]]:
+    for kind, keep in evidence.items():
+        start = 0
+        while found := await store.pieces(run, kind, start=start, limit=PIECES):
+            if kept := [piece for piece in found if keep(piece.first)]:
+                yield kept
+            start = found[-1].last + 1
+
+
+async def _events(
+    store: Store, run: str, keep: Callable[[Event], bool]
+) -> AsyncIterator[tuple[list[Event], list[Piece]]]:
+    """Page by page, with what lies beside each event under its new id."""
+    ids: dict[str, str] = {}
+    after = -1
+    while page := await store.events(run, after=after, limit=PAGE):
+        events: list[Event] = []
+        pieces: list[Piece] = []
+        for event in filter(keep, page):
+            known = read_stored(event.data)
+            new = ids[known.eventId] = new_event_id()
+            events.append(msgspec.structs.replace(event, data=_renamed(known, new, ids), sequence=-1))
+            if known.beside is True:
+                beside = await store.pieces(run, CONTENT, key=known.eventId)
+                pieces += [msgspec.structs.replace(piece, key=new) for piece in beside]
+        yield events, pieces
+        after = page[-1].sequence
+
+
+def _renamed(known: Stored, new: str, ids: Mapping[str, str]) -> bytes:
+    cause = known.causationId
+    return _encode(
+        msgspec.structs.replace(
+            known, eventId=new, causationId=ids.get(cause, msgspec.UNSET) if isinstance(cause, str) else cause
+        )
+    )

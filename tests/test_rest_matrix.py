@@ -24,6 +24,7 @@ ROWS = {
     "getOperation": ("evaluations:read", None, True),
     "listChecks": ("evaluations:read", None, False),
     "healthCheck": (None, None, False),
+    "getMetrics": ("metrics:read", None, False),
     "getOpenAPI": (None, None, False),
     "getDocs": (None, None, False),
 }

@@ -19,10 +19,13 @@ from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
 from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
+from assay.ports.watch import Tracer
 from assay.runs.desk import Desk
 from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
 from assay.settings import Settings
+
+TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
@@ -146,6 +149,18 @@ async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:
             raise WrongUsage(f"settings: jwt.jwks: {trouble}") from None
         log.warning("the issuer's keys: %s; tokens wait for them, keys do not", trouble)
     return Tokens(trust, keys).read
+
+
+def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
+    """Where spans go, if OpenTelemetry's own variables say where."""
+    environment = os.environ if environment is None else environment
+    if not any(environment.get(name) for name in TRACED):
+        return None
+    try:
+        from assay.backends.telemetry.otel import OtelTracer  # a lazy door: the extra `telemetry`
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"traces need {error.name}: pip install 'assay[telemetry]'") from error
+    return OtelTracer()
 
 
 class Transport(Protocol):

@@ -16,10 +16,12 @@ from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
+from assay.backends.models.watched import WatchedModel
 from assay.backends.models.wire import load_wire, need
 from assay.backends.provider_tables import Policy, Unusable, host_of
 from assay.errors import InvalidRequest, Problem
 from assay.ports import RESERVED_PARAMETERS, Ask, Config, Embed, Embedder, Model, Provider
+from assay.ports.watch import watch
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
 REMEMBERED = 4_096  # choices; a request may bring any number of them
@@ -196,6 +198,7 @@ class ConfiguredProviders:
         model = self._models.get(provider)
         if model is None:
             model = OpenAICompatibleModel(self._line(provider))
+            model = WatchedModel(model, provider.name) if watch.on else model
             model = CachedModel(model, self._cache, provider) if self._cache else model
             self._models[provider] = model
         return model

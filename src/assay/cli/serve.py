@@ -1,5 +1,6 @@
 """`assay serve`: evaluations over HTTP and gRPC, kept and survivable (FEP 5.1, 5.2)."""
 
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,6 +14,18 @@ Runs are kept in ASSAY_DATABASE_URL, else in assay.db in ASSAY_HOME; one that wa
 The routes are described at /v1/docs and /v1/openapi.json. It ends on Ctrl-C or SIGTERM, when what is under way has
 ended or been put aside.
 """
+
+
+class Form(StrEnum):
+    text = "text"
+    json = "json"
+
+
+class Level(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
 
 
 def serve(
@@ -42,12 +55,17 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen on a network without TLS: something in front has it.")
     ] = False,
+    log_format: Annotated[Form, typer.Option(help="How log lines look.")] = Form.text,
+    log_level: Annotated[
+        Level, typer.Option(help="From which level on; `info` has a line for every answer.")
+    ] = Level.warning,
     check_module: Annotated[
         list[str] | None,
         typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
     ] = None,
 ) -> None:
-    from assay.cli.serving import Asked, run  # a lazy door: the help needs none of it
+    from assay.cli.serving import Asked, Logs, run  # a lazy door: the help needs none of it
 
     asked = Asked(host, port, grpc_port, insecure)
-    run(asked, check_module or [], tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
+    logs = Logs(log_format.value, log_level.value)
+    run(asked, check_module or [], logs, tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)

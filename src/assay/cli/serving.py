@@ -11,6 +11,8 @@ from assay.access.local import local_key
 from assay.cli.binding import Place, listen
 from assay.cli.say import say
 from assay.errors import Missing
+from assay.ports.watch import watch
+from assay.serve import logs
 from assay.serve.tls import Tls
 
 
@@ -23,11 +25,24 @@ class Asked(NamedTuple):
     insecure: bool
 
 
-def run(asked: Asked, modules: list[str], **given: Any) -> None:
-    asyncio.run(_serve(settings.load(**given), asked, modules))
+class Logs(NamedTuple):
+    """And what it wants to read of it."""
+
+    form: logs.Format = "text"
+    level: str = "warning"
 
 
-async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) -> None:
+def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
+    logs.configure(log.form, log.level)
+    watch.tracer = app.tracer()
+    try:
+        asyncio.run(_serve(settings.load(**given), asked, modules, log))
+    finally:
+        if watch.tracer is not None:
+            watch.tracer.close()
+
+
+async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], log: Logs) -> None:
     tls = app.tls(chosen)
     place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
     with place.listening:
@@ -37,7 +52,7 @@ async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) ->
                 if key.created:
                     use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls)
+            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls, log_level=log.level)
             calls = _calls(transport, chosen, asked, place.host, tls)
             telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None

@@ -17,6 +17,7 @@ from assay.fep.sheet import Scored, Sheet, waits
 from assay.fep.spending import Purse, spending_of
 from assay.fep.tally import Row
 from assay.ports import Services
+from assay.ports.watch import watch
 from assay.protocol.results import CheckResult
 
 MOMENT = 0.5  # seconds to tidy up after a deadline
@@ -80,6 +81,7 @@ class Floor:
         self._alarm = Alarm(seconds, self._spare)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
+        self._within = None if watch.tracer is None else watch.tracer.here()
         self.stopped = False
 
     def add(self, case: Case) -> None:
@@ -221,6 +223,8 @@ class Floor:
             job.late.cancel()
         seconds = time.perf_counter() - job.began
         result = concluded(job.prepared, answer, self._services, self._options, seconds=seconds)
+        if watch.tracer is not None:
+            watch.tracer.past("gen_ai.evaluation.result", seconds, _told(result), self._within)
         self._filled(job.case, job.at, result)
 
     def _filled(self, case: Case, at: int, result: CheckResult) -> None:
@@ -229,6 +233,22 @@ class Floor:
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()
+
+
+def _told(result: CheckResult) -> dict[str, str | float]:
+    """A check as OpenTelemetry names it; an explanation is content, and stays away."""
+    told: dict[str, str | float] = {
+        "gen_ai.operation.name": "evaluate",
+        "gen_ai.evaluation.name": result.check_type,
+    }
+    passed, score = result.results.get("passed"), result.results.get("score")
+    if isinstance(passed, bool):
+        told["gen_ai.evaluation.score.label"] = "pass" if passed else "fail"
+    if isinstance(score, int | float):
+        told["gen_ai.evaluation.score.value"] = float(score)
+    if result.status == "error" and result.error:
+        told["error.type"] = result.error.type
+    return told
 
 
 def _end(job: Job) -> None:

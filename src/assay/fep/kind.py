@@ -26,6 +26,7 @@ from assay.fep.execute import Conduct
 from assay.fep.tally import Tally
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, Outcome
+from assay.ports.watch import watch
 from assay.protocol.results import EvaluationSummary, Status
 
 KEPT = 64  # planned requests kept ready
@@ -61,7 +62,9 @@ class EvaluationKind:
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
         work, hours = await self._work(asked.run)
-        return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
+        about = {"assay.run.id": asked.run, "assay.unit": asked.number, "assay.cases": len(asked.lines)}
+        with watch.span("unit", about):
+            return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
 
     async def _work(self, run: str) -> "tuple[Work, Hours]":
         found = self._works.get(run)

@@ -36,6 +36,7 @@ from assay.fep.prompt import scored
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
 from assay.ports.audit import line as audited
+from assay.ports.watch import watch
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.protocol.results import EvaluationSummary
@@ -100,7 +101,9 @@ class Office:
         """One transaction: the run begins and ends with it. Here it is, and its results."""
         tally = Tally()
         began = self.services.clock.now()
-        lines = await scored(asked.plan, contexts, tally)
+        run = run or new_id()
+        with watch.span("run evaluation", {"assay.run.id": run, "assay.run.kind": KIND}):
+            lines = await scored(asked.plan, contexts, tally)
         now = self.services.clock.now()
         summary = tally.summary()
         event, evidence = recorded(Done(0, 0, lines, tally), now, summary)

@@ -7,6 +7,7 @@ from typing import Any
 from assay.errors import Broken, Conflict, Refusal
 from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
 from assay.ports.kinds import Kind, Story
+from assay.ports.watch import watch
 from assay.runs.record import Record
 
 PAGE = 1_000
@@ -36,8 +37,10 @@ class Conductor:
 
     async def conduct(self) -> None:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
+        about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         try:
-            await self._conduct()
+            with watch.span(f"run {self._kind.name}", about):
+                await self._conduct()
         except Conflict as conflict:
             if conflict.what not in ("lease", "closed"):
                 raise
@@ -103,6 +106,7 @@ class Conductor:
         results: Any = self._engine.map(self._kind.name, self._until_stopped(story.units(self._store)))
         try:
             async for result in results:
+                watch.add("assay_units", 1, self._kind.name)
                 await record.add(story.outcome(result))
         finally:
             await results.aclose()

@@ -136,7 +136,8 @@ def _passes(error: DBAPIError) -> bool:
 
 def _plainly(error: DBAPIError, passing: bool) -> str:
     original: Any = error.orig
-    said = " ".join(str(original).split())
+    primary = getattr(getattr(original, "diag", None), "message_primary", None)  # its details may quote a row
+    said = " ".join(str(primary or original).split())
     if (
         getattr(original, "sqlite_errorname", "") == "SQLITE_FULL"
         or getattr(original, "sqlstate", "") == "53100"

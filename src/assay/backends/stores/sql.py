@@ -1,6 +1,7 @@
 """The store on a database: SQLite in a file of its own, or PostgreSQL. Waits in threads, never in the event loop."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -34,6 +35,7 @@ from assay.ports import (
     SystemClock,
 )  # fmt: skip
 from assay.ports.audit import Audited, LaneHead
+from assay.ports.watch import watch
 
 T = TypeVar("T")
 
@@ -74,7 +76,10 @@ class SqlStore:
 
     async def commit(self, batch: Batch) -> tuple[int, ...]:
         rules.check(batch)
+        began = time.perf_counter()
         settled = await self._writer.write(batch)
+        if watch.on:
+            _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
             self._bell.ring(run.id, Tally(run.events, run.status in CLOSED))
         return tuple(settled.ends)
@@ -201,3 +206,12 @@ class SqlStore:
 
     async def _do(self, work: Callable[[Connection], T]) -> T:
         return await self._writer.do(work)
+
+
+def _count(settled: rules.Settled, seconds: float) -> None:
+    watch.took("assay_commit_seconds", seconds)
+    if settled.events:
+        watch.add("assay_events", len(settled.events))
+    for run in settled.runs.values():
+        if run.status in CLOSED:
+            watch.add("assay_runs", 1, run.kind, run.status)

@@ -1,8 +1,9 @@
 """The door of a method: who may come in, and what goes out, whatever happens inside."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager
 from typing import Any, NoReturn
 
 from google.protobuf.message import DecodeError, Message
@@ -16,12 +17,14 @@ from msgspec import Struct
 
 from assay.access.keys import authorize
 from assay.errors import Refusal
+from assay.ports.watch import watch
 from assay.serve.grpc.asked import no_message
 from assay.serve.grpc.call import Call, Context
-from assay.serve.grpc.statuses import sentence, status_of, trailing
+from assay.serve.grpc.statuses import code_of, sentence, status_of, trailing
 from assay.serve.rest.answers import failure, told
 from assay.serve.rest.call import Host
 from assay.serve.rest.guard import key_of
+from assay.serve.rest.seen import told as told_of
 
 Answer = Callable[[Call, Any], Awaitable[bytes]]
 Stream = Callable[[Call, Any], AsyncGenerator[bytes]]
@@ -52,8 +55,30 @@ class Door:
 
     def handler(self) -> "RpcMethodHandler[Any, Any]":
         if self._method.stream is not None:
-            return unary_stream_rpc_method_handler(self._stream)  # type: ignore[arg-type]
-        return unary_unary_rpc_method_handler(self._answer)  # type: ignore[arg-type]
+            return unary_stream_rpc_method_handler(self._stream_seen)  # type: ignore[arg-type]
+        return unary_unary_rpc_method_handler(self._answer_seen)  # type: ignore[arg-type]
+
+    async def _answer_seen(self, data: bytes, context: Context) -> bytes:
+        with self._seen(context):
+            return await self._answer(data, context)
+
+    async def _stream_seen(self, data: bytes, context: Context) -> AsyncGenerator[bytes]:
+        with self._seen(context):
+            async with aclosing(self._stream(data, context)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    @contextmanager
+    def _seen(self, context: Context) -> Generator[None]:
+        """Counted, timed and told of, by the name of the method."""
+        began, method = time.perf_counter(), self._method
+        about = {"rpc.system": "grpc", "rpc.service": method.service, "rpc.method": method.name}
+        given = dict(context.invocation_metadata() or ()) if watch.tracer else {}
+        with watch.span(method.path[1:], about, {"traceparent": str(given.get("traceparent", ""))}):
+            try:
+                yield
+            finally:
+                told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
 
     async def _answer(self, data: bytes, context: Context) -> bytes:
         call = Call(self._host, context)

@@ -83,3 +83,12 @@ def _fitting(said: ErrorResponse) -> FepError:
         if not many:
             break
     return error
+
+
+_NAMES: dict[object, str] = {code.value[0]: code.name for code in StatusCode}
+
+
+def code_of(context: Any) -> str:
+    """The name of the status an answer ended with."""
+    code = context.code()
+    return code.name if isinstance(code, StatusCode) else _NAMES.get(code, "OK")

@@ -20,6 +20,7 @@ from assay.serve.rest.call import Authenticate, Host
 from assay.serve.rest.guard import Admitted, Door, nowhere
 from assay.serve.rest.idempotency import sweep
 from assay.serve.rest.routes import ROUTES, Operation
+from assay.serve.rest.seen import Seen, watched
 
 SWEEPING = 3_600.0  # seconds between two looks for keys that may be forgotten
 
@@ -51,7 +52,7 @@ def create_app(
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = Admitted(route.endpoint, route.scope)
     doors = [
-        Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), Door(host, methods))
+        Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), Seen(path, Door(host, methods)))
         for path, methods in paths.items()
     ]
 
@@ -68,8 +69,9 @@ def create_app(
     async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
         await nowhere(host, scope, receive, send)
 
+    watched(host)
     app = Starlette(lifespan=lifespan)
-    app.router = Router(doors, redirect_slashes=False, default=elsewhere, lifespan=lifespan)
+    app.router = Router(doors, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
     app.middleware_stack = app.router  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app

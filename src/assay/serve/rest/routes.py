@@ -9,6 +9,7 @@ from assay.serve.rest.checks import list_checks
 from assay.serve.rest.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
 from assay.serve.rest.guard import Endpoint
 from assay.serve.rest.health import health, show_openapi, show_page
+from assay.serve.rest.metrics import show_metrics
 from assay.serve.rest.operations import STATUSES, get_operation, list_evaluations
 from assay.serve.rest.sse import follow_evaluation
 
@@ -193,6 +194,16 @@ ROUTES = [
         id="healthCheck",
         summary="Whether this service is up, and the version of the protocol it speaks",
         gives={200: Given("it is", "Health")},
+        refuses=(400,),
+    ),
+    Operation(
+        method="GET",
+        path="/metrics",
+        endpoint=show_metrics,
+        scope="metrics:read",
+        id="getMetrics",
+        summary="What this process counted, for Prometheus",
+        gives={200: Given("text, in Prometheus' own format", media="text/plain")},
         refuses=(400,),
     ),
     Operation(

@@ -42,6 +42,7 @@ def server(
         http=Protocol,
         ws="none",
         lifespan="on",
+        log_config=None,
         log_level=log_level,
         access_log=False,
         server_header=False,

@@ -1,0 +1,1 @@
+"""Where spans go: `otel`, to a collector that speaks OTLP."""

@@ -1,0 +1,67 @@
+"""Spans to a collector, over OTLP/HTTP: where to is said by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
+
+import re
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context, trace
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from assay.ports.watch import Attributes
+
+_PARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class OtelTracer:
+    """One of our own, beside whatever the program has. What fails is marked by the name of its class: a message may be content."""
+
+    def __init__(self, service: str = "assay") -> None:
+        self._provider = TracerProvider(
+            resource=Resource.create({"service.name": service}), shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        self._tracer = self._provider.get_tracer("assay")
+        self._read = TraceContextTextMapPropagator()
+
+    @contextmanager
+    def span(
+        self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None
+    ) -> Generator[Any]:
+        there = self._parent(parent)
+        kind = SpanKind.INTERNAL if parent is None else SpanKind.SERVER
+        with self._tracer.start_as_current_span(
+            name, there, kind, dict(attributes), record_exception=False, set_status_on_exception=False
+        ) as span:
+            try:
+                yield span
+            except BaseException as surprise:
+                span.set_attribute("error.type", type(surprise).__name__)
+                span.set_status(Status(StatusCode.ERROR))
+                raise
+
+    def here(self) -> context.Context:
+        return context.get_current()
+
+    def past(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
+        now = time.time_ns()
+        began = now - int(seconds * 1e9)
+        self._tracer.start_span(name, within, attributes=dict(attributes), start_time=began).end(now)
+
+    def close(self) -> None:
+        """What has not been sent yet is sent, if that does not take long."""
+        self._provider.force_flush(3_000)
+        self._provider.shutdown()
+
+    def _parent(self, headers: Mapping[str, str] | None) -> context.Context | None:
+        if headers is None:
+            return None
+        said = headers.get("traceparent", "")
+        root = trace.set_span_in_context(trace.INVALID_SPAN)
+        return self._read.extract({"traceparent": said}, root) if _PARENT.fullmatch(said) else root

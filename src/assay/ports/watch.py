@@ -1,0 +1,111 @@
+"""
+What a process sees of itself: numbers, and spans if somebody wants them. One a process, as logging is.
+
+Labels are names of ours or the operator's: routes, kinds, statuses, providers. Never content, and never a tenant.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, Protocol
+
+Attributes = Mapping[str, str | int | float | bool]
+BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+
+
+class Metric(NamedTuple):
+    about: str
+    labels: tuple[str, ...] = ()
+
+
+COUNTERS = {
+    "assay_requests": Metric(
+        "answers given, by transport, route and status", ("transport", "route", "status")
+    ),
+    "assay_runs": Metric("runs that ended", ("kind", "status")),
+    "assay_units": Metric("units of runs that were done", ("kind",)),
+    "assay_events": Metric("events that were written"),
+    "assay_judge_calls": Metric("answers of providers, and calls that failed", ("provider", "outcome")),
+    "assay_judge_tokens": Metric("tokens, as providers counted them", ("provider", "direction")),
+    "assay_judge_cost_usd": Metric("US dollars, where the price is known", ("provider",)),
+}
+TIMES = {
+    "assay_request_seconds": Metric("until an answer was given", ("transport", "route")),
+    "assay_commit_seconds": Metric("until the store had written a batch, its place in line included"),
+    "assay_judge_seconds": Metric("until a provider had answered, with every retry", ("provider",)),
+}
+GAUGES = {
+    "assay_requests_under_way": "requests being answered, followers aside",
+    "assay_followers": "followers of events",
+    "assay_held_bytes": "bytes of bodies held in memory",
+    "assay_runs_under_way": "runs conducted by this process",
+}
+
+
+class Spread:
+    """How often something took how long."""
+
+    __slots__ = ("counts", "total")
+
+    def __init__(self) -> None:
+        self.counts = [0] * (len(BOUNDS) + 1)
+        self.total = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+
+
+class Tracer(Protocol):
+    """Somewhere spans go."""
+
+    def span(
+        self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Any]:
+        """Around what is done; `parent` are the headers that came with it. What it gives takes more attributes by `set_attribute`."""
+        ...
+
+    def here(self) -> Any:
+        """Where a span that is told of later belongs."""
+        ...
+
+    def past(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
+        """A span that has just ended."""
+        ...
+
+    def close(self) -> None: ...
+
+
+_NOTHING: AbstractContextManager[Any] = nullcontext()
+
+
+class Watch:
+    """Off until a server turns it on: then it counts. Spans are made where there is a tracer."""
+
+    def __init__(self) -> None:
+        self.on = False
+        self.tracer: Tracer | None = None
+        self.counts: dict[tuple[str, ...], float] = {}
+        self.times: dict[tuple[str, ...], Spread] = {}
+        self.gauges: dict[str, Callable[[], float]] = {}
+
+    def add(self, name: str, amount: float = 1, *labels: str) -> None:
+        if self.on:
+            key = name, *labels
+            self.counts[key] = self.counts.get(key, 0) + amount
+
+    def took(self, name: str, seconds: float, *labels: str) -> None:
+        if self.on:
+            key = name, *labels
+            spread = self.times.get(key)
+            if spread is None:
+                spread = self.times[key] = Spread()
+            spread.add(seconds)
+
+    def span(
+        self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None
+    ) -> AbstractContextManager[Any]:
+        return _NOTHING if self.tracer is None else self.tracer.span(name, attributes, parent)
+
+
+watch = Watch()

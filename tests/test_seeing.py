@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import grpc
@@ -145,7 +146,8 @@ def _asked(folder, collector) -> Seen:
         run = ask("waiting", "POST", "/v1/evaluate", json=request(BOOM, JUDGE)).json()["evaluation_id"]
         ask("read", "GET", f"/v1/evaluations/{run}")
         ask("bad", "POST", "/v1/evaluate", json={"checks": CANARY, "test_cases": [CANARY]})
-        ask("broken", "POST", "/v1/evaluate", content=f'{{"{CANARY}'.encode())
+        form = {"content-type": "application/json"}
+        ask("broken", "POST", "/v1/evaluate", content=f'{{"{CANARY}'.encode(), headers=form)
         ask("unknown", "GET", f"/v1/evaluations/{CANARY}")
         ask("nowhere", "GET", f"/{CANARY}?{CANARY}={CANARY}")
         ask("method", "PROPFIND", "/v1/evaluate")
@@ -184,7 +186,7 @@ def test_metrics_have_what_there_is_to_see(seen):
     assert found["assay_requests_total", "rest", "GET ", "404"] == 1
     assert found["assay_requests_total", "grpc", "/fep.v1.EvaluationService/HealthCheck", "OK"] == 1
     assert found["assay_requests_total", "grpc", "/fep.v1.EvaluationService/GetEvaluation", "NOT_FOUND"] == 1
-    assert found["assay_request_seconds_count", "rest", "POST /v1/evaluate"] == 5 - 1
+    assert found["assay_request_seconds_count", "rest", "POST /v1/evaluate"] == 4
     assert found["assay_runs_total", "evaluation", "completed"] == 2
     assert found["assay_units_total", "evaluation"] == 1
     assert found["assay_events_total",] == 6
@@ -256,3 +258,10 @@ def test_a_watch_that_is_off_counts_nothing():
         assert span is None
     assert not watch.counts
     assert not watch.times
+
+
+def test_the_page_has_every_metric():
+    text = (Path(__file__).parents[1] / "docs" / "observing.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(assay_\w+)` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+    known = [(name, ", ".join(one.labels) or "–", one.about) for name, one in (COUNTERS | TIMES).items()]
+    assert rows == [*known, *((name, "–", about) for name, about in GAUGES.items())]

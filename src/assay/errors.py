@@ -43,6 +43,7 @@ Everything that can go wrong, on one page.
     checks/registry.py                            a module given by --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/stores/*                             a database and its driver
+    backends/telemetry/*                          what is traced: noted, and it goes on up
     runs/conduct.py                               a kind of run: its bug ends its run, and no other
     cli/evaluating.py                             anything, after which results are written and it goes on up
     cli/main.py                                   a bug of ours: said in one line, never a traceback

@@ -52,7 +52,9 @@ async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], lo
                 if key.created:
                     use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls, log_level=log.level)
+            transport = app.rest(
+                house, chosen, host=place.host, port=asked.port, tls=tls, log_level=log.level
+            )
             calls = _calls(transport, chosen, asked, place.host, tls)
             telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None

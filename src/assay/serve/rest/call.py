@@ -32,6 +32,11 @@ NOBODY = Principal(tenant="", id="")
 _HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
 
 
+def new_number() -> str:
+    """Of a request that brought none."""
+    return f"{_HERE}{next(_NUMBERS):x}"
+
+
 class Gone(Exception):
     """The client went away: there is nobody to answer."""
 
@@ -67,9 +72,7 @@ class Asking:
         self.share = host.load.share()
         self.who = NOBODY
         given = self.header(b"x-request-id")
-        self.id = (
-            given if given and len(given) <= 64 and NAME.fullmatch(given) else f"{_HERE}{next(_NUMBERS):x}"
-        )
+        self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_number()
         acting.set(Acting(request=self.id))
 
     def by(self, who: Principal) -> None:

@@ -7,6 +7,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.protocol.operations import ErrorResponse
 from assay.serve.rest.answers import encode
+from assay.serve.rest.call import new_number
 
 PIPELINED = 64  # requests ahead of their answers
 
@@ -105,7 +106,8 @@ class Patient(HttpToolsProtocol):
         data = encode(body)
         head = (
             b"HTTP/1.1 %b\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
-            b"connection: close\r\ncontent-length: %d\r\n\r\n" % (status, len(data))
+            b"x-request-id: %b\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
+            % (status, new_number().encode(), len(data))
         )
         self.transport.write(head + data)
         self.transport.close()

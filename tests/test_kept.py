@@ -15,6 +15,8 @@ import pytest
 
 from command import Ended
 from postgres import server as postgres
+from provider_server import ProviderServer, fitting
+from rest_client import NOBODY
 
 EQUAL = [
     {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
@@ -164,7 +166,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
     }
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
         headers = {"X-API-Key": key_of(run, home)}
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
             started = client.post("/v1/evaluations", json=request)
             assert started.status_code == 202
             run_id = started.json()["operation_id"]
@@ -172,7 +174,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
             process.send_signal(signal.SIGKILL)
     before = (home / "executed").read_text().split()
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "completed", 60)
             result = client.get(f"/v1/evaluations/{run_id}").json()
         assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
@@ -252,7 +254,7 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
     lines = json.dumps({"checks": json.loads((stuck / "checks.json").read_text())}) + "\n" + contexts(20)
     with serving(stuck) as (_, url):
         headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
-        with httpx.Client(base_url=url, headers=headers) as client:
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
             result = client.post("/v1/evaluate", content=lines.encode(), timeout=60).json()
             told = operation(client, result["evaluation_id"])
     assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
@@ -288,7 +290,7 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
     headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
     with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):
         httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers)
-    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers) as client:
+    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
         sent = client.post("/v1/evaluations", content=lines)
         assert sent.status_code == 202
         id = sent.json()["operation_id"]
@@ -302,3 +304,40 @@ def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(ru
         }
         assert told.pop(id) == "completed"
         assert list(told.values()) == ["pending"]  # what there is of the first fails when its lease has ended
+
+
+def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, monkeypatch):
+    """Decision 31: in the run's metadata, over REST, in an export, and where it is shown."""
+    judge = {
+        "type": "llm_judge",
+        "arguments": {
+            "prompt": "Is {{$.output.value}} right?",
+            "response_format": {
+                "type": "object",
+                "required": ["passed"],
+                "properties": {"passed": {"type": "boolean"}},
+            },
+        },
+    }
+    (home / "checks.json").write_text(json.dumps([judge]))
+    (home / "cases.jsonl").write_text(contexts(3))
+    with ProviderServer(fitting) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("ASSAY_MODEL_JUDGE", "openai:gpt-4o-mini")
+        saved = run(
+            home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", "-o", "x.json"
+        )
+        assert saved.code == 0, saved.err
+        run(home, "export", "latest", "-o", "kept.json")
+        wanted = json.loads((home / "x.json").read_text())["metadata"]
+        assert json.loads((home / "kept.json").read_text())["metadata"] == wanted
+        (told,) = (line for line in saved.out.splitlines() if "tokens" in line)
+        assert told in run(home, "show", "latest").out
+        lines = json.dumps({"checks": [judge]}) + "\n" + contexts(3)
+        with serving(home) as (_, url):
+            headers = {"X-API-Key": key_of(run, home), "Content-Type": "application/x-ndjson"}
+            with httpx.Client(base_url=url, headers=headers, timeout=60, verify=NOBODY) as client:
+                made = client.post("/v1/evaluate", content=lines.encode()).json()
+                again = client.get(f"/v1/evaluations/{made['evaluation_id']}").json()
+        assert made["metadata"] == again["metadata"] == wanted

@@ -91,7 +91,7 @@ ALLOWED = {
 
 
 @schema.parametrize()  # pyright: ignore[reportUntypedFunctionDecorator]
-@settings(max_examples=25, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
+@settings(max_examples=15, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
           suppress_health_check=list(HealthCheck))  # fmt: skip
 def test_schemathesis(case, host):
     key = _key(host)

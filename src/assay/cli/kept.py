@@ -16,6 +16,7 @@ from assay.cli import report
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND
 from assay.fep.office import Office, experiment_of, summary_of, terminal
+from assay.fep.project import metadata_of
 from assay.fep.sinks import Closing, sink_for
 from assay.ports import Run, RunQuery, RunStatus, Services
 from assay.protocol.values import is_object
@@ -150,6 +151,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             status=run.head.get("status", "error"),
             summary=summary_of(run),
             experiment=await experiment_of(office.store, run),
+            metadata=metadata_of(await office.tally(run)) or None,
         )
         for sink in sinks:
             sink.close(closing)

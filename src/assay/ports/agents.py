@@ -26,6 +26,10 @@ class ToolFailure(Exception):
         super().__init__(message)
 
 
+class Refused(Exception):
+    """An agent that does not want to: raised in a callable, its invocation ends `refused`, with these words."""
+
+
 class Scene(Protocol):
     """
     What an agent has around it while it works on one task; everything it does through this is recorded as it happens.

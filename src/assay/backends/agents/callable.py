@@ -1,0 +1,116 @@
+"""An agent that is a Python function: `answer(task)` or `answer(task, ctx)`, async or not."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from assay.backends.agents.bounded import in_thread, within
+from assay.backends.agents.functions import is_async, takes_context
+from assay.errors import ForeignFault, TimeFault
+from assay.ports.agents import Refused, Scene
+from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+
+T = TypeVar("T")
+
+
+class CallableAgent:
+    """
+    What it returns is its result, or a Finish; what it raises is its failure, and `Refused` its refusal. A plain function runs in a
+    thread, and its context waits for it: `ctx.tool("shop:orders", id=17)` without `await`.
+    """
+
+    def __init__(
+        self, card: AgentCard, function: Callable[..., Any], *, seconds: float | None = None, place: str = ""
+    ) -> None:
+        self.card, self._function, self._seconds = card, function, seconds
+        self._takes_context = takes_context(function, place or card.agent_id)
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish:
+        return await within(scene, self._seconds, self._invoke(task, scene))
+
+    async def close(self) -> None: ...
+
+    async def _invoke(self, task: Any, scene: Scene) -> Finish:
+        try:
+            result = await self._call(task, scene)
+        except (ForeignFault, TimeFault):  # it could not ask its own model, and says so in our words
+            raise
+        except Refused as refused:
+            return Finish(outcome="refused", error=str(refused))
+        except asyncio.CancelledError:
+            raise
+        except BaseException as surprise:  # noqa: BLE001  # an agent is foreign code: SystemExit too
+            return Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
+        return result if isinstance(result, Finish) else Finish(outcome="completed", result=result)
+
+    async def _call(self, task: Any, scene: Scene) -> Any:
+        if is_async(self._function):
+            return await self._function(task, *((scene,) if self._takes_context else ()))
+        context = (WaitingScene(scene, asyncio.get_running_loop()),) if self._takes_context else ()
+        result = await in_thread(lambda: self._function(task, *context))
+        return await result if inspect.isawaitable(result) else result
+
+
+class WaitingScene:
+    """A Scene for a thread: the same, without `await`."""
+
+    def __init__(self, scene: Scene, loop: asyncio.AbstractEventLoop) -> None:
+        self._scene, self._loop = scene, loop
+        self.memory = WaitingMemory(scene, self._wait)
+
+    @property
+    def invocation_id(self) -> str:
+        return self._scene.invocation_id
+
+    @property
+    def task_id(self) -> str:
+        return self._scene.task_id
+
+    @property
+    def left(self) -> float:
+        return self._scene.left
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._scene.tools
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        return self._wait(self._scene.call(tool, arguments))
+
+    def tool(self, tool: str, /, **arguments: Any) -> Any:
+        return self.call(tool, arguments)
+
+    def usage(self, **usage: Any) -> None:
+        self._wait(_soon(lambda: self._scene.usage(**usage)))
+
+    def used(self, usage: Usage) -> None:
+        self._wait(_soon(lambda: self._scene.used(usage)))
+
+    def reason(self, text: str, *, full: bool = False) -> None:
+        self._wait(_soon(lambda: self._scene.reason(text, full=full)))
+
+    def _wait(self, asked: Awaitable[T]) -> T:
+        async def answer() -> T:
+            return await asked
+
+        return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
+
+
+class WaitingMemory:
+    def __init__(self, scene: Scene, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+        self._memory, self._wait = scene.memory, wait
+
+    def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
+        return self._wait(self._memory.list(tag=tag, limit=limit))
+
+    def get(self, id: str) -> MemoryEntry | None:
+        return self._wait(self._memory.get(id))
+
+    def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
+        return self._wait(self._memory.write(content, tags=tags, ttl=ttl))
+
+
+async def _soon(work: Callable[[], T]) -> T:
+    """On the loop, where the record is kept in its order."""
+    return work()

@@ -1,0 +1,74 @@
+"""
+Where an HTTP agent calls back: a server of ours on this machine's loopback, with an address for one invocation alone.
+
+Each POST to it is a frame (docs/agents.md), answered as a command's are. Once the invocation is over its address is gone.
+"""
+
+import asyncio
+import secrets
+
+from aiohttp import web  # an extra: only `http.py` imports this file, when somebody asks
+
+from assay.backends.agents.said import Unheard, act, read_frame, read_json
+from assay.ports.agents import Scene
+
+BODY = 16 * 1024 * 1024  # bytes of a frame
+
+
+class Visit:
+    """An open invocation, and whether the agent has called."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene, self.called = scene, False
+
+
+class Callbacks:
+    """One server on one event loop; it begins with the first invocation that needs it."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Visit] = {}
+        self._runner: web.AppRunner | None = None
+        self._starting = asyncio.Lock()
+        self._base = ""
+
+    async def open(self, scene: Scene) -> tuple[str, Visit]:
+        """The address of this invocation. It is a secret as long as it lives."""
+        async with self._starting:
+            if self._runner is None:
+                await self._start()
+        token = secrets.token_urlsafe(32)
+        visit = self._open[token] = Visit(scene)
+        return f"{self._base}/{token}", visit
+
+    def forget(self, address: str) -> None:
+        self._open.pop(address.rpartition("/")[2], None)
+
+    async def close(self) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _start(self) -> None:
+        app = web.Application(client_max_size=BODY)
+        app.router.add_post("/{token}", self._heard)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        host, port = runner.addresses[0][:2]
+        self._runner, self._base = runner, f"http://{host}:{port}"
+
+    async def _heard(self, request: web.Request) -> web.Response:
+        visit = self._open.get(request.match_info["token"])
+        if visit is None:
+            return _error(404, "over", "there is no such invocation, or it is over")
+        visit.called = True
+        try:
+            frame = read_frame(read_json(await request.read()))
+            return web.json_response(await act(frame, visit.scene))
+        except (Unheard, ValueError) as wrong:
+            return _error(400, "invalid_frame", str(wrong))
+
+
+def _error(status: int, code: str, message: str) -> web.Response:
+    return web.json_response({"error": {"code": code, "message": message}}, status=status)

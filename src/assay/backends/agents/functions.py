@@ -1,0 +1,65 @@
+"""`module:function` as code that can be called: how it is found, and what it wants to be given."""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from assay.errors import WrongUsage
+
+CONTEXT = frozenset({"ctx", "context", "scene"})
+
+
+def load(target: str, place: str) -> Callable[..., Any]:
+    """What `module:function` names; the working directory is importable. Whatever loading it does is said, with its place."""
+    module, _, name = target.partition(":")
+    if not module or not name:
+        raise WrongUsage(f"{place}: {target!r}: wanted module:function, such as my_agents:answer")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (Exception, SystemExit) as surprise:  # a module is foreign code
+        raise WrongUsage(
+            f"{place}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
+        ) from surprise
+    if not callable(found):
+        raise WrongUsage(f"{place}: {target!r} is {type(found).__name__}: wanted a function")
+    return found
+
+
+def takes_context(function: Callable[..., Any], place: str) -> bool:
+    """Whether it has a second parameter that must be given, or one that is called `ctx`, `context` or `scene`."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # built in: it is given the task alone
+        return False
+    positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    needed = [one for one in parameters if one.default is one.empty and one not in positional[:2]]
+    needed = [one for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
+    if needed or not (positional or any(one.kind is one.VAR_POSITIONAL for one in parameters)):
+        raise WrongUsage(f"{place}: wanted a function of the task, or of the task and its context")
+    second = positional[1] if len(positional) > 1 else None
+    return second is not None and (second.default is second.empty or second.name in CONTEXT)
+
+
+def is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # an object whose call is a coroutine
+    )
+
+
+def local_id(*words: str) -> str:
+    """`local.<module>.<function>`, made to fit what an agent id may be."""
+    parts = [
+        re.sub(r"[^a-z0-9_-]+", "-", part.lower()).strip("-_0123456789")
+        for word in words
+        for part in word.split(".")
+    ]
+    return ".".join(["local", *(part or "agent" for part in parts)])

@@ -1,0 +1,145 @@
+"""An agent behind an address: JSON in, JSON out, and a callback for tools and memory (docs/agents.md)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import aiohttp  # an extra: `made.py` imports this file when somebody asks
+import msgspec
+
+from assay.backends.agents.bounded import within
+from assay.backends.agents.callback import Callbacks, Visit
+from assay.backends.agents.said import Unheard, read_end, read_json, shown
+from assay.errors import ForeignFault
+from assay.ports.agents import Scene
+from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.secrets import redacted_text
+
+BODY = 64 * 1024 * 1024  # bytes of an answer
+SAID = 300  # characters of an error body that are repeated
+# Not the agent's answer but that of what stands before it, or of an address where no agent is: nothing was measured.
+ELSEWHERE = frozenset({401, 403, 404, 405, 407, 408, 413, 415, 429, 502, 503, 504, 529})
+PASSING = frozenset({408, 429, 502, 503, 504, 529})
+TRIES = 3
+WAIT = 0.2  # seconds before the second try, doubled before the third
+LONGEST = 30.0  # seconds that `Retry-After` is obeyed for
+
+
+class _Place(NamedTuple):
+    """What belongs to one event loop."""
+
+    session: aiohttp.ClientSession
+    callbacks: Callbacks
+
+
+class HttpAgent:
+    """
+    POSTs `{task, invocationId, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
+
+    A 500, a 400, a 422 and a 2xx that makes no sense are the agent's own failure. What could not be reached, may not be
+    asked or is throttled is tried again, as long as it has not called back, and then is a fault: it was not measured.
+    """
+
+    def __init__(
+        self,
+        card: AgentCard,
+        url: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+        wait: float = WAIT,
+    ) -> None:
+        self.card, self._url, self._seconds, self._wait = card, url, seconds, wait
+        self._headers = {**(headers or {}), "Content-Type": "application/json", "Accept": "application/json"}
+        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish:
+        return await within(scene, self._seconds, self._invoke(task, scene))
+
+    async def close(self) -> None:
+        place = self._places.pop(asyncio.get_running_loop(), None)
+        if place is not None:
+            await place.session.close()
+            await place.callbacks.close()
+
+    async def _invoke(self, task: Any, scene: Scene) -> Finish:
+        place = self._place()
+        asked: dict[str, Any] = {"task": task, "invocationId": scene.invocation_id}
+        if not (self.card.takes_tools or self.card.takes_memory):
+            return await self._ask(place, asked, None, scene)
+        address, visit = await place.callbacks.open(scene)
+        asked |= {"callback": address, "memory": self.card.takes_memory}
+        asked |= {"tools": shown(scene.tools)} if self.card.takes_tools else {}
+        try:
+            return await self._ask(place, asked, visit, scene)
+        finally:
+            place.callbacks.forget(address)
+
+    async def _ask(self, place: _Place, asked: dict[str, Any], visit: Visit | None, scene: Scene) -> Finish:
+        body = msgspec.json.encode(asked)
+        for attempt in range(1, TRIES + 1):
+            final = attempt == TRIES
+            try:
+                async with place.session.post(self._url, data=body, allow_redirects=False) as response:
+                    said = await response.content.read(BODY + 1)
+                    while len(said) <= BODY and not response.content.at_eof():
+                        said += await response.content.read(BODY + 1 - len(said))
+            except (aiohttp.ClientError, OSError) as lost:
+                if final or (visit and visit.called):
+                    raise ForeignFault(
+                        self._told(f"could not be reached: {_brief(lost)}"), recoverable=True
+                    ) from None
+                await asyncio.sleep(self._wait * 2 ** (attempt - 1))
+                continue
+            again = response.status in PASSING and not final and not (visit and visit.called)
+            if not again:
+                return self._read(response.status, said, scene)
+            await asyncio.sleep(max(_asked(response.headers), self._wait * 2 ** (attempt - 1)))
+        raise AssertionError("the last try returns or raises")
+
+    def _read(self, status: int, said: bytes, scene: Scene) -> Finish:
+        if len(said) > BODY:
+            return Finish(outcome="failed", error=f"it answered with more than {BODY} bytes")
+        if status in ELSEWHERE or 300 <= status < 400:
+            raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
+        try:
+            finish = read_end(read_json(said), scene)
+        except ValueError as wrong:  # Unheard, or usage that cannot be
+            why = (
+                str(wrong)
+                if isinstance(wrong, Unheard) and status < 400
+                else said[:SAID].decode(errors="replace")
+            )
+            return Finish(outcome="failed", error=f"it answered {status}: {why}")
+        if status >= 400 and finish.outcome == "completed":
+            return Finish(outcome="failed", error=f"it answered {status}")
+        return finish
+
+    def _told(self, what: str) -> str:
+        return f"the agent at {redacted_text(self._url.partition('?')[0])} {what}"
+
+    def _place(self) -> _Place:
+        loop = asyncio.get_running_loop()
+        place = self._places.get(loop)
+        if place is None:
+            for old in [other for other in self._places if other.is_closed()]:
+                del self._places[old]
+            session = aiohttp.ClientSession(
+                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=0),
+                timeout=aiohttp.ClientTimeout(total=None),  # the scene keeps the time
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+            place = self._places[loop] = _Place(session, Callbacks())
+        return place
+
+
+def _brief(lost: BaseException) -> str:
+    return f"{type(lost).__name__}: {lost}"[:SAID] if str(lost) else type(lost).__name__
+
+
+def _asked(headers: Mapping[str, str]) -> float:
+    try:
+        return min(LONGEST, max(0.0, float(headers.get("Retry-After", 0))))
+    except ValueError:  # a date: the usual wait
+        return 0.0

@@ -1,0 +1,199 @@
+"""What an agent on the other side of a wire says (docs/agents.md): its end, and the frames by which it acts before."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.ports.agents import Scene, ToolFailure
+from assay.protocol.agents import Finish, Outcome, ToolSpec, Usage
+from assay.protocol.values import is_finite, is_list, is_object
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class Unheard(ValueError):
+    """What it said is nothing that the protocol knows."""
+
+
+class SaidUsage(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    provider: str
+    model: str
+    input_tokens: Count
+    output_tokens: Count
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    cached: bool = False
+
+    def usage(self) -> Usage:
+        return Usage(**msgspec.structs.asdict(self))
+
+
+class SaidEnd(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """`{"result": …}`, `{"error": "why"}` or `{"refused": "why"}`, with what it used and thought."""
+
+    result: Any = UNSET
+    error: str | dict[str, Any] | UnsetType = UNSET
+    refused: str | UnsetType = UNSET
+    escalated: str | UnsetType = UNSET
+    confidence: Share | None = None
+    usage: SaidUsage | list[SaidUsage] | None = None
+    reasoning: str | list[str] | None = None
+
+
+def read_end(said: Any, scene: Scene) -> Finish:
+    """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
+    end: SaidEnd = _read(said, SaidEnd, "wanted result, error, refused or escalated")
+    told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
+    if len(told) != 1 and told != ["result", "escalated"]:
+        raise Unheard(f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}")
+    for text in _many(end.reasoning):
+        scene.reason(text)
+    for used in _many(end.usage):
+        scene.used(used.usage())
+    if not isinstance(end.error, UnsetType):
+        return Finish(outcome="failed", error=_words(end.error), confidence=end.confidence)
+    outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
+    why = end.refused if isinstance(end.refused, str) else end.escalated
+    return Finish(
+        outcome=outcomes.get(told[-1], "completed"),
+        result=end.result,
+        confidence=end.confidence,
+        error=why if isinstance(why, str) else None,
+    )
+
+
+class _Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="type", forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    id: Any = None
+
+
+class _List(
+    Struct, frozen=True, kw_only=True, tag="memory.list", tag_field="type", forbid_unknown_fields=True
+):
+    tag: str | None = None
+    limit: Count = 100
+    id: Any = None
+
+
+class _Get(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    tag="memory.get",
+    tag_field="type",
+    rename="camel",
+    forbid_unknown_fields=True,
+):
+    memory_id: str
+    id: Any = None
+
+
+class _Write(
+    Struct, frozen=True, kw_only=True, tag="memory.write", tag_field="type", forbid_unknown_fields=True
+):
+    content: str
+    tags: list[str] = []
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    id: Any = None
+
+
+class _Usage(SaidUsage, frozen=True, kw_only=True, tag="usage", tag_field="type", forbid_unknown_fields=True):
+    id: Any = None
+
+    def usage(self) -> Usage:
+        told = msgspec.structs.asdict(self)
+        return Usage(**{name: told[name] for name in Usage.__struct_fields__})
+
+
+class _Reason(Struct, frozen=True, kw_only=True, tag="reason", tag_field="type", forbid_unknown_fields=True):
+    text: str
+    full: bool = False
+    id: Any = None
+
+
+Frame = _Tool | _List | _Get | _Write | _Usage | _Reason
+FRAMES = "tool, memory.list, memory.get, memory.write, usage and reason"
+
+
+def read_frame(said: Any) -> Frame:
+    return _read(said, Frame, f"there are the frames {FRAMES}")
+
+
+async def act(frame: Frame, scene: Scene) -> dict[str, Any]:
+    """Do it, and what to answer: `{"result": …}`, or `{"error": {"code", "message"}}`, with the frame's own `id`."""
+    try:
+        answer: dict[str, Any] = {"result": await _act(frame, scene)}
+    except ToolFailure as failure:
+        answer = {"error": {"code": failure.code, "message": str(failure)}}
+    return answer | ({} if frame.id is None else {"id": frame.id})
+
+
+def noted(frame: Frame, scene: Scene) -> bool:
+    """Whether it only says something, which is then recorded at once and needs no answer."""
+    if isinstance(frame, _Usage):
+        scene.used(frame.usage())
+    elif isinstance(frame, _Reason):
+        scene.reason(frame.text, full=frame.full)
+    else:
+        return False
+    return True
+
+
+async def _act(frame: Frame, scene: Scene) -> Any:
+    match frame:
+        case _Tool():
+            return await scene.call(frame.tool, frame.arguments)
+        case _List():
+            entries = await scene.memory.list(tag=frame.tag, limit=frame.limit)
+            return msgspec.to_builtins(entries)
+        case _Get():
+            return msgspec.to_builtins(await scene.memory.get(frame.memory_id))
+        case _Write():
+            return msgspec.to_builtins(
+                await scene.memory.write(frame.content, tags=frame.tags, ttl=frame.ttl)
+            )
+        case _:
+            noted(frame, scene)
+            return None
+
+
+def shown(tools: Any) -> list[dict[str, Any]]:
+    """Tools as an agent is told of them."""
+    told: list[ToolSpec] = list(tools)
+    return [
+        {"id": spec.id, "description": spec.description, "inputSchema": spec.input_schema} for spec in told
+    ]
+
+
+def read_json(text: bytes | str) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise Unheard(f"no JSON: {wrong}") from None
+    if not is_finite(value):
+        raise Unheard("no JSON: a number is not finite")
+    return value
+
+
+def _read(said: Any, kind: Any, wanted: str) -> Any:
+    if not is_object(said):
+        raise Unheard(f"wanted an object: {wanted}")
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as wrong:
+        raise Unheard(f"{str(wrong).replace('Expected', 'wanted')}; {wanted}") from None
+
+
+def _words(error: str | dict[str, Any]) -> str:
+    if isinstance(error, str):
+        return error
+    message = error.get("message")
+    return message if isinstance(message, str) else msgspec.json.encode(error).decode()
+
+
+def _many(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if is_list(value) else [value]

@@ -1,0 +1,63 @@
+"""What an operator writes down of agents, tools and MCP servers: `[agents."…"]`, `[tools."…"]`, `[mcp.NAME]` in assay.toml."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from assay.protocol.agents import MemoryShape, ModelClass
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Version = Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$")]
+ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+$")]
+Names = dict[str, str]
+
+AgentKind = Literal["callable", "http", "command", "manifest", "recorded"]
+
+
+class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent under test. Only `kind` and `target` must be said; a manifest says most of the rest itself."""
+
+    kind: AgentKind
+    target: Annotated[str, msgspec.Meta(min_length=1)]  # module:function, an address, a command, a file
+    version: Version = "0.0.0"
+    model_class: ModelClass | None = None  # None: general, or what the manifest says
+    model: str | None = None  # of a manifest: instead of what `[models]` has for its class
+    free: bool = False  # its usage costs nothing
+    tools: tuple[ToolId, ...] | None = None  # the allow-list
+    persona: Annotated[str, msgspec.Meta(max_length=200)] = ""
+    label: Annotated[str, msgspec.Meta(max_length=100)] = ""
+    description: Annotated[str, msgspec.Meta(max_length=500)] = ""
+    memory: MemoryShape | None = None
+    threshold: Share | None = None  # below this confidence it escalates
+    task_schema: str | None = None  # a file
+    return_schema: str | None = None
+    timeout: Positive | None = None  # seconds for one invocation, where the run does not say less
+    takes_tools: bool | None = None  # False: of an http or command agent that never calls back
+    takes_memory: bool | None = None
+    headers: Names = {}  # of an http agent; `${VARIABLES}` are filled in
+    env: Names = {}  # of a command, besides the environment
+    max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: questions to its model
+
+
+class DeclaredTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A live tool, under the id `<scope>:<tool-id>`."""
+
+    kind: Literal["python", "http", "mcp"]
+    target: Annotated[str, msgspec.Meta(min_length=1)]  # module:function, an address, the name at the server
+    server: str | None = None  # of kind mcp: which of `[mcp]`
+    description: str = ""
+    input_schema: dict[str, Any] | None = None  # None: what the function or the server says, else anything
+    timeout: Positive = 30.0
+    headers: Names = {}
+    method: Literal["POST", "GET"] = "POST"
+
+
+class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An MCP server: a command that is started, or an address. Each of its tools is `NAME:<tool>`."""
+
+    command: str | None = None
+    url: str | None = None
+    env: Names = {}
+    headers: Names = {}
+    timeout: Positive = 30.0  # seconds for one call, and for the start

@@ -1,0 +1,92 @@
+"""AgentManifest (RFC 0003, contract §7.1): one agent as a pack describes it. Closed, and with the `role` of RFC 0131."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.errors import Problem
+from assay.protocol.agents import MemoryShape, ModelClass
+from assay.protocol.values import is_object
+
+AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
+Said = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class Confidence(_Closed, frozen=True, kw_only=True):
+    default_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] | UnsetType = UNSET
+
+
+class Handoff(_Closed, frozen=True, kw_only=True):
+    task_schema_ref: Said | UnsetType = UNSET
+    return_schema_ref: Said | UnsetType = UNSET
+
+
+class AgentManifest(_Closed, frozen=True, kw_only=True):
+    agent_id: Annotated[str, msgspec.Meta(pattern=AGENT_ID, min_length=3, max_length=256)]
+    persona: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    model_class: ModelClass
+    system_prompt: Said | UnsetType = UNSET
+    system_prompt_ref: Said | UnsetType = UNSET
+    eval_suite_ref: Said | UnsetType = UNSET
+    tool_allowlist: tuple[Said, ...] | UnsetType = UNSET
+    requires_capabilities: tuple[Said, ...] | UnsetType = UNSET
+    memory_shape: MemoryShape | UnsetType = UNSET
+    confidence: Confidence | UnsetType = UNSET
+    handoff: Handoff | UnsetType = UNSET
+    label: Annotated[str, msgspec.Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    description: Annotated[str, msgspec.Meta(max_length=500)] | UnsetType = UNSET
+    prompt_library_ref: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]{0,127}$")] | UnsetType = (
+        UNSET
+    )
+    prompt_overrides: dict[Literal["system", "user", "few-shot", "schema-hint"], Any] | UnsetType = UNSET
+    role: Literal["skill", "assistant"] | UnsetType = UNSET
+
+
+FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AgentManifest)}
+
+
+def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
+    """The manifest, or everything that keeps the document from being one, each with its place."""
+    if not is_object(document):
+        return None, [Problem("", "wanted an object, which is an agent's manifest")]
+    problems = [
+        Problem(name, f"a manifest has no such member; it may have {', '.join(FIELDS)}")
+        for name in document
+        if name not in FIELDS
+    ]
+    for name, field in FIELDS.items():
+        if name not in document:
+            problems += [Problem(name, "must be said")] if field.required else []
+            continue
+        try:
+            msgspec.convert(document[name], field.type)
+        except msgspec.ValidationError as wrong:
+            message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$")
+            problems.append(Problem(name + place.rstrip("`"), message))
+    problems += _rules(document)
+    return (None, problems) if problems else (msgspec.convert(document, AgentManifest), [])
+
+
+def _rules(document: dict[str, Any]) -> list[Problem]:
+    """What the schema says with `oneOf` and `uniqueItems`, and what RFC 0131 asks of a skill."""
+    problems: list[Problem] = []
+    if ("systemPrompt" in document) == ("systemPromptRef" in document):
+        problems.append(Problem("systemPrompt", "wanted exactly one of systemPrompt and systemPromptRef"))
+    needs: Any = document.get("requiresCapabilities")
+    if isinstance(needs, list) and len(set(map(repr, needs))) < len(needs):  # pyright: ignore[reportUnknownArgumentType]
+        problems.append(Problem("requiresCapabilities", "says the same twice"))
+    if document.get("role") == "skill":
+        if "handoff" not in document:
+            problems.append(Problem("handoff", "a skill has one"))
+        shape: Any = document.get("memoryShape")
+        problems += [
+            Problem(f"memoryShape.{name}", "a skill remembers nothing beyond its task")
+            for name in ("conversation", "longTerm")
+            if is_object(shape) and shape.get(name)
+        ]
+    return problems

@@ -33,6 +33,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
+from assay.ports.declared import DeclaredAgent, DeclaredTool, McpServer
 from assay.protocol.schemas import NOUNS
 from assay.serve.limits import Serving
 from assay.serve.rest.answers import STATUS
@@ -209,10 +210,27 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
     ]
 
 
-def test_the_page_of_settings_has_each_of_a_provider():
-    rows = table(section(DOCS / "settings.md", "## Providers"), "name", "default", "meaning")
-    fields = [one for one in msgspec.structs.fields(Provider) if one.name != "name"]
-    assert [row[:2] for row in rows] == [[f"`{one.name}`", written_default(one.default)] for one in fields]
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("## Providers", Provider),
+        ("## Agents", DeclaredAgent),
+        ("## Tools", DeclaredTool),
+        ("## MCP servers", McpServer),
+    ],
+    ids=["providers", "agents", "tools", "mcp"],
+)
+def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
+    rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")
+    fields = [one for one in msgspec.structs.fields(kind) if one.name != "name"]
+    assert [row[:2] for row in rows] == [[f"`{one.name}`", _default_of(one)] for one in fields]
+
+
+def _default_of(field):
+    if field.required:
+        return "–"
+    factory = field.default_factory
+    return written_default(field.default if factory is msgspec.NODEFAULT else factory())
 
 
 def kind_of(kind: Any) -> str:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         ValueFault,
     )
     from assay.ports import Limits, Services
+    from assay.ports.agents import Refused, Scene, ToolFailure
+    from assay.protocol.agents import Finish
     from assay.protocol.evaluation import Check, EvaluationRequest, ExperimentMetadata, Output, TestCase
     from assay.protocol.results import (
         CheckError,
@@ -39,6 +41,8 @@ _HOMES = {
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "PathFault", "Refusal", "TimeFault", "ValueFault",
     ),
     "assay.ports": ("Limits", "Services"),
+    "assay.ports.agents": ("Refused", "Scene", "ToolFailure"),
+    "assay.protocol.agents": ("Finish",),
     "assay.protocol.evaluation": ("Check", "EvaluationRequest", "ExperimentMetadata", "Output", "TestCase"),
     "assay.protocol.results": (
         "CheckError", "CheckResult", "EvaluationRunResult", "EvaluationSummary", "TestCaseResult", "TestCaseSummary",
@@ -58,6 +62,7 @@ __all__ = [
     "EvaluationSummary",
     "ExperimentMetadata",
     "Fault",
+    "Finish",
     "ForeignFault",
     "InvalidRequest",
     "Limits",
@@ -69,7 +74,9 @@ __all__ = [
     "PathFault",
     "Progress",
     "Refusal",
+    "Refused",
     "Registry",
+    "Scene",
     "Schema",
     "Services",
     "Template",
@@ -78,6 +85,7 @@ __all__ = [
     "TestCaseSummary",
     "Text",
     "TimeFault",
+    "ToolFailure",
     "ValueFault",
     "evaluate",
     "evaluate_stream",

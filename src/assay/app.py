@@ -19,6 +19,7 @@ from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
 from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
+from assay.ports.agents import Agent, Agents, ToolBox
 from assay.ports.watch import Tracer
 from assay.runs.desk import Desk
 from assay.serve.tls import Tls
@@ -87,6 +88,32 @@ def cipher(settings: Settings) -> Cipher | None:
     except ModuleNotFoundError as error:
         raise WrongUsage(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
     return KeyRing(read_keys(settings.evidence_key))
+
+
+def agents(settings: Settings, asked: Providers | None = None) -> Agents:
+    """Those of `[agents]`. Their models are asked through `asked`, so that a provider has one line for judges and agents."""
+    from assay.backends.agents.declared import DeclaredAgents  # a lazy door
+
+    return DeclaredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
+
+
+def agent_given(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
+    """Who `--agent WHAT` means: an agent of the settings by its id, else what the text describes. Never for a request's text."""
+    from assay.backends.agents.declared import DeclaredAgents  # a lazy door
+
+    known = DeclaredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
+    return known.given(what)
+
+
+def _asked(settings: Settings) -> Providers:
+    return LaterProviders(lambda: providers(settings, Policy(seconds=settings.limits.run_seconds)))
+
+
+def toolbox(settings: Settings) -> ToolBox:
+    """The live tools of `[tools]` and `[mcp]`."""
+    from assay.backends.tools.box import DeclaredTools  # a lazy door
+
+    return DeclaredTools(settings.tools, settings.mcp)
 
 
 class House(NamedTuple):

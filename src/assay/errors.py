@@ -38,10 +38,10 @@ Everything that can go wrong, on one page.
 
     checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
     fep/floor.py, fep/perform.py                  the same, where it waits
-    agenteval/invoke.py                           an agent: whatever it does is its own doing
-    agenteval/scene.py                            a tool that was given up in the middle of a call
+    agenteval/invoke.py, agenteval/scene.py       an agent: whatever it does is its own doing; a tool it called
     checks/registry.py                            a module given by --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
+    backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
     backends/stores/*                             a database and its driver
     backends/telemetry/*                          what is traced: noted, and it goes on up
     runs/conduct.py                               a kind of run: its bug ends its run, and no other

@@ -1,6 +1,7 @@
 """Every knob, read once: command line > ASSAY_* > assay.toml > defaults."""
 
 import os
+import re
 import tomllib
 from collections import ChainMap
 from collections.abc import Mapping
@@ -14,12 +15,13 @@ from assay.access.issuer import Jwt, checked
 from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
 from assay.ports import Limits, Provider, Secret
+from assay.ports.declared import DeclaredAgent, DeclaredTool, McpServer
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
-TABLES = frozenset({"limits", "serving", "jwt", "models", "providers"})
+TABLES = frozenset({"limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp"})
 
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -48,14 +50,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jwt: Jwt = Jwt()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
+    agents: dict[str, DeclaredAgent] = {}
+    tools: dict[str, DeclaredTool] = {}
+    mcp: dict[str, McpServer] = {}
 
 
 def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
     """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
     environment = os.environ if environment is None else environment
     told = _from_file(environment)
-    limits, serving, jwt, models, tables = (
-        _table(told, name) for name in ("limits", "serving", "jwt", "models", "providers")
+    limits, serving, jwt, models, tables, agents, tools, mcp = (
+        _table(told, name)
+        for name in ("limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp")
     )
     for name, said in environment.items():
         if name.startswith(MODEL) and said:
@@ -77,7 +83,11 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
         raise WrongUsage(f"settings: {_place(wrong)}") from None
     _positive(settings)
     checked(settings.jwt)
-    return msgspec.structs.replace(settings, providers=_providers(tables))
+    return msgspec.structs.replace(
+        settings,
+        providers=_providers(tables),
+        **_declared({"agents": agents, "tools": tools, "mcp": mcp}),
+    )
 
 
 def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
@@ -97,6 +107,47 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
         except Unusable as wrong:
             raise WrongUsage(f"settings: providers.{name}.{wrong.member}: {wrong}") from None
     return providers
+
+
+DECLARED = {"agents": DeclaredAgent, "tools": DeclaredTool, "mcp": McpServer}
+TOOL = re.compile(r"[^:\s]+:\S+\Z")
+
+
+def _declared(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """`[agents."<id>"]` and its like: every problem of every table at once, each with its place."""
+    wrong: list[str] = []
+    read: dict[str, dict[str, Any]] = {name: {} for name in told}
+    for name, tables in told.items():
+        for id, table in tables.items():
+            place = f'settings: {name}."{id}"'
+            if name == "tools" and not TOOL.match(id):
+                wrong.append(f"{place}: a tool's id is <scope>:<tool-id>, such as shop:orders")
+            problems = _problems(table, DECLARED[name], place)
+            wrong += problems
+            if not problems:
+                read[name][id] = msgspec.convert(table, DECLARED[name])
+    if wrong:
+        raise WrongUsage("\n".join(wrong))
+    return read
+
+
+def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
+    if not is_object(table):
+        return [f"{place}: wanted a table"]
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    wrong = [
+        f"{place}.{one}: no such setting; there are {', '.join(fields)}" for one in table if one not in fields
+    ]
+    for field in fields.values():
+        if field.name not in table:
+            wrong += [f"{place}.{field.name}: must be said"] if field.required else []
+            continue
+        try:
+            msgspec.convert(table[field.name], field.type)
+        except msgspec.ValidationError as bad:
+            message, _, at = str(bad).replace("Expected", "wanted").partition(" - at `$")
+            wrong.append(f"{place}.{field.name}{at.rstrip('`')}: {message}")
+    return wrong
 
 
 def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
 
 def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
     """With its `${VARIABLES}` filled in, and an address that can be asked."""
-    key = provider.api_key and Secret(_expanded(provider.api_key.reveal(), environment, "api_key"))
-    url = provider.base_url and _expanded(provider.base_url, environment, "base_url").rstrip("/")
+    key = provider.api_key and Secret(expanded(provider.api_key.reveal(), environment, "api_key"))
+    url = provider.base_url and expanded(provider.base_url, environment, "base_url").rstrip("/")
     if provider.kind == "openai_compatible":
         _check_address(url or OPENAI)
         if key is None and (url or OPENAI) == OPENAI:
@@ -89,7 +89,7 @@ def _check_address(url: str) -> None:
         )
 
 
-def _expanded(text: str, environment: Mapping[str, str], member: str) -> str:
+def expanded(text: str, environment: Mapping[str, str], member: str) -> str:
     def value(found: re.Match[str]) -> str:
         if not (said := environment.get(found[1])):
             raise Unusable(member, f"${{{found[1]}}}: the environment has no {found[1]}")

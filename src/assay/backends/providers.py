@@ -16,6 +16,7 @@ from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
 from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
+from assay.backends.models.script import ScriptedProvider
 from assay.backends.models.watched import WatchedModel
 from assay.backends.models.wire import load_wire, need
 from assay.backends.provider_tables import Policy, Unusable, host_of
@@ -77,6 +78,11 @@ class ConfiguredProviders:
         def choose() -> tuple[Embed, str]:
             provider, name, rest = self._choice("embedding", provider_config or {}, model_config or {})
             size = _dimensions(rest)
+            if provider.kind == "scripted":
+                raise _wrong(
+                    "provider_config",
+                    f"provider {provider.name!r} says what a script says, and embeds nothing",
+                )
             if provider.kind == "wordllama":
                 _check_offline(provider.name, name, size)
             return partial(self._embedder(provider).embed, model=name, dimensions=size), name
@@ -197,9 +203,10 @@ class ConfiguredProviders:
     def _model(self, provider: Provider) -> Model:
         model = self._models.get(provider)
         if model is None:
-            model = OpenAICompatibleModel(self._line(provider))
+            scripted = provider.kind == "scripted"
+            model = ScriptedProvider(provider) if scripted else OpenAICompatibleModel(self._line(provider))
             model = WatchedModel(model, provider.name) if watch.on else model
-            model = CachedModel(model, self._cache, provider) if self._cache else model
+            model = CachedModel(model, self._cache, provider) if self._cache and not scripted else model
             self._models[provider] = model
         return model
 

@@ -13,6 +13,7 @@ from assay.ports.sealing import Resealed as Resealed
 from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
 from assay.protocol.asking import Ask, Embedded, Reply
 from assay.protocol.asking import Message as Message
+from assay.protocol.asking import ToolCall as ToolCall
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,7 +86,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Who answers, and how it may be asked (`[providers.NAME]`, decision 39)."""
 
     name: str
-    kind: Literal["openai_compatible", "wordllama"] = "openai_compatible"
+    kind: Literal["openai_compatible", "wordllama", "scripted"] = "openai_compatible"
     base_url: str | None = None  # None: OpenAI's own
     api_key: Secret | None = None
     timeout: Positive = 60.0  # seconds for one attempt
@@ -94,6 +95,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
     requests_per_minute: Positive | None = None
     structured: bool = True  # False: the endpoint knows no `response_format`; the schema goes into the prompt
+    script: str | None = None  # of kind scripted: the file with what it says
     prices: Prices | None = None  # instead of the published ones
     wire: Literal["direct", "aiohttp", "openai"] = "direct"  # the SDK takes ten times the processor time
 

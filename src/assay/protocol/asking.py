@@ -5,14 +5,31 @@ from typing import Any, Literal
 
 import msgspec
 
+from assay.protocol.agents import ToolSpec
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A tool that a model wants called; where its arguments are no JSON object, `problem` says so."""
+
+    id: str
+    tool: str  # `<scope>:<tool-id>`
+    arguments: dict[str, Any] = {}
+    problem: str | None = None
+
 
 class Message(msgspec.Struct, frozen=True):
-    role: Literal["system", "user", "assistant"]
+    """An assistant's may ask for tools; a `tool` message answers the call that it names."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
 
 # What `Ask` says itself, or what would make the answer something else than one reply.
-RESERVED_PARAMETERS = frozenset({"messages", "model", "n", "response_format", "stream", "stream_options"})
+RESERVED_PARAMETERS = frozenset(
+    {"messages", "model", "n", "response_format", "stream", "stream_options", "tools"}
+)
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +39,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     schema: dict[str, Any] | None = None  # what the reply should fit; nobody has checked that it does
     parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
+    tools: tuple[ToolSpec, ...] = ()  # those it may ask for
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
     check_version: str = ""
     repeat: int = 0
@@ -45,6 +63,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = msgspec.UNSET
     problem: str | None = None
     refusal: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
     structured: bool = False  # the endpoint was asked to enforce the schema
     input_tokens: int | None = None
     output_tokens: int | None = None

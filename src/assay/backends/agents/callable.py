@@ -2,13 +2,14 @@
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from assay.backends.agents.bounded import in_thread, within
 from assay.backends.agents.functions import is_async, takes_context
 from assay.errors import ForeignFault, TimeFault
-from assay.ports.agents import Refused, Scene
+from assay.ports.agents import Refused, Scene, ToolFailure
 from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
 
 T = TypeVar("T")
@@ -57,6 +58,7 @@ class WaitingScene:
 
     def __init__(self, scene: Scene, loop: asyncio.AbstractEventLoop) -> None:
         self._scene, self._loop = scene, loop
+        self._asking: set[asyncio.Future[None]] = set()
         self.memory = WaitingMemory(scene, self._wait)
 
     @property
@@ -76,39 +78,54 @@ class WaitingScene:
         return self._scene.tools
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        return self._wait(self._scene.call(tool, arguments))
+        return self._wait(lambda: self._scene.call(tool, arguments))
 
     def tool(self, tool: str, /, **arguments: Any) -> Any:
         return self.call(tool, arguments)
 
     def usage(self, **usage: Any) -> None:
-        self._wait(_soon(lambda: self._scene.usage(**usage)))
+        self._wait(lambda: _soon(lambda: self._scene.usage(**usage)))
 
     def used(self, usage: Usage) -> None:
-        self._wait(_soon(lambda: self._scene.used(usage)))
+        self._wait(lambda: _soon(lambda: self._scene.used(usage)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self._wait(_soon(lambda: self._scene.reason(text, full=full)))
+        self._wait(lambda: _soon(lambda: self._scene.reason(text, full=full)))
 
-    def _wait(self, asked: Awaitable[T]) -> T:
-        async def answer() -> T:
-            return await asked
+    def _wait(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Asked on the loop. A thread that was given up may come when that is closed: then it is over for it."""
+        ended: Future[T] = Future()
 
-        return asyncio.run_coroutine_threadsafe(answer(), self._loop).result()
+        async def answer() -> None:
+            try:
+                ended.set_result(await ask())
+            except BaseException as failure:  # noqa: BLE001  # whatever it is, it is the thread's to know
+                ended.set_exception(failure)
+
+        def start() -> None:
+            task = asyncio.ensure_future(answer())
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+        try:
+            self._loop.call_soon_threadsafe(start)
+        except RuntimeError:
+            raise ToolFailure("over", "the invocation is over, and nothing can be called any more") from None
+        return ended.result()
 
 
 class WaitingMemory:
-    def __init__(self, scene: Scene, wait: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
+    def __init__(self, scene: Scene, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
         self._memory, self._wait = scene.memory, wait
 
     def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
-        return self._wait(self._memory.list(tag=tag, limit=limit))
+        return self._wait(lambda: self._memory.list(tag=tag, limit=limit))
 
     def get(self, id: str) -> MemoryEntry | None:
-        return self._wait(self._memory.get(id))
+        return self._wait(lambda: self._memory.get(id))
 
     def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
-        return self._wait(self._memory.write(content, tags=tags, ttl=ttl))
+        return self._wait(lambda: self._memory.write(content, tags=tags, ttl=ttl))
 
 
 async def _soon(work: Callable[[], T]) -> T:

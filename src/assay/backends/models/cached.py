@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.ports import Ask, Model, Provider, Reply
+from assay.ports import Ask, Message, Model, Provider, Reply
 
 log = logging.getLogger(__name__)
 
 FORMAT = 1  # of an entry; another number is another key
-NO_PART = {"timeout", "accepts"}  # of an Ask that change no answer
+NO_PART = {"timeout", "accepts", "tools"}  # of an Ask that change no answer; tools only where there are some
 T = TypeVar("T")
 
 
@@ -82,7 +82,8 @@ class CachedModel:
 
     async def complete(self, ask: Ask) -> Reply:
         asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name not in NO_PART}
-        asked["messages"] = [[message.role, message.content] for message in ask.messages]
+        asked["messages"] = [_plain(message) for message in ask.messages]
+        asked |= {"tools": msgspec.to_builtins(ask.tools)} if ask.tools else {}
         key = key_of("reply", self._provider, **asked)
         kept = await self._cache.get(key, Reply)
         if kept is not None and _whole(kept, ask):
@@ -96,7 +97,18 @@ class CachedModel:
         await self._inner.close()
 
 
+def _plain(message: Message) -> list[Any]:
+    """Two words where two say all: the keys of plain questions are as old as the cache."""
+    calls = [[call.id, call.tool, call.arguments] for call in message.tool_calls]
+    more = [calls, message.tool_call_id] if calls or message.tool_call_id else []
+    return [message.role, message.content, *more]
+
+
 def _whole(reply: Reply, ask: Ask) -> bool:
-    if reply.finish_reason != "stop" or reply.refusal is not None or reply.problem is not None:
+    if (
+        reply.finish_reason not in ("stop", "tool_calls")
+        or reply.refusal is not None
+        or reply.problem is not None
+    ):
         return False
     return ask.accepts is None or ask.accepts(reply)

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from assay.backends.models.answers import read_value
+from assay.backends.models.calling import Names, SaidCall, calls_of, offered, said
 from assay.backends.models.faults import Rejected
 from assay.backends.models.line import Delivered, Line
 from assay.backends.models.prices import Usage, cost, need_prices
@@ -67,27 +68,32 @@ class OpenAICompatibleModel:
     ) -> Reply:
         provider = self._line.provider
         try:
-            said = _completion.decode(delivered.body)
+            completion = _completion.decode(delivered.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
             raise ForeignFault(
                 f"provider {provider.name!r} answered 200 with no chat completion: {wrong}"
             ) from None
-        choice = said.choices[0]
+        choice = completion.choices[0]
         text = _text(choice.message.content)
-        value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
-        usage = _usage(said.usage)
+        calls = calls_of(choice.message.tool_calls or [], Names(ask.tools)) if ask.tools else ()
+        plain = ask.schema is None or bool(calls)
+        value, problem = (msgspec.UNSET, None) if plain else read_value(text)
+        usage = _usage(completion.usage)
         return Reply(
             text=text,
             value=value,
             problem=problem,
             finish_reason=choice.finish_reason or "unknown",
             refusal=choice.message.refusal or None,
+            tool_calls=calls,
             structured=structured,
-            model=said.model or ask.model,
+            model=completion.model or ask.model,
             provider=provider.name,
             input_tokens=usage.input,
             output_tokens=usage.output,
-            cost_usd=cost(provider, (said.model, ask.model) if said.model else (ask.model,), usage),
+            cost_usd=cost(
+                provider, (completion.model, ask.model) if completion.model else (ask.model,), usage
+            ),
             seconds=delivered.seconds + (earlier.seconds if earlier else 0.0),
             attempts=delivered.attempts + (earlier.attempts if earlier else 0),
         )
@@ -102,7 +108,12 @@ def request(ask: Ask, *, structured: bool) -> bytes:
         body["response_format"] = {"type": "json_schema", "json_schema": asked}
     elif ask.schema is not None:
         messages = _with_schema(messages, ask.schema)
-    body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
+    if ask.tools:
+        names = Names(ask.tools)
+        body["tools"] = offered(ask.tools, names)
+        body["messages"] = [said(message, names) for message in messages]
+    else:
+        body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
     return to_json(body)
 
 
@@ -148,6 +159,7 @@ class _Piece(msgspec.Struct):
 class _Said(msgspec.Struct):
     content: str | list[_Piece] | None = None
     refusal: str | None = None
+    tool_calls: list[SaidCall] | None = None
 
 
 class _Choice(msgspec.Struct):

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.backends.models.answers import read_value
 from assay.errors import Fault, ForeignFault
-from assay.ports import Ask, Reply
+from assay.ports import Ask, Reply, ToolCall
 
 
 class ScriptedModel:
@@ -19,7 +19,8 @@ class ScriptedModel:
         ScriptedModel({"capital of France": {"passed": True}})                  the first phrase the messages hold
         ScriptedModel(lambda ask: {"passed": "Paris" in ask.messages[-1].content})
 
-    A text is said as it is, any other JSON value as JSON, a Fault is raised, a Reply is given whole. No tokens, no cost.
+    A text is said as it is, any other JSON value as JSON, a Fault is raised, a Reply is given whole; a ToolCall, or several in a
+    tuple, is asked for. No tokens, no cost.
     """
 
     def __init__(self, script: Iterable[Any] | Mapping[str, Any] | Callable[[Ask], Any]) -> None:
@@ -38,6 +39,15 @@ class ScriptedModel:
             raise answer
         if isinstance(answer, Reply):
             return answer
+        if isinstance(answer, ToolCall | tuple):
+            calls = cast("tuple[ToolCall, ...]", answer if isinstance(answer, tuple) else (answer,))
+            return Reply(
+                text="",
+                finish_reason="tool_calls",
+                tool_calls=calls,
+                model=f"scripted:{ask.model}",
+                provider="scripted",
+            )
         text = answer if isinstance(answer, str) else json.dumps(answer)
         value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
         return Reply(

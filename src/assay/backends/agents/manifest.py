@@ -1,0 +1,138 @@
+"""An agent that is a manifest (contract §7.1): a prompt, a model and tools, in a loop until the model has an answer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from assay.backends.agents.bounded import within
+from assay.ports import Ask, Message, Model, Reply, ToolCall
+from assay.ports.agents import Scene, ToolFailure
+from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+
+REMEMBERED = 100  # entries of its memory that it is told of
+WRITE = ToolSpec(
+    id="memory:write",
+    description="Remember something for later conversations.",
+    input_schema={
+        "type": "object",
+        "required": ["content"],
+        "properties": {
+            "content": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+        },
+    },
+)
+Choose = Callable[[], tuple[Model, Ask]]
+
+
+class ManifestAgent:
+    """
+    Asks its model, calls the tools it wants, and asks again. What keeps the model from answering is a fault: not measured.
+
+    `choose` gives the model when it is first needed. With memory, it is told what it remembers, and may write.
+    """
+
+    def __init__(
+        self,
+        card: AgentCard,
+        prompt: str,
+        choose: Choose,
+        *,
+        max_rounds: int = 8,
+        seconds: float | None = None,
+    ) -> None:
+        self.card, self._prompt, self._choose = card, prompt, choose
+        self._max_rounds, self._seconds = max_rounds, seconds
+        self._asked: set[Model] = set()
+
+    def ready(self) -> None:
+        """Refuse now, before anything runs, where there is no model to ask."""
+        self._choose()
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish:
+        model, ask = self._choose()
+        self._asked.add(model)
+        return await within(scene, self._seconds, self._loop(model, ask, task, scene))
+
+    async def close(self) -> None:
+        """Of its model, this event loop's connections."""
+        for model in self._asked:
+            await model.close()
+
+    async def _loop(self, model: Model, ask: Ask, task: Any, scene: Scene) -> Finish:
+        messages = [*await self._opening(scene), Message("user", _text(task))]
+        tools = (*scene.tools, WRITE) if self.card.takes_memory else tuple(scene.tools)
+        for _ in range(self._max_rounds):
+            reply = await model.complete(
+                msgspec.structs.replace(
+                    ask, messages=tuple(messages), tools=tools, schema=self.card.return_schema
+                )
+            )
+            scene.used(_usage(reply))
+            if not reply.tool_calls:
+                return self._finish(reply)
+            if reply.text:
+                scene.reason(reply.text)
+            messages.append(Message("assistant", reply.text, reply.tool_calls))
+            answers = [(call.id, await _answer(call, scene, self.card)) for call in reply.tool_calls]
+            messages += [Message("tool", text, tool_call_id=id) for id, text in answers]
+        return Finish(outcome="failed", error=f"no answer after {self._max_rounds} questions to its model")
+
+    async def _opening(self, scene: Scene) -> list[Message]:
+        if not self.card.takes_memory:
+            return [Message("system", self._prompt)]
+        entries = await scene.memory.list(limit=REMEMBERED)
+        told = "\n\nWhat you remember:\n" + "\n".join(map(_remembered, entries)) if entries else ""
+        return [Message("system", self._prompt + told)]
+
+    def _finish(self, reply: Reply) -> Finish:
+        if reply.refusal is not None or reply.finish_reason == "content_filter":
+            return Finish(outcome="refused", error=reply.refusal or "its answer was filtered")
+        if reply.finish_reason == "length":
+            return Finish(outcome="failed", error="its answer was cut off")
+        if self.card.return_schema is None:
+            return Finish(outcome="completed", result=reply.text)
+        if reply.problem is not None:
+            return Finish(outcome="failed", error=f"its answer {reply.problem}", schema_validated=False)
+        return Finish(outcome="completed", result=reply.value)
+
+
+async def _answer(call: ToolCall, scene: Scene, card: AgentCard) -> str:
+    """What the model is told: the tool's answer, or why there is none, from which it may go on."""
+    try:
+        if call.problem is not None:
+            raise ToolFailure("invalid_arguments", f"the text of the arguments {call.problem}")
+        if call.tool == WRITE.id and card.takes_memory:
+            return await _write(call.arguments, scene)
+        outcome = await scene.call(call.tool, call.arguments)
+    except ToolFailure as failure:
+        outcome = {"error": {"code": failure.code, "message": str(failure)}}
+    return _text(outcome)
+
+
+async def _write(arguments: dict[str, Any], scene: Scene) -> str:
+    content, tags = arguments.get("content"), arguments.get("tags", [])
+    if not isinstance(content, str) or not isinstance(tags, list):
+        raise ToolFailure("invalid_arguments", "wanted content, a text, and tags, a list of texts")
+    entry = await scene.memory.write(content, tags=[str(tag) for tag in tags])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    return _text({"id": entry.id})
+
+
+def _usage(reply: Reply) -> Usage:
+    return Usage(
+        provider=reply.provider,
+        model=reply.model,
+        input_tokens=reply.input_tokens or 0,
+        output_tokens=reply.output_tokens or 0,
+        cost_usd=reply.cost_usd,
+        cached=reply.cached,
+    )
+
+
+def _remembered(entry: MemoryEntry) -> str:
+    return f"- {entry.content}" + (f" ({', '.join(entry.tags)})" if entry.tags else "")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

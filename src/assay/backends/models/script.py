@@ -1,0 +1,102 @@
+"""
+A script in a file (`kind = "scripted"`): what a model says when, so that an agent or a judge runs without a key, the same every time.
+
+    {"replies": [
+      {"when": "order 17", "turn": 1, "call": [{"tool": "shop:orders", "arguments": {"id": 17}}]},
+      {"when": "order 17", "say": "It was delivered."},
+      {"say": "I do not know."}
+    ]}
+
+The first that fits is said: `when` is a phrase, or several, that the conversation holds (its system message aside), `turn`
+how often it has been asked in it. `say` is a text or a JSON value, `fail` a failure of the provider.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from assay.backends.models.answers import read_value
+from assay.backends.models.prices import Usage, cost
+from assay.errors import ForeignFault, WrongUsage
+from assay.ports import Ask, Provider, Reply, ToolCall
+
+
+class _Call(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+
+
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    when: str | list[str] = []
+    turn: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    say: Any = msgspec.UNSET
+    call: list[_Call] = []
+    refuse: str | None = None
+    fail: str | None = None
+
+
+class _Script(msgspec.Struct, forbid_unknown_fields=True):
+    replies: Annotated[list[_Line], msgspec.Meta(min_length=1)]
+
+
+class ScriptedProvider:
+    """A Model that says what a file says; its replies come from provider `scripted`. It counts words as tokens, at the provider's prices or for nothing."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._replies = _read(provider)
+
+    async def complete(self, ask: Ask) -> Reply:
+        turn = 1 + sum(message.role == "assistant" for message in ask.messages)
+        heard = "\n".join(message.content for message in ask.messages if message.role != "system")
+        line = next((line for line in self._replies if _fits(line, heard, turn)), None)
+        if line is None:
+            raise ForeignFault(f"the script {self._provider.script} has nothing to say to this")
+        if line.fail is not None:
+            raise ForeignFault(f"the script {self._provider.script} says: {line.fail}")
+        return self._reply(ask, line, turn)
+
+    async def close(self) -> None: ...
+
+    def _reply(self, ask: Ask, line: _Line, turn: int) -> Reply:
+        said = "" if line.say is msgspec.UNSET else line.say
+        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        plain = ask.schema is None or bool(line.call)
+        value, problem = (msgspec.UNSET, None) if plain else read_value(text)
+        read = sum(len(message.content.split()) for message in ask.messages)
+        written = len(text.split()) + sum(len(call.arguments) + 1 for call in line.call)
+        prices = self._provider.prices
+        return Reply(
+            text=text,
+            value=value,
+            problem=problem,
+            finish_reason="tool_calls" if line.call else "stop",
+            refusal=line.refuse,
+            tool_calls=tuple(
+                ToolCall(id=f"call-{turn}-{at}", tool=call.tool, arguments=call.arguments)
+                for at, call in enumerate(line.call, 1)
+            ),
+            model=f"scripted:{ask.model}",
+            provider="scripted",
+            input_tokens=read,
+            output_tokens=written,
+            cost_usd=cost(self._provider, (ask.model,), Usage(read, written)) if prices else 0.0,
+        )
+
+
+def _fits(line: _Line, heard: str, turn: int) -> bool:
+    phrases = [line.when] if isinstance(line.when, str) else line.when
+    return (line.turn is None or line.turn == turn) and all(phrase in heard for phrase in phrases)
+
+
+def _read(provider: Provider) -> list[_Line]:
+    place = f"settings: providers.{provider.name}.script"
+    if provider.script is None:
+        raise WrongUsage(f"{place}: a scripted provider needs a file with what it says")
+    try:
+        return msgspec.json.decode(Path(provider.script).read_bytes(), type=_Script).replies
+    except OSError as refused:
+        raise WrongUsage(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        raise WrongUsage(f"{place}: {provider.script}: {str(wrong).replace('Expected', 'wanted')}") from None

@@ -1,0 +1,99 @@
+"""A tool behind an address: its arguments as JSON, or in the query of a GET; its answer is JSON, or a text."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import aiohttp  # an extra: `box.py` imports this file when somebody asks
+import msgspec
+
+from assay.ports.agents import ToolFailure
+from assay.ports.declared import DeclaredTool
+from assay.protocol.agents import ToolSpec
+
+BODY = 16 * 1024 * 1024
+SAID = 300
+CODES = {
+    401: "forbidden",
+    403: "forbidden",
+    429: "rate_limited",
+    400: "invalid_arguments",
+    422: "invalid_arguments",
+}
+
+
+class Sessions:
+    """One pool of connections for all of them, on each event loop."""
+
+    def __init__(self) -> None:
+        self._open: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    def here(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._open.get(loop)
+        if session is None:
+            for old in [other for other in self._open if other.is_closed()]:
+                del self._open[old]
+            session = self._open[loop] = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())
+        return session
+
+    async def close(self) -> None:
+        session = self._open.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+
+class HttpTool:
+    def __init__(
+        self, id: str, declared: DeclaredTool, sessions: Sessions, headers: Mapping[str, str]
+    ) -> None:
+        self._declared, self._sessions, self._headers = declared, sessions, headers
+        self.known = ToolSpec(
+            id=id,
+            description=declared.description,
+            input_schema=declared.input_schema or {},
+            transport="http",
+        )
+
+    async def spec(self) -> ToolSpec:
+        return self.known
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        declared = self._declared
+        how: dict[str, Any] = (
+            {"json": arguments} if declared.method == "POST" else {"params": _query(arguments)}
+        )
+        try:
+            async with (
+                asyncio.timeout(declared.timeout),
+                self._sessions.here().request(
+                    declared.method, declared.target, headers=self._headers, allow_redirects=False, **how
+                ) as response,
+            ):
+                body = await response.content.read(BODY)
+                if not response.content.at_eof():
+                    raise ToolFailure("tool_error", f"it answered with more than {BODY} bytes")
+        except TimeoutError:
+            raise ToolFailure("timeout", f"no answer within {declared.timeout:g} s") from None
+        except (aiohttp.ClientError, OSError) as lost:
+            raise ToolFailure("tool_error", f"could not be reached: {type(lost).__name__}") from None
+        if not 200 <= response.status < 300:
+            said = body[:SAID].decode(errors="replace")
+            raise ToolFailure(CODES.get(response.status, "tool_error"), f"answered {response.status}: {said}")
+        return _read(body)
+
+
+def _read(body: bytes) -> Any:
+    if not body:
+        return None
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return body.decode(errors="replace")
+
+
+def _query(arguments: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: one if isinstance(one, str) else msgspec.json.encode(one).decode()
+        for name, one in arguments.items()
+    }

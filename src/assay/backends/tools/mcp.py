@@ -1,0 +1,213 @@
+"""Tools of an MCP server, by the official SDK: a process that is started, or an address (streamable HTTP)."""
+
+import asyncio
+import os
+import shlex
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any, cast
+
+import httpx  # comes with the SDK
+import mcp  # an extra: `box.py` imports this file when somebody asks
+from anyio import ClosedResourceError
+from mcp import types
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from assay.errors import ForeignFault
+from assay.ports.agents import ToolFailure
+from assay.ports.declared import McpServer
+from assay.protocol.agents import ToolSpec
+
+SAID = 300
+REQUEST_TIMEOUT = 408  # as the SDK says it
+CONNECTION_CLOSED = types.CONNECTION_CLOSED
+
+
+class Session:
+    """
+    An open session. One task opens, holds and closes it: what the SDK stands on must be left by who entered it, and calls
+    come from anywhere.
+    """
+
+    def __init__(self, server: McpServer, headers: Mapping[str, str], env: Mapping[str, str]) -> None:
+        self._server, self._headers, self._env = server, headers, env
+        self._leave = asyncio.Event()
+        self._ready: asyncio.Future[mcp.ClientSession] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._hold())
+        self.tools: dict[str, types.Tool] = {}
+
+    async def entered(self) -> mcp.ClientSession:
+        return await asyncio.shield(self._ready)
+
+    @property
+    def over(self) -> bool:
+        return self._task.done()
+
+    async def close(self) -> None:
+        self._leave.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([self._task])
+
+    async def _hold(self) -> None:
+        try:
+            async with self._streams() as (read, write), mcp.ClientSession(read, write) as session:
+                async with asyncio.timeout(self._server.timeout):
+                    await session.initialize()
+                    self.tools = {tool.name: tool for tool in await _all_tools(session)}
+                self._ready.set_result(session)
+                await self._leave.wait()
+        except BaseException as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
+            if not self._ready.done():
+                self._ready.set_exception(ForeignFault(f"the MCP server {_why(lost)}", recoverable=True))
+                self._ready.exception()  # nobody may be waiting
+
+    @asynccontextmanager
+    async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:
+        server = self._server
+        if server.url is not None:
+            limit = httpx.Timeout(server.timeout, read=server.timeout * 10)
+            async with (
+                httpx.AsyncClient(headers=dict(self._headers), timeout=limit) as client,
+                streamable_http_client(server.url, http_client=client) as (read, write, _),
+            ):
+                yield read, write
+            return
+        command, *arguments = shlex.split(server.command or "")
+        told = mcp.StdioServerParameters(command=command, args=arguments, env={**os.environ, **self._env})
+        with open(os.devnull, "w") as nowhere:  # noqa: ASYNC230  # what it logs is content, and is not ours to keep
+            async with stdio_client(told, errlog=nowhere) as (read, write):
+                yield read, write
+
+
+class McpTools:
+    """One server's tools, on each event loop a session that is opened when it is first needed, and again should it be lost."""
+
+    def __init__(
+        self, name: str, server: McpServer, headers: Mapping[str, str], env: Mapping[str, str]
+    ) -> None:
+        self.name, self._server, self._headers, self._env = name, server, headers, env
+        self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
+
+    async def spec(self, tool: str, id: str) -> ToolSpec | None:
+        session = self._session()
+        await session.entered()
+        found = session.tools.get(tool)
+        if found is None:
+            return None
+        return ToolSpec(
+            id=id, description=found.description or "", input_schema=found.inputSchema, transport="mcp"
+        )
+
+    async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> Any:
+        for again in (True, False):
+            try:
+                return await self._call(tool, arguments, seconds)
+            except ClosedResourceError:  # the server left since the last call, and was not asked: another is
+                if not again:
+                    raise ToolFailure("tool_error", "the MCP server leaves before it can be asked") from None
+        raise AssertionError("the second try returns or raises")
+
+    async def _call(self, tool: str, arguments: dict[str, Any], seconds: float) -> Any:
+        held = self._session()
+        try:
+            session = await held.entered()
+            if tool not in held.tools:
+                raise ToolFailure("unknown_tool", f"the MCP server {self.name!r} has no tool {tool!r}")
+            async with asyncio.timeout(seconds + 1):
+                answer = await session.call_tool(
+                    tool, arguments, read_timeout_seconds=timedelta(seconds=seconds)
+                )
+        except (ToolFailure, asyncio.CancelledError):
+            raise
+        except TimeoutError:
+            raise ToolFailure("timeout", f"no answer within {seconds:g} s") from None
+        except mcp.McpError as said:
+            if said.error.code == CONNECTION_CLOSED:
+                await self._drop(held)
+            code = "timeout" if said.error.code == REQUEST_TIMEOUT else "tool_error"
+            raise ToolFailure(code, said.error.message[:SAID]) from None
+        except ClosedResourceError:
+            await self._drop(held)
+            raise
+        except Exception as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
+            await self._drop(held)
+            raise ToolFailure("tool_error", f"the MCP server {_why(lost)}") from None
+        return _read(answer)
+
+    async def close(self) -> None:
+        held = self._sessions.pop(asyncio.get_running_loop(), None)
+        if held is not None:
+            await held.close()
+
+    def _session(self) -> Session:
+        loop = asyncio.get_running_loop()
+        held = self._sessions.get(loop)
+        if held is None or held.over:
+            for old in [other for other in self._sessions if other.is_closed()]:
+                del self._sessions[old]
+            held = self._sessions[loop] = Session(self._server, self._headers, self._env)
+        return held
+
+    async def _drop(self, held: Session) -> None:
+        loop = asyncio.get_running_loop()
+        if self._sessions.get(loop) is held:
+            del self._sessions[loop]
+        await held.close()
+
+
+class McpTool:
+    """One of a server's tools, as the box holds it."""
+
+    def __init__(
+        self, id: str, name: str, server: McpTools, seconds: float, told: ToolSpec | None = None
+    ) -> None:
+        self._id, self._name, self._server, self._seconds = id, name, server, seconds
+        self.known = told or ToolSpec(id=id, transport="mcp")
+
+    async def spec(self) -> ToolSpec:
+        found = await self._server.spec(self._name, self._id)
+        if found is None:
+            raise ForeignFault(f"the MCP server {self._server.name!r} has no tool {self._name!r}")
+        return ToolSpec(
+            id=self._id,
+            description=self.known.description or found.description,
+            input_schema=self.known.input_schema or found.input_schema,
+            transport="mcp",
+        )
+
+    async def call(self, arguments: dict[str, Any]) -> Any:
+        return await self._server.call(self._name, arguments, self._seconds)
+
+
+async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
+    tools: list[types.Tool] = []
+    cursor: str | None = None
+    while True:
+        page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        tools += page.tools
+        cursor = page.nextCursor
+        if not cursor:
+            return tools
+
+
+def _read(answer: types.CallToolResult) -> Any:
+    """What it said in a structure; else its one text; else all its parts."""
+    texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
+    if answer.isError:
+        raise ToolFailure("tool_error", "\n".join(texts)[:SAID] or "it failed and said no more")
+    if answer.structuredContent is not None:
+        structure = answer.structuredContent
+        return structure["result"] if list(structure) == ["result"] else structure
+    if len(texts) == len(answer.content):
+        return texts[0] if len(texts) == 1 else texts
+    return [part.model_dump(mode="json", exclude_none=True) for part in answer.content]
+
+
+def _why(lost: BaseException) -> str:
+    """The first real reason in a group of them."""
+    while isinstance(lost, BaseExceptionGroup):
+        lost = cast("BaseExceptionGroup[BaseException]", lost).exceptions[0]
+    told = f": {lost}"[:SAID] if str(lost) else ""
+    return f"could not be used: {type(lost).__name__}{told}"

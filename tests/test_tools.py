@@ -1,0 +1,276 @@
+"""What every live tool promises, whatever it is: an answer as JSON, or a ToolFailure with a code."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from assay.agenteval.scene import Stage
+from assay.backends.tools.box import DeclaredTools
+from assay.errors import ForeignFault, WrongUsage
+from assay.ports.agents import ToolFailure
+from assay.ports.declared import DeclaredTool, McpServer
+from assay.protocol.agents import AgentCard
+
+pytestmark = pytest.mark.anyio
+HERE = Path(__file__).parent
+SERVER = f"{sys.executable} {HERE / 'tool_servers.py'}"
+LONG = 60.0
+KINDS = ("python", "waiting", "http", "get", "stdio", "mcp-http")
+
+
+async def endpoint(request):
+    told = dict(request.query) if request.method == "GET" else await request.json()
+    name = request.match_info["name"]
+    if name == "slow":
+        await asyncio.sleep(3600)
+    if name.isdigit():
+        return web.Response(status=int(name), text="no such customer")
+    if name == "text":
+        return web.Response(text="plain words")
+    customer = int(told["customer"])
+    if request.headers.get("X-Key") != "k-1":
+        return web.Response(status=403)
+    return web.json_response([{"customer": customer, "state": told.get("state", "sent")}])
+
+
+@pytest.fixture(scope="module")
+def address():
+    """The HTTP endpoint, in a thread of its own."""
+    found, where = threading.Event(), []
+
+    async def serve():
+        app = web.Application()
+        app.router.add_route("*", "/{name}", endpoint)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.01)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        leave = asyncio.Event()
+        where.append((f"http://127.0.0.1:{runner.addresses[0][1]}", asyncio.get_running_loop(), leave))
+        found.set()
+        await leave.wait()
+        await runner.cleanup()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    found.wait(LONG)
+    address, loop, leave = where[0]
+    yield address
+    loop.call_soon_threadsafe(leave.set)
+    thread.join(LONG)
+
+
+@pytest.fixture(scope="module")
+def mcp_url():
+    """The MCP server over streamable HTTP, as a process."""
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    process = subprocess.Popen([*SERVER.split(), "--port", str(port)], stderr=subprocess.DEVNULL)
+    end = time.monotonic() + LONG
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+            break
+        except OSError:
+            assert time.monotonic() < end
+            time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}/mcp"
+    process.kill()
+    process.wait()
+
+
+def box_of(kind, address, mcp_url):
+    """One toolbox for a kind, where `shop:orders` answers and `shop:broken` fails."""
+    headers = {"X-Key": "${SHOP_KEY}"}
+    servers = {}
+    match kind:
+        case "python" | "waiting":
+            targets = {"orders": f"tool_servers:{'orders' if kind == 'python' else 'waiting'}"}
+            tools = {
+                name: {"kind": "python", "target": f"tool_servers:{name}"}
+                for name in ("broken", "odd", "slow")
+            }
+            tools = {"orders": {"kind": "python", "target": targets["orders"]}, **tools}
+        case "http" | "get":
+            method = {"method": "GET" if kind == "get" else "POST"}
+            at = {"orders": "orders", "broken": "500", "slow": "slow"}
+            tools = {
+                name: {"kind": "http", "target": f"{address}/{to}", "headers": headers, **method}
+                for name, to in at.items()
+            }
+        case _:
+            tools = {}
+            where = {"command": SERVER} if kind == "stdio" else {"url": mcp_url}
+            servers["shop"] = McpServer(**where, timeout=LONG)
+            tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
+    quick = {"slow": {"timeout": 0.05}}
+    declared = {f"shop:{name}": DeclaredTool(**told, **quick.get(name, {})) for name, told in tools.items()}
+    return DeclaredTools(declared, servers, {"SHOP_KEY": "k-1"})
+
+
+@pytest.fixture(params=KINDS)
+async def box(request, address, mcp_url):
+    box = box_of(request.param, address, mcp_url)
+    yield box
+    await box.close()
+
+
+async def code(call):
+    with pytest.raises(ToolFailure) as caught:
+        await call
+    return caught.value.code
+
+
+async def test_a_tool_answers_fails_and_is_late_in_the_same_words(box):
+    """One test a kind: a session of MCP is opened once and serves all of it."""
+    assert await box.call("shop:orders", {"customer": 17}) == [{"customer": 17, "state": "sent"}]
+    assert await code(box.call("shop:broken", {"customer": 17})) == "tool_error"
+    assert await code(box.call("shop:slow", {"customer": 17})) == "timeout"
+    assert await code(box.call("else:orders", {})) == "unknown_tool"
+    many = await asyncio.gather(*(box.call("shop:orders", {"customer": at}) for at in range(5)))
+    assert [rows[0]["customer"] for rows in many] == list(range(5))
+    (spec,) = await box.specs(["shop:orders", "else:orders"])
+    assert spec.id == "shop:orders"
+    assert (await box.call("shop:orders", {"customer": 18}))[0]["customer"] == 18
+
+
+# functions
+
+
+@pytest.fixture
+async def python():
+    box = box_of("python", "", "")
+    yield box
+    await box.close()
+
+
+async def test_a_function_says_itself_what_it_takes(python):
+    (spec,) = python.known(["shop:orders"])
+    assert spec.description == "The orders of a customer."
+    assert spec.input_schema == {
+        "type": "object",
+        "properties": {"customer": {"type": "integer"}, "state": {"type": "string"}},
+        "required": ["customer"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "wanted"),
+    [
+        ("shop:orders", {}, "invalid_arguments"),
+        ("shop:orders", {"customer": 1, "colour": "red"}, "invalid_arguments"),
+        ("shop:odd", {"customer": 1}, "tool_error"),
+    ],
+    ids=["missing", "unknown", "no-json"],
+)
+async def test_a_function_is_called_by_its_names_and_answers_with_json(python, tool, arguments, wanted):
+    assert await code(python.call(tool, arguments)) == wanted
+
+
+# addresses
+
+
+@pytest.mark.parametrize(
+    ("at", "wanted"),
+    [
+        ("400", "invalid_arguments"),
+        ("422", "invalid_arguments"),
+        ("401", "forbidden"),
+        ("429", "rate_limited"),
+        ("302", "tool_error"),
+        ("503", "tool_error"),
+    ],
+)
+async def test_what_an_endpoint_means(address, at, wanted):
+    box = DeclaredTools({"a:b": DeclaredTool(kind="http", target=f"{address}/{at}")}, {}, {})
+    assert await code(box.call("a:b", {"customer": 1})) == wanted
+    await box.close()
+
+
+async def test_an_endpoint_may_answer_in_words_or_not_at_all(address):
+    tools = {
+        "a:text": DeclaredTool(kind="http", target=f"{address}/text"),
+        "a:gone": DeclaredTool(kind="http", target="http://127.0.0.1:9/"),
+    }
+    box = DeclaredTools(tools, {}, {})
+    assert await box.call("a:text", {}) == "plain words"
+    assert await code(box.call("a:gone", {})) == "tool_error"
+    await box.close()
+
+
+# MCP
+
+
+async def test_a_server_that_dies_is_started_again(address, mcp_url):
+    box = box_of("stdio", address, mcp_url)
+    (spec,) = await box.specs(["shop:orders"])
+    assert (spec.transport, spec.description) == ("mcp", "The orders of a customer.")
+    assert spec.input_schema["required"] == ["customer"]
+    assert await code(box.call("shop:die", {"customer": 1})) == "tool_error"
+    assert await box.call("shop:orders", {"customer": 1}) == [{"customer": 1, "state": "sent"}]
+    assert await code(box.call("shop:nothing", {})) == "unknown_tool"
+    await box.close()
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        McpServer(command="/no/such/thing"),
+        McpServer(url="http://127.0.0.1:9/mcp"),
+        McpServer(command=f"{sys.executable} -c pass"),
+    ],
+    ids=["command", "url", "silent"],
+)
+async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_call(server):
+    box = DeclaredTools({}, {"shop": server}, {})
+    stage = Stage(AgentCard(agent_id="local.a.b", tools=("shop:orders",)), box, live=True)
+    with pytest.raises(ForeignFault, match="the MCP server could not be used"):
+        await stage.open()
+    assert await code(box.call("shop:orders", {})) == "tool_error"
+    await box.close()
+
+
+async def test_what_is_known_of_an_mcp_tool_starts_nothing():
+    box = DeclaredTools({}, {"shop": McpServer(command="/no/such/thing")}, {})
+    assert [spec.id for spec in box.known(["shop:orders", "other:x"])] == ["shop:orders"]
+    await box.close()
+
+
+@pytest.mark.parametrize(
+    ("tools", "servers", "told"),
+    [
+        (
+            {"a:b": {"kind": "mcp", "target": "x", "server": "none"}},
+            {},
+            r"tools.'a:b'.server: wanted a server of \[mcp\]",
+        ),
+        (
+            {"a:b": {"kind": "python", "target": "nowhere:f"}},
+            {},
+            "settings: tools.'a:b'.target: 'nowhere:f' cannot be loaded",
+        ),
+        (
+            {"a:b": {"kind": "http", "target": "http://x", "headers": {"K": "${NONE}"}}},
+            {},
+            r"tools.'a:b'.headers.K: \$\{NONE\}",
+        ),
+        ({}, {"a": {}}, "mcp.a: wanted exactly one of command and url"),
+    ],
+    ids=["server", "module", "variable", "empty"],
+)
+async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, told):
+    box = DeclaredTools(
+        {id: DeclaredTool(**table) for id, table in tools.items()},
+        {name: McpServer(**table) for name, table in servers.items()},
+        {},
+    )
+    with pytest.raises(WrongUsage, match=told):
+        box.known(["a:b"])

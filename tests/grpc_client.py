@@ -80,7 +80,8 @@ def refused(call, *arguments, **more):
         answer = call(*arguments, **more)
         list(answer) if hasattr(answer, "__iter__") else answer
     except grpc.RpcError as error:
-        told = dict(error.trailing_metadata() or ())
+        trailing: Any = error.trailing_metadata() or ()
+        told = dict(trailing)
         (detail,) = Status.FromString(told["grpc-status-details-bin"]).details
         body = fep.FepError()
         assert detail.Unpack(body)

@@ -86,7 +86,7 @@ class Server:
             self._ready.set()
             raise
         self.loop = asyncio.get_running_loop()
-        services = Services(limits=self.limits)
+        services = Services(limits=self.limits, recorded=True)
         kind = EvaluationKind(self.store, self.registry, services, Conduct(concurrency=16))
         self.desk = Desk(self.store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind})
         self.office = Office(self.store, self.registry, services)

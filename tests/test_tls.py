@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grpc
 import httpx
 import pytest
 import trustme
@@ -18,6 +19,7 @@ from assay.cli.binding import listen
 from assay.errors import WrongUsage
 from assay.serve.limits import Serving
 from assay.serve.tls import Tls, read
+from grpc_client import Both, Client, connected
 from rest_client import Server, request_of, sqlite
 
 
@@ -238,3 +240,83 @@ def test_the_command_serves_tls(papers, tmp_path):
         finally:
             serving.send_signal(signal.SIGTERM)
             serving.wait(30)
+
+
+# gRPC
+
+
+@contextlib.contextmanager
+def calling(host, papers, own=None, key=None):
+    """A client of gRPC that trusts the authority, with a certificate of its own or none."""
+    more = {}
+    if own is not None:
+        more = {
+            "private_key": own.private_key_pem.bytes(),
+            "certificate_chain": b"".join(one.bytes() for one in own.cert_chain_pems),
+        }
+    trusting = grpc.ssl_channel_credentials(papers.ca.cert_pem.bytes(), **more)
+    with grpc.secure_channel(f"127.0.0.1:{host.grpc_port}", trusting) as channel:
+        yield Client(channel, host.key() if key is None else key)
+
+
+def status_of(client):
+    try:
+        client.ListOperations(timeout=20)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.fixture(scope="module")
+def both(papers, tmp_path_factory):
+    tls = read(papers.cert, papers.key, papers.authority)
+    serving = Serving(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
+    with Both(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
+        yield host
+
+
+def test_grpc_has_the_same_tls_and_asks_for_the_same_certificates(both, papers):
+    with calling(both, papers, papers.client) as client:
+        assert status_of(client) == grpc.StatusCode.OK
+    with calling(both, papers, papers.client, key="") as client:
+        assert status_of(client) == grpc.StatusCode.UNAUTHENTICATED
+    for own in (None, trustme.CA().issue_cert("a-client")):
+        with calling(both, papers, own) as client:
+            assert status_of(client) == grpc.StatusCode.UNAVAILABLE
+
+
+def test_grpc_answers_nothing_in_clear_on_a_port_of_tls(both):
+    with grpc.insecure_channel(f"127.0.0.1:{both.grpc_port}") as channel:
+        assert status_of(Client(channel, both.key())) == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.filterwarnings("ignore:.*TLSv1:DeprecationWarning")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1], ids=["1.0", "1.1"])
+def test_grpc_refuses_tls_before_1_2(both, papers, version):
+    context = papers.trusting(papers.client, minimum_version=version, maximum_version=version)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    plain = socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20)
+    with plain, pytest.raises((ssl.SSLError, ConnectionError)):
+        context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
+    with socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20) as silent:
+        assert silent.recv(1) == b""  # in head_seconds; by itself gRPC waits for two minutes
+
+
+def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
+    with Both(sqlite(tmp_path), serving=Serving(max_connections=4)) as host, contextlib.ExitStack() as held:
+        alone = (("grpc.use_local_subchannel_pool", 1),)  # else channels to one place are one connection
+        clients = [held.enter_context(connected(host, options=alone)) for _ in range(8)]
+        codes = [status_of(client) for client in clients]
+        assert codes.count(grpc.StatusCode.OK) == 4, codes
+        assert codes.count(grpc.StatusCode.UNAVAILABLE) == 4, codes
+
+
+def test_grpc_takes_no_larger_metadata_than_rest_takes_heads(tmp_path):
+    with Both(sqlite(tmp_path), serving=Serving(max_head_bytes=8_192)) as host, connected(host) as client:
+        client.ListOperations(metadata=(("x-more", "x" * 4_000),))
+        with pytest.raises(grpc.RpcError) as refused:
+            client.ListOperations(metadata=(("x-more", "x" * 9_000),))
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -7,6 +7,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import grpc
 import httpx
 import jwt
 import pytest
@@ -23,6 +24,7 @@ from assay.app import tokens
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Broken, Unauthenticated, Unavailable, WrongUsage
+from grpc_client import Both, connected, refused
 from issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac
 from rest_client import Server, request_of, sqlite
 
@@ -255,7 +257,7 @@ def wary(tmp_path_factory):
     """A host whose issuer publishes good keys among bad ones."""
     with Issuer() as issuer:
         issuer.keys += tricky()
-        with asking(Server(sqlite(tmp_path_factory.mktemp("wary")), jwt=issuer.trust())) as host:
+        with asking(Both(sqlite(tmp_path_factory.mktemp("wary")), jwt=issuer.trust())) as host:
             yield host, issuer
         assert set(issuer.looks) == {"/jwks.json"}  # and no address that a token named
 
@@ -268,6 +270,17 @@ def test_every_way_a_token_can_be_wrong_is_401(wary, make):
     assert (answer.status_code, answer.json()["error"]) == (401, "unauthenticated"), answer.text
     assert not any(part in answer.text for part in token.split(".") if len(part) > 8)
     assert asked(host, issuer.token()).status_code == 200  # and nothing of that has hurt the others
+
+
+def test_grpc_takes_the_same_tokens_and_no_others(wary):
+    host, issuer = wary
+    with connected(host, key=issuer.token(tenant="caller")) as client:
+        assert not client.ListOperations().operations
+    with connected(host, key="") as client:  # one channel for all
+        for why, make in BAD:
+            metadata = (("authorization", f"Bearer {make(issuer)}"),)
+            code, body = refused(client.ListOperations, metadata=metadata)
+            assert (code, body["error"]) == (grpc.StatusCode.UNAUTHENTICATED, "unauthenticated"), why
 
 
 def test_the_good_keys_of_such_a_set_are_good(wary):

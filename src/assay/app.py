@@ -42,6 +42,7 @@ def services(settings: Settings, policy: Policy | None = None, *, cache: bool = 
         limits=settings.limits,
         providers=LaterProviders(lambda: providers(settings, policy, cache=cache)),
         repeats=Repeats() if cache else None,
+        recorded=not policy.trusted,
     )
 
 

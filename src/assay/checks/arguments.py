@@ -4,7 +4,7 @@ Arguments: which are literal, which are paths, and what a path yields (FEP 2.3.2
 `bind` reads a check once and refuses what is wrong whatever the case; `resolve` and `build` do the rest, per case.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
@@ -85,6 +85,8 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
     literals, shown, found, problems = _read(check, fields, f"{place}.arguments")
+    if services is not None and services.recorded:
+        problems += _secrets(check, fields, shown, f"{place}.arguments")
     if problems:
         raise InvalidRequest(problems)
     known = {*literals, *(path.field.attribute for path in found)}
@@ -122,6 +124,14 @@ def _vet(
         raise InvalidRequest(
             Problem(f"{place}.arguments", f"{checker.type} failed with {type(surprise).__name__}: {surprise}")
         ) from surprise
+
+
+def _secrets(check: Check, fields: tuple[Field, ...], shown: dict[str, Any], place: str) -> Iterable[Problem]:
+    """What would be written down and must not be; what it is, is not repeated."""
+    for field in fields:
+        if field.secrets and shown.get(field.name, UNSET) not in (UNSET, check.arguments.get(field.name)):
+            wanted = "it holds a secret, and what is asked of a server is written down"
+            yield Problem(f"{place}.{field.name}", f"{wanted}; let its operator configure it")
 
 
 def _found(check: Check, registry: Registry, place: str) -> type[Checker]:

@@ -18,6 +18,7 @@ from assay.checks.checker import FAILED, PASSED, PLAIN, Answer, Checker
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
+from assay.protocol.secrets import redacted_text
 from assay.protocol.values import is_finite, is_mapping
 
 LONGEST_MESSAGE = 2_000
@@ -166,7 +167,7 @@ def run_here(bound: Bound, document: Any, services: Services, options: Options) 
 
 
 def _error(fault: Fault) -> CheckError:
-    message = _told(fault).encode("utf-8", "replace").decode()
+    message = redacted_text(_told(fault).encode("utf-8", "replace").decode())
     if len(message) > LONGEST_MESSAGE:
         message = message[:LONGEST_MESSAGE] + "…"
     # a check may bring a Fault of its own

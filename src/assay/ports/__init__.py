@@ -164,6 +164,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     providers: Providers | None = None
     repeats: Repeats | None = None  # of one run; None where nothing is cached
+    recorded: bool = False  # what is asked is written down as it came, and may hold no secret
 
     async def close(self) -> None:
         """On every event loop that used them, when it is done with them."""

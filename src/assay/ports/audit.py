@@ -8,6 +8,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from assay.protocol.secrets import redacted_text
+
 HOST: Final = "host"  # who is at it where nobody has come through a door: the operator's own command, or the host itself
 START: Final = bytes(32)  # what the first line of a log is bound to
 
@@ -35,8 +37,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def line(tenant: str, action: str, what: str = "", outcome: str = "ok") -> Line:
-    """By whoever this task works for."""
-    now = acting.get()
+    """By whoever this task works for. What was asked for may be anything, also a key that somebody put in its place."""
+    now, what = acting.get(), redacted_text(what)
     return Line(tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request)
 
 

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from assay import errors
 from assay.errors import InvalidRequest, Refusal
 from assay.protocol.operations import ErrorResponse
+from assay.protocol.secrets import redacted, redacted_text
 
 log = logging.getLogger("assay.rest")
 
@@ -81,13 +82,15 @@ def refused(refusal: Refusal, request: str) -> Answer:
 def told(refusal: Refusal, request: str) -> ErrorResponse:
     """What is said of it. What our own world said stays in our log, by the number of the request."""
     if isinstance(refusal, errors.Broken):
-        log.error("request %s: %s", request, refusal)
+        log.error("request %s: %s", request, redacted_text(str(refusal)))
         message = "what this host stands on is away or full; nothing was lost, try again"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
-    details = dict(refusal.details)
+    details: dict[str, Any] = redacted(dict(refusal.details))
     if status_of(refusal) == 503:
         details["correlationId"] = request
-    return ErrorResponse(error=refusal.code, message=_sentence(refusal), details=details or UNSET)
+    return ErrorResponse(
+        error=refusal.code, message=redacted_text(_sentence(refusal)), details=details or UNSET
+    )
 
 
 def failed(surprise: BaseException, request: str) -> Answer:

@@ -66,6 +66,8 @@ def server() -> Postgres:
     room = Path(tempfile.mkdtemp(prefix="assay-pg-", dir="/tmp"))  # short: a socket's path has 107 characters
     atexit.register(shutil.rmtree, room, ignore_errors=True)  # before pgserver's own, so after it
     (room / "run").mkdir(mode=0o700)
+    # what it looks for there; else its lock is one for the whole machine, and the first user's
+    (room / "run" / "python_PostgresServer").mkdir()
     before = os.environ.get("XDG_RUNTIME_DIR")
     os.environ["XDG_RUNTIME_DIR"] = str(
         room / "run"

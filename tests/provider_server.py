@@ -241,6 +241,13 @@ async def redirect(call: Call) -> None:
     await call.send(307, {}, {"Location": "http://127.0.0.1:9/v1/chat/completions"})
 
 
+async def calls(call: Call) -> None:
+    """Wants tools: one well, one with arguments that are none, one without any."""
+    wanted = [("c1", "shop_orders", '{"id": 17}'), (None, "nowhere", "{id"), ("c3", "shop_orders", "")]
+    told = [{"id": id, "type": "function", "function": {"name": n, "arguments": a}} for id, n, a in wanted]
+    await call.say(None, finish_reason="tool_calls", tool_calls=told)
+
+
 async def stale(call: Call) -> None:
     """Answers, then closes the connection it said it would keep."""
     await call.ok()
@@ -281,6 +288,7 @@ def using(usage: Any) -> Step:
 
 STEPS: dict[str, Step] = {
     "ok": ok,
+    "calls": calls,
     "slow": slow,
     "busy": busy,
     "drop": drop,

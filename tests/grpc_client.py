@@ -46,6 +46,8 @@ class Client:
         self.last = {}
 
     def __getattr__(self, name):
+        if name not in BY_NAME:
+            raise AttributeError(name)
         return lambda message=None, **more: self.call(name, message, **more)
 
     def call(self, name, message=None, *, metadata=(), timeout=30, wait=True):
@@ -74,18 +76,18 @@ def connected(host, key=None, options=(), **key_of):
         yield Client(channel, host.key(**key_of) if key is None else key)
 
 
-def refused(call, *arguments, **more):
+def refused(call, *arguments, **more) -> tuple[grpc.StatusCode, dict[str, Any]]:
     """The status, and the error body in its details."""
     try:
         answer = call(*arguments, **more)
         list(answer) if hasattr(answer, "__iter__") else answer
     except grpc.RpcError as error:
-        trailing: Any = error.trailing_metadata() or ()
-        told = dict(trailing)
+        given: Any = error.trailing_metadata() or ()
+        told: dict[str, Any] = dict(given)
         (detail,) = Status.FromString(told["grpc-status-details-bin"]).details
         body = fep.FepError()
         assert detail.Unpack(body)
-        said = {"error": body.code, "message": body.message}
+        said: dict[str, Any] = {"error": body.code, "message": body.message}
         if body.HasField("details"):
             said["details"] = plain(MessageToDict(body.details))
         return error.code(), said
@@ -113,6 +115,7 @@ def message_of(request):
             one.metadata.SetInParent()
     put_checks(made, request.get("checks"))
     if "experiment_metadata" in request:
+        made.experiment_metadata.SetInParent()
         ParseDict(request["experiment_metadata"], made.experiment_metadata)
     return made
 
@@ -148,7 +151,7 @@ def put(field, value):
         ParseDict(value, field.json_value)
 
 
-def result_of(message):
+def result_of(message) -> dict[str, Any]:
     """An EvaluationRunResult as JSON has it: decision 2's mapping, back."""
     shown = {
         "evaluation_id": message.evaluation_id,

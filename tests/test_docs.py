@@ -340,3 +340,14 @@ def test_the_readme_leads_to_every_page():
     text = (ROOT / "README.md").read_text("utf-8")
     for page in DOCS.glob("*.md"):
         assert f"(docs/{page.name})" in text, page.name
+
+
+def test_every_level_of_the_protocol_has_its_lines_and_every_line_a_test_that_exists():
+    rows = table(section(DOCS / "fep.md", "## Levels"), "level", "the text asks for", "test")
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert {row[0] for row in rows} == {"1", "2", "3"}
+    for _, line, tests in rows:
+        named = re.findall(r"`(tests/\w+\.py)::(\w+)`", tests)
+        assert named, line
+        for file, name in named:
+            assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), name

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from grpc_client import Both
 from provider_server import ProviderServer, fitting
+from rest_client import sqlite
 
+CLIENTS = Path(__file__).parents[1] / "examples" / "clients"
 FOLDER = Path(__file__).parents[1] / "examples" / "free_answers"
 RIGHT = ("Of course!", "between five and seven", "Forgot password' where")
 
@@ -80,3 +83,26 @@ def test_booleans_numbers_and_words_in_one_table(judged):
     assert "grade: excellent 3, poor 3" in table["llm_judge"]
     assert "helpfulness: mean 3 of 6" in table["llm_judge"]
     assert len(cases) == 6
+
+
+# Clients of a server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Both(sqlite(tmp_path_factory.mktemp("served"))) as host:
+        yield host
+
+
+@pytest.mark.parametrize(
+    ("client", "more"),
+    [("over_rest", ""), ("over_grpc", "INVALID_ARGUMENT validation_error checks[0].type\n")],
+)
+def test_a_client_over_each_transport(served, client, more):
+    address = served.url if client == "over_rest" else f"127.0.0.1:{served.grpc_port}"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(CLIENTS / f"{client}.py"), address, served.key()],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == f"fr {{'passed': True}}\nes {{'passed': False}}\ncompleted 2 checks\n{more}"

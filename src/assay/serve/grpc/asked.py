@@ -17,6 +17,7 @@ from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered, pa
 from assay.serve.rest.plans import Planned, Plans
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
+DEEP = DEEPEST - 2  # so that a result can say it too, among the nodes that a path has found
 _ONCE = (_CHECKS, _EXPERIMENT)
 _encode = msgspec.json.Encoder().encode
 Part = tuple[int, int]  # where a message lies among the bytes of another
@@ -76,8 +77,8 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
 def _context(data: bytes, case: Part, output: Part, limits: Limits, echoes: list[Echo]) -> Context:
     document, shown = _pair(data, case, output)
     line = _encode(document)
-    if line.count(b"{") + line.count(b"[") > DEEPEST and depth(document) - 2 > DEEPEST:
-        raise NotAContext([Problem("", f"nested more than {DEEPEST} deep, which gRPC cannot say; REST can")])
+    if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
+        raise NotAContext([Problem("", f"nested more than {DEEP} deep, which gRPC cannot say; REST can")])
     context = context_of(line, document, limits)
     echoes.append(shown or echo_of(document["test_case"], document["output"]))
     return context

@@ -11,7 +11,7 @@ from assay.errors import Unsayable
 from assay.protocol.values import is_list, is_object
 from assay.serve.grpc.unpacked import EXACT
 
-DEEPEST = 28  # objects and lists inside one another: three messages each, and clients read a hundred
+DEEPEST = 30  # objects and lists inside one another: three messages each, and clients read a hundred
 _double = Struct("<d").pack
 _TRUE, _FALSE, _NULL = b"\x20\x01", b"\x20\x00", b"\x08\x00"
 

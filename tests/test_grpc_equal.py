@@ -117,8 +117,11 @@ def test_library_rest_and_grpc_find_the_same(both, request):
     registry, rest, client = both
     library = by_library(registry, request)
     over_rest, over_grpc = by_rest(rest, request), by_grpc(client, request)
-    assert apart(over_rest) == apart(library)
-    assert apart(over_grpc) == apart(library)
+    assert apart(over_grpc) == apart(over_rest)
+    if isinstance(library, dict):
+        assert apart(over_rest) == apart(library)
+    else:  # what is refused is refused by all; the library says less of it at once
+        assert all(problem in over_rest for problem in library)
 
 
 # The text's own proto

@@ -51,7 +51,7 @@ async def _response(call: Call, kept: Kept, parts: list[Part], converted: dict[i
             continue
         begun = parts[index].begun
         if begun is not None and begun.made is not None:
-            result = made_result(begun.made, converted[index].echoes, limit)
+            result = made_result(begun.made, converted[index], limit)
         else:
             result = await kept_result(call.host, await call.host.desk.get(run, call.tenant))
         size += len(result) + 8

@@ -24,7 +24,7 @@ _shard = msgspec.json.Decoder(Shard).decode
 async def run_evaluation(call: Call, data: bytes) -> bytes:
     converted, begun = await begin_wanted(call, data, "RunEvaluation", at_once=True)
     if begun.made is not None:
-        return made_result(begun.made, converted.echoes, call.host.serving.max_message_bytes)
+        return made_result(begun.made, converted, call.host.serving.max_message_bytes)
     try:
         run = await call.unless_gone(call.host.desk.ended(begun.run))
     except asyncio.CancelledError:

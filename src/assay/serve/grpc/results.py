@@ -6,14 +6,17 @@ copied; so is the context, where the request it came with is at hand.
 """
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw, Struct
 
+from assay.fep.sheet import Sheet
 from assay.protocol.results import CheckError, ExecutionContext, TestCaseSummary
 from assay.protocol.values import is_object
 from assay.serve.grpc import packed
+from assay.serve.grpc.columns import Column
 from assay.serve.grpc.packed import counted, entry, size, sized
 
 STATUS = {"completed": 1, "error": 2, "skip": 3}
@@ -63,10 +66,29 @@ _full = msgspec.json.Decoder(Full).decode
 _decode = msgspec.json.Decoder().decode
 
 
+@lru_cache(maxsize=64)
+def shared(sheet: Sheet) -> tuple[list[Column], Any]:
+    """What is written once for them, and what reads of a line only the rest."""
+    made = [Column(bound) for bound in sheet.bounds]
+    checks = tuple[tuple(column.type for column in made)] if made else list[Checked]  # type: ignore[misc]
+    line: Any = msgspec.defstruct(
+        "SharedLine",
+        [
+            ("status", str),
+            ("check_results", checks),
+            ("summary", TestCaseSummary),
+            ("metadata", dict[str, Any] | None, None),
+        ],
+    )
+    return made, msgspec.json.Decoder(line).decode
+
+
 class Writer:
     """One run's: what its checks have in common is written once."""
 
-    def __init__(self) -> None:
+    def __init__(self, sheet: Sheet | None = None) -> None:
+        """With the checks that all cases share, where they were asked just now and here."""
+        self._columns, self._line = (None, _line) if sheet is None else shared(sheet)
         self._checks: dict[tuple[str, str, bytes, bytes], tuple[bytes, bytes]] = {}
         self._values: dict[bytes, bytes] = {}
         self._literals: dict[tuple[str, bytes], bytes] = {}
@@ -80,7 +102,7 @@ class Writer:
             assert whole.execution_context is not None
             echo = echo_of(whole.execution_context.test_case, whole.execution_context.output)
         else:
-            whole = _line(line)
+            whole = self._line(line)
         context = sized(b"\x0a", echo.case) + sized(b"\x12", echo.output)
         summary = whole.summary
         counts = (
@@ -90,19 +112,21 @@ class Writer:
             + counted(b"\x20", summary.skipped_checks)
         )
         parts = [b"\x08", size(STATUS[whole.status]), b"\x12", size(len(context)), context]
-        for check in whole.check_results:
-            body = self._check(check, echo.about)
+        for at, check in enumerate(whole.check_results):
+            body = self._check(check, echo.about, at)
             parts += (b"\x1a", size(len(body)), body)
         parts += (b"\x22", size(len(counts)), counts)
         if whole.metadata is not None:
             parts.append(sized(b"\x2a", packed.struct(whole.metadata)))
         return sized(b"\x32", b"".join(parts))
 
-    def _check(self, check: Checked, about: bytes) -> bytes:
+    def _check(self, check: Checked, about: bytes, at: int) -> bytes:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
         front, back = self._checks.get(key) or self._learn(key)
         arguments = b""
-        if check.resolved_arguments is not None:
+        if check.resolved_arguments is not None and self._columns is not None:
+            arguments = self._known(self._columns[at], check.resolved_arguments)
+        elif check.resolved_arguments is not None:
             members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
             arguments = sized(b"\x22", b"".join(members))
         if self._moment[0] != check.evaluated_at:
@@ -141,12 +165,25 @@ class Writer:
         if path is None:
             path = name.encode(), entry(b"jsonpath", packed.text(argument.jsonpath.encode()))
             _keep(self._paths, (name, argument.jsonpath), path, 0)
+        return entry(path[0], sized(b"\x2a", path[1] + entry(b"value", self._value(raw))))
+
+    def _known(self, column: Column, arguments: Any) -> bytes:
+        """All of them, of a check that all cases share."""
+        parts = [column.literals]
+        for at, found in enumerate(msgspec.structs.astuple(arguments)):
+            if found is not None:
+                said = self._value(bytes(found.value))
+                parts += (column.before(at, len(said)), said)
+        return sized(b"\x22", b"".join(parts))
+
+    def _value(self, raw: bytes) -> bytes:
+        """A Value from its JSON."""
         said = self._values.get(raw)
         if said is None:
             plain = raw[0] == 0x22 and b"\\" not in raw  # a text that is written as it is
             said = packed.text(raw[1:-1]) if plain else packed.value(_decode(raw))
             _keep(self._values, raw, said, len(raw))
-        return entry(path[0], sized(b"\x2a", path[1] + entry(b"value", said)))
+        return said
 
 
 def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:

@@ -1,6 +1,6 @@
 """Runs as messages: results whole, in pages and in parts, progress and operations (FEP 4.2, 5.2)."""
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator
 from datetime import datetime
 from typing import Any
 
@@ -16,7 +16,8 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc import packed
-from assay.serve.grpc.results import STATUS, Echo, Writer
+from assay.serve.grpc.asked import Converted
+from assay.serve.grpc.results import STATUS, Writer
 from assay.serve.grpc.statuses import fep_error
 from assay.serve.rest.call import Host
 from assay.serve.rest.starting import Made
@@ -48,11 +49,12 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
     )
 
 
-def made_result(made: Made, echoes: Iterable[Echo | None], limit: int) -> bytes:
+def made_result(made: Made, converted: Converted, limit: int) -> bytes:
     """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
-    write = Writer().case
+    plan = converted.whole.asked.plan
+    write = Writer(plan.shared).case
     parts = [head(made.run, made.experiment, {})]
-    parts += [write(line, echo) for line, echo in zip(made.lines, echoes, strict=True)]
+    parts += [write(line, echo) for line, echo in zip(made.lines, converted.echoes, strict=True)]
     result = b"".join(parts)
     if len(result) > limit - MARGIN:
         raise too_large(limit, made.run.id)

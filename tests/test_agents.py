@@ -587,6 +587,11 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
         '[agents."local.a.b"]\nkind = "callable"\ntarget = "acting:plain"\ntask_schema = "task.json"\n'
     )
     assert app.agents(load({})).cards()[0].task_schema == {"type": "object"}
+    (folder / "task.json").write_text('{"type": "thing"}')
+    with pytest.raises(
+        InvalidRequest, match=r'agents."local.a.b".task_schema: task.json: not a JSON Schema: '
+    ):
+        app.agents(load({})).cards()
     (folder / "task.json").write_text("[")
     with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is no JSON'):
         app.agents(load({})).cards()

@@ -74,6 +74,13 @@ def read_schema(path: Path, place: str) -> dict[str, Any]:
     schema = read_document(path, place)
     if not is_object(schema):
         raise InvalidRequest(Problem(f"{place}: {path}", "wanted a JSON Schema, which is an object"))
+    import jsonschema_rs  # a lazy door: most agents have none
+
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as wrong:
+        told = str(wrong).splitlines()[0]
+        raise InvalidRequest(Problem(f"{place}: {path}", f"not a JSON Schema: {told}")) from None
     return schema
 
 

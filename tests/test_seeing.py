@@ -1,6 +1,7 @@
 """Metrics, logs and traces of a real server: what is to be seen is there, and no content and no tenant's name is."""
 
 import json
+import logging
 import os
 import re
 import signal
@@ -17,7 +18,9 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from assay.ports.audit import Acting, acting
 from assay.ports.watch import COUNTERS, GAUGES, TIMES, Watch
+from assay.serve import logs
 from grpc_client import Client, fep
 from provider_server import ProviderServer
 
@@ -265,3 +268,20 @@ def test_the_page_has_every_metric():
     rows = re.findall(r"^\| `(assay_\w+)` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
     known = [(name, ", ".join(one.labels) or "–", one.about) for name, one in (COUNTERS | TIMES).items()]
     assert rows == [*known, *((name, "–", about) for name, about in GAUGES.items())]
+
+
+@pytest.mark.parametrize("form", [logs.Text(), logs.Json()], ids=["text", "json"])
+def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
+    def fails():
+        raise RuntimeError(CANARY)
+
+    try:
+        fails()
+    except RuntimeError:
+        record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, sys.exc_info())
+    acting.set(Acting("k1", "asked-1"))
+    line = form.format(record)
+    assert CANARY not in line
+    assert "\n" not in line
+    for part in ("it failed", "RuntimeError", "test_seeing.py:", "asked-1", "k1"):
+        assert part in line

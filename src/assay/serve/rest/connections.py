@@ -4,9 +4,11 @@ import socket
 from contextlib import suppress
 from typing import Any
 
+from assay.serve.rest.call import new_number
+
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"x-content-type-options: nosniff\r\ncontent-length: %d\r\n\r\n%b"
+    b"x-content-type-options: nosniff\r\nx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b"
 )
 SAID = b'{"error":"unavailable","message":"%d are connected, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
 
@@ -16,8 +18,7 @@ class Listening(socket.socket):
 
     def __init__(self, heard: socket.socket, most: int, *, plain: bool) -> None:
         super().__init__(heard.family, heard.type, heard.proto, fileno=socket.dup(heard.fileno()))
-        said = SAID % most
-        self.most, self.open, self._said = most, 0, FULL % (len(said), said) if plain else b""
+        self.most, self.open, self._said = most, 0, SAID % most if plain else b""
 
     def accept(self) -> tuple[socket.socket, Any]:
         connection, address = super().accept()
@@ -25,7 +26,8 @@ class Listening(socket.socket):
             return Connection(connection, self), address
         with connection, suppress(OSError):
             connection.setblocking(False)
-            connection.send(self._said)
+            if self._said:
+                connection.send(FULL % (new_number().encode(), len(self._said), self._said))
         raise BlockingIOError  # nobody for now; the loop asks again when somebody else knocks
 
 

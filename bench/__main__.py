@@ -18,7 +18,9 @@ def main() -> None:
     wanted.add_argument(
         "--quick", action="store_true", help="a tenth of the cases, three rounds: to try the bench"
     )
-    wanted.add_argument("--write", action="store_true", help="put the table into docs/performance.md too")
+    wanted.add_argument(
+        "--write", action="store_true", help="put the table, or the rows measured, into docs/performance.md"
+    )
     asked = wanted.parse_args()
     names = asked.names or [*RUNS, "stages"]
     if unknown := set(names) - {*RUNS, "stages"}:
@@ -30,7 +32,9 @@ def main() -> None:
         parts += [stages.told(bench)] if "stages" in names else []
     text = "\n\n".join([*parts, table.machine()])
     print(text)
-    if asked.write:
+    if asked.write and asked.names:
+        table.write_some(rows)
+    elif asked.write:
         table.write(text)
 
 

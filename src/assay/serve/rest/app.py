@@ -72,7 +72,18 @@ def create_app(
     watched(host)
     app = Starlette(lifespan=lifespan)
     app.router = Router(doors, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
-    app.middleware_stack = app.router  # a door lets nothing out that Starlette would have to catch
+    straight = {door.path: door.endpoint for door in doors if "{" not in door.path}
+
+    async def enter(scope: Scope, receive: Receive, send: Send) -> None:
+        """A path that is one word is looked up; the others are searched for."""
+        door = straight.get(scope["path"]) if scope["type"] == "http" and not scope.get("root_path") else None
+        if door is None:
+            await app.router(scope, receive, send)
+        else:
+            scope["path_params"] = {}
+            await door(scope, receive, send)
+
+    app.middleware_stack = enter  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app
 

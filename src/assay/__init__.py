@@ -31,6 +31,9 @@ if TYPE_CHECKING:
         TestCaseResult,
         TestCaseSummary,
     )
+    from assay.protocol.scorecard import EvalSummary
+    from assay.protocol.suite import AgentEvalSuite
+    from assay.suites import SuiteRun, run_suite
 
 _HOMES = {
     "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
@@ -47,16 +50,21 @@ _HOMES = {
     "assay.protocol.results": (
         "CheckError", "CheckResult", "EvaluationRunResult", "EvaluationSummary", "TestCaseResult", "TestCaseSummary",
     ),
+    "assay.protocol.scorecard": ("EvalSummary",),
+    "assay.protocol.suite": ("AgentEvalSuite",),
+    "assay.suites": ("SuiteRun", "run_suite"),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "STANDARD",
+    "AgentEvalSuite",
     "Answer",
     "Check",
     "CheckError",
     "CheckResult",
     "Checker",
+    "EvalSummary",
     "EvaluationRequest",
     "EvaluationRunResult",
     "EvaluationSummary",
@@ -79,6 +87,7 @@ __all__ = [
     "Scene",
     "Schema",
     "Services",
+    "SuiteRun",
     "Template",
     "TestCase",
     "TestCaseResult",
@@ -91,6 +100,7 @@ __all__ = [
     "evaluate_stream",
     "evaluate_sync",
     "paths",
+    "run_suite",
 ]
 
 

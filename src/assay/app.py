@@ -21,6 +21,7 @@ from assay.fep.office import Office
 from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, ToolBox
 from assay.ports.watch import Tracer
+from assay.protocol.agents import AgentCard
 from assay.runs.desk import Desk
 from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
@@ -104,6 +105,18 @@ def agent_given(what: str, settings: Settings, asked: Providers | None = None) -
 
     known = DeclaredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
     return known.given(what)
+
+
+def agent_of(function: Callable[..., Any], *, free: bool = False) -> Agent:
+    """A function as an agent, called after its module and name."""
+    from assay.backends.agents.callable import CallableAgent  # a lazy door
+    from assay.backends.agents.functions import local_id, takes_context  # a lazy door
+
+    module, name = getattr(function, "__module__", "python"), getattr(function, "__qualname__", "function")
+    agent_id = local_id(str(module), str(name))
+    takes = takes_context(function, agent_id)
+    card = AgentCard(agent_id=agent_id, free=free, takes_tools=takes, takes_memory=takes)
+    return CallableAgent(card, function)
 
 
 def _asked(settings: Settings) -> Providers:

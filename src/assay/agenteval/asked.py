@@ -5,6 +5,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.errors import InvalidRequest
+from assay.ports import Limits
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite
 
@@ -55,6 +56,12 @@ class Host(Struct, frozen=True, kw_only=True):
     max_tasks: int = 10_000
     max_cost_usd: float = 100.0
     seconds: float = DEFAULT_SECONDS
+
+
+def host_of(limits: Limits) -> Host:
+    return Host(
+        max_tasks=limits.max_tasks, max_cost_usd=limits.max_suite_cost_usd, seconds=limits.task_seconds
+    )
 
 
 def nothing(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Any) -> None:

@@ -5,26 +5,18 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from itertools import chain
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from assay.agenteval.asked import Asked, Baseline, Known
 from assay.agenteval.judging import no_judge
 from assay.agenteval.kind import Means
 from assay.agenteval.plan import EvalPlan, plan
-from assay.agenteval.request import KIND, RESULTS, request_of, request_piece, task_pieces
+from assay.agenteval.reading import recorded_results, recorded_summary
+from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
 from assay.errors import InvalidRequest
 from assay.ports import Batch, Entry, Opening, Put, Run, Store
-from assay.protocol.facts import read_stored
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
-
-
-class _Outputs(Struct):
-    outputs: EvalSummary | None = None
-
-
-_outputs = msgspec.json.Decoder(_Outputs).decode
 
 
 class EvalOffice:
@@ -92,19 +84,10 @@ class EvalOffice:
         return found
 
     async def summary(self, run: Run) -> EvalSummary | None:
-        """The scorecard of a run that completed, as it was recorded; none of any other."""
-        if run.status != "completed" or run.kind != KIND:
-            return None
-        (last,) = await self.store.events(run.id, after=run.events - 2)
-        return _outputs(read_stored(last.data).payload).outputs
+        return await recorded_summary(self.store, run)
 
-    async def results(self, run: Run) -> AsyncIterator[bytes]:
-        """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
-        start = 0
-        while pieces := await self.store.pieces(run.id, RESULTS, start=start, limit=50):
-            for piece in pieces:
-                yield piece.data
-            start = pieces[-1].last + 1
+    def results(self, run: Run) -> AsyncIterator[bytes]:
+        return recorded_results(self.store, run)
 
     async def _baseline(self, run: str | None, tenant: str) -> Baseline | None:
         found = await self.store.run(run, tenant=tenant) if run else None

@@ -4,7 +4,7 @@ from math import sqrt
 from statistics import NormalDist
 
 
-def wilson(passed: int, total: int, confidence: float = 0.95) -> tuple[float, float]:
+def wilson(passed: float, total: int, confidence: float = 0.95) -> tuple[float, float]:
     """The interval for `passed` of `total`; of nothing at all, nothing is known: (0, 1)."""
     if total == 0:
         return 0.0, 1.0

@@ -27,6 +27,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_nodes: int = 100_000
     check_seconds: float = 60.0
     run_seconds: float = 86_400.0
+    max_tasks: int = 10_000
+    task_seconds: float = 300.0
+    max_suite_cost_usd: float = 100.0
 
 
 class Clock(Protocol):

@@ -36,10 +36,12 @@ class Desk:
         self.holder = f"desk-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._closing = False
+        self._adopting = True
         self._beat: asyncio.Task[None] | None = None
 
-    async def open(self) -> None:
-        """Take up what nobody holds, and keep looking."""
+    async def open(self, *, adopting: bool = True) -> None:
+        """Take up what nobody holds, and keep looking; or only hold on to what is begun here."""
+        self._adopting = adopting
         await self._adopt()
         self._beat = asyncio.create_task(self._beating())
 
@@ -155,6 +157,8 @@ class Desk:
             await self._adopt()
 
     async def _adopt(self) -> None:
+        if not self._adopting:
+            return
         for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000):
             if run.kind in self._kinds and run.id not in self._conductors:
                 self.begin(run)

@@ -1,0 +1,35 @@
+"""What is recorded of an eval run, read back: its scorecard and its evidence (contract §6.4)."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import Struct
+
+from assay.agenteval.request import KIND, RESULTS
+from assay.ports import Run, Store
+from assay.protocol.facts import read_stored
+from assay.protocol.scorecard import EvalSummary
+
+
+class _Outputs(Struct):
+    outputs: EvalSummary | None = None
+
+
+_outputs = msgspec.json.Decoder(_Outputs).decode
+
+
+async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
+    """The scorecard of a run that completed, as it was recorded; none of any other."""
+    if run.status != "completed" or run.kind != KIND:
+        return None
+    (last,) = await store.events(run.id, after=run.events - 2)
+    return _outputs(read_stored(last.data).payload).outputs
+
+
+async def recorded_results(store: Store, run: Run) -> AsyncIterator[bytes]:
+    """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
+    start = 0
+    while pieces := await store.pieces(run.id, RESULTS, start=start, limit=50):
+        for piece in pieces:
+            yield piece.data
+        start = pieces[-1].last + 1

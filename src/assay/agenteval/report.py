@@ -1,0 +1,218 @@
+"""What a person wants to know of an eval beyond its summary: how sure we are, trials, which bar decided (contract §6.4)."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator
+from math import comb, fsum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.fold import Fold, Verdict, p95, verdict_of
+from assay.agenteval.judging import reasons
+from assay.agenteval.request import RESULTS, EvalRequest, read_request, read_tasks
+from assay.agenteval.scoring import bar_of
+from assay.compare.intervals import wilson
+from assay.ports import Event, Run, Store
+from assay.protocol.events import TrialEnded
+from assay.protocol.facts import read_stored
+from assay.protocol.suite import EvalTask
+from assay.protocol.values import JSON, is_object
+
+PAGE = 1_000
+
+
+class TaskReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One task, without content: `score` None was not measured, or not begun."""
+
+    task_id: str
+    kind: str
+    score: float | None = None
+    passed: bool | None = None
+    trials: int = 1
+    trials_passed: int = 0
+    cost_usd: float | None = None
+    latency_ms: int | None = None
+
+
+class EvalReport(Struct, frozen=True, kw_only=True):
+    """
+    A run as it is recorded. `low` and `high` are the 95% interval of the score over tasks: Wilson's, which for scores between 0 and 1
+    is never too narrow. `pass_k[k]` is the chance that k trials of a task all pass.
+    """
+
+    run: str
+    status: str
+    suite_id: str
+    suite_version: str
+    agent_id: str
+    agent_version: str
+    modes: tuple[str, ...]
+    trials: int
+    total: int
+    score: float
+    low: float
+    high: float
+    pass_score: float
+    passed_count: int
+    verdict: Verdict
+    cost_usd: float | None
+    known_cost_usd: float
+    max_cost_usd: float | None
+    p95_latency_ms: int | None
+    max_p95_latency_ms: int | None
+    baseline_run_id: str | None
+    baseline_score: float | None
+    unmeasured: tuple[str, ...]
+    tasks: tuple[TaskReport, ...]
+    pass_k: dict[int, float] = {}
+
+
+async def report_of(store: Store, run: Run) -> EvalReport:
+    request = await read_request(store, run.id)
+    fold, trials = Fold(request), _Trials()
+    after = -1
+    while events := await store.events(run.id, after=after, limit=PAGE):
+        for event in events:
+            fold.add(event)
+            trials.add(event)
+        after = events[-1].sequence
+    tasks = [
+        _task(msgspec.json.decode(line, type=EvalTask), fold, trials)
+        async for _, line in read_tasks(store, run.id)
+    ]
+    scored = len(fold.tasks)
+    low, high = wilson(fold.score * scored, scored)
+    bars = request.thresholds
+    return EvalReport(
+        run=run.id,
+        status=run.status,
+        suite_id=request.suite_id,
+        suite_version=request.suite_version,
+        agent_id=request.agent_id,
+        agent_version=request.agent_version,
+        modes=request.modes,
+        trials=request.trials,
+        total=request.total,
+        score=fold.score,
+        low=low,
+        high=high,
+        pass_score=request.pass_score,
+        passed_count=fold.passed_count,
+        verdict=verdict_of(fold),
+        cost_usd=fold.total_cost,
+        known_cost_usd=fold.cost,
+        max_cost_usd=None if bars.max_cost_usd is UNSET else bars.max_cost_usd,
+        p95_latency_ms=p95(fold.latencies),
+        max_p95_latency_ms=None if bars.max_p95_latency_ms is UNSET else bars.max_p95_latency_ms,
+        baseline_run_id=request.baseline_run_id,
+        baseline_score=request.baseline_score,
+        unmeasured=tuple(task.task_id for task in tasks if task.task_id in fold.unmeasured),
+        tasks=tuple(tasks),
+        pass_k=_pass_k(tasks, request),
+    )
+
+
+class _Trials:
+    """The score of every trial, where tasks have several."""
+
+    def __init__(self) -> None:
+        self.scores: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(self, event: Event) -> None:
+        if event.type == "assay.trial.ended":
+            ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+            if ended.score is not UNSET:
+                self.scores[ended.task_id].append(ended.score)
+
+
+def _task(task: EvalTask, fold: Fold, trials: _Trials) -> TaskReport:
+    kind, scored = task.expected.kind, fold.tasks.get(task.task_id)
+    if scored is None:
+        return TaskReport(task_id=task.task_id, kind=kind)
+    bar = bar_of(kind, fold.request.pass_score)
+    scores = trials.scores.get(task.task_id) or [scored.score]
+    return TaskReport(
+        task_id=task.task_id,
+        kind=kind,
+        score=scored.score,
+        passed=scored.passed,
+        trials=len(scores),
+        trials_passed=sum(score >= bar for score in scores),
+        cost_usd=None if scored.cost_usd is UNSET else scored.cost_usd,
+        latency_ms=None if scored.latency_ms is UNSET else scored.latency_ms,
+    )
+
+
+def _pass_k(tasks: list[TaskReport], request: EvalRequest) -> dict[int, float]:
+    """Of n trials c passed: k of them drawn at random all pass with C(c,k)/C(n,k); the mean over tasks."""
+    done = [task for task in tasks if task.score is not None]
+    if request.trials == 1 or not done:
+        return {}
+    return {
+        k: fsum(comb(task.trials_passed, k) / comb(task.trials, k) for task in done) / len(done)
+        for k in range(1, request.trials + 1)
+    }
+
+
+class Reason(Struct, frozen=True):
+    """Why a trial did not pass, in words. This is content."""
+
+    task_id: str
+    trial: int
+    measured: bool
+    why: str
+
+
+async def why_not(store: Store, run: Run) -> AsyncIterator[Reason]:
+    """Of every trial that did not pass or was not measured, from its evidence, in the suite's order."""
+    request = await read_request(store, run.id)
+    start = 0
+    while pieces := await store.pieces(run.id, RESULTS, start=start, limit=50):
+        for piece in pieces:
+            result = msgspec.json.decode(piece.data)
+            why = _why(result, request.pass_score)
+            if why is not None:
+                case: JSON = result["execution_context"]["test_case"]
+                yield Reason(case["id"], piece.first % request.trials, result["status"] == "completed", why)
+        start = pieces[-1].last + 1
+
+
+def _why(result: JSON, pass_score: float) -> str | None:
+    """What to say of a result that did not pass; None of one that did."""
+    output: JSON = result["execution_context"]["output"]
+    for check in result["check_results"]:
+        if check["status"] != "completed":
+            return str(check.get("error", {}).get("message", check["status"]))
+        answer: JSON = check["results"]
+        if answer.get("passed") is False:
+            error = output.get("metadata", {}).get("error")
+            return str(error) if error else _mismatch(check, output["value"])
+        response = answer.get("response")
+        if is_object(response) and check["check_type"] == "llm_judge":
+            return _unmet(result, response, pass_score)
+    return None
+
+
+def _mismatch(check: JSON, value: Any) -> str:
+    said = check.get("resolved_arguments", {})
+    wanted = said.get("expected", said.get("phrases", {})).get("value")
+    if check["check_type"] == "json_schema":
+        errors = check["results"].get("errors", [{}])
+        return f"its result breaks the return schema: {errors[0].get('message', '')}"
+    verb = "contains" if check["check_type"] == "contains" else "is"
+    return f"wanted one that {verb} {_short(wanted)}, got {_short(value)}"
+
+
+def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
+    criteria: list[JSON] = result["execution_context"]["test_case"]["expected"]
+    judged = list(zip(criteria, reasons(response), strict=False))
+    total = fsum(one["weight"] for one, _ in judged)
+    if total and fsum(one["weight"] for one, (met, _) in judged if met) / total >= pass_score:
+        return None
+    return "; ".join(f"not met: {one['criterion']} ({why})" for one, (met, why) in judged if not met)
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return repr(text if len(text) <= 80 else f"{text[:79]}…") if isinstance(value, str) else text[:80]

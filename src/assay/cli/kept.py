@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from assay import app, settings
+from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
 from assay.cli import report
+from assay.cli.finding import NONE, found
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND
 from assay.fep.office import Office, experiment_of, summary_of, terminal
@@ -24,7 +26,6 @@ from assay.protocol.values import is_object
 T = TypeVar("T")
 STATUSES: tuple[RunStatus, ...] = ("pending", "running", "completed", "failed", "cancelled")
 SHOWN = 5  # cases that did not pass
-MANY = 1000
 
 
 @asynccontextmanager
@@ -48,7 +49,6 @@ def list_runs(
     chosen = _status(status)
     query = RunQuery(
         tenant=tenant,
-        kind=KIND,
         name=experiment,
         statuses=frozenset({chosen}) if chosen else None,
         limit=limit,
@@ -58,37 +58,61 @@ def list_runs(
         print(msgspec.json.encode(told).decode())  # noqa: T201
         return
     if not runs:
-        print("no runs are kept here; `assay evaluate --save` keeps one")  # noqa: T201
+        print(NONE)  # noqa: T201
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     several = len({run.tenant for run in runs}) > 1
     for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
         table.add_column(name, overflow="fold")
-    for name in ("cases", "not measured", "created"):
+    for name in ("cases", "not measured", "score", "created"):
         table.add_column(name, justify="right")
     for run in runs:
-        summary = summary_of(run)
-        missing = summary.error_test_cases + summary.skipped_test_cases
+        cases, missing, score = _counts(run)
         table.add_row(
             run.id,
             *((run.tenant,) if several else ()),
             run.status,
             run.name or "–",
-            f"{summary.total_test_cases:,}",
+            f"{cases:,}",
             f"{missing:,}",
+            score,
             f"{run.created:%Y-%m-%d %H:%M:%S}",
         )
     _console().print(table)
 
 
+def _counts(run: Run) -> tuple[int, int, str]:
+    """Cases or tasks, how many of them were not measured, and the score of an eval."""
+    if run.kind != KIND:
+        score = run.head.get("aggregateScore")
+        verdict = "passed" if run.head.get("passed") else "not passed"
+        missing: int = run.head.get("unmeasured", 0)
+        return run.head.get("total", 0), missing, "–" if score is None else f"{score:.3f} {verdict}"
+    summary = summary_of(run)
+    return summary.total_test_cases, summary.error_test_cases + summary.skipped_test_cases, "–"
+
+
 async def _listed(office: Office, query: RunQuery) -> tuple[list[Run], list[Any]]:
     runs = await office.store.runs(query)
-    return runs, [office.operation(run) for run in runs]
+    return runs, [office.operation(run) if run.kind == KIND else _eval(run) for run in runs]
+
+
+def _eval(run: Run) -> dict[str, Any]:
+    """An eval run in a list, without content."""
+    return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.head}
 
 
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     async def work(office: Office) -> None:
-        run = await _found(office, which, tenant)
+        run = await found(office.store, which, tenant=tenant)
+        if run.kind == EVAL:
+            from assay.cli import scorecard  # a lazy door
+
+            await (scorecard.as_json(office.store, run) if json else scorecard.show(office.store, run))
+            return
+        if run.kind != KIND:
+            print(msgspec.json.encode(_eval(run)).decode())  # noqa: T201
+            return
         await office.reading(run)
         tally = await office.tally(run)
         if json:
@@ -132,7 +156,13 @@ def _passed(results: dict[str, Any]) -> bool:
 
 def export_run(which: str, to: list[str], tenant: str | None) -> None:
     async def work(office: Office) -> int:
-        run = await _found(office, which, tenant)
+        run = await found(office.store, which, tenant=tenant)
+        if run.kind == EVAL:
+            from assay.cli import scorecard  # a lazy door
+
+            return await scorecard.export(office.store, run, to)
+        if run.kind != KIND:
+            raise WrongUsage(f"{run.id} is a run of kind {run.kind}: it has no results to export")
         try:
             terminal(run)
         except Conflict:
@@ -160,25 +190,6 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
     many = _with_office(work)
     if "-" not in to:
         print(f"{many:,} results in {', '.join(to)}")  # noqa: T201
-
-
-async def _found(office: Office, which: str, tenant: str | None) -> Run:
-    """By its id, by the beginning of one that no other has, or the latest."""
-    if which == "latest":
-        runs = await office.store.runs(RunQuery(tenant=tenant, kind=KIND, limit=1))
-        if not runs:
-            raise WrongUsage("no runs are kept here; `assay evaluate --save` keeps one")
-        return runs[0]
-    run = await office.store.run(which, tenant=tenant)
-    if run is not None and run.kind == KIND:
-        return run
-    recent = await office.store.runs(RunQuery(tenant=tenant, kind=KIND, limit=MANY))
-    fitting = [run for run in recent if run.id.startswith(which)]
-    if len(fitting) == 1:
-        return fitting[0]
-    if fitting:
-        raise WrongUsage(f"{which!r} is the beginning of {len(fitting)} runs: give more of it")
-    raise WrongUsage(f"there is no run {which!r}; `assay list` shows those there are")
 
 
 def _status(status: str | None) -> RunStatus | None:

@@ -10,12 +10,12 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import audit, evaluate, key, providers, rekey, runs, schema, serve
+from assay.cli import audit, evaluate, key, providers, rekey, run, runs, schema, serve, suite
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
     name="assay",
-    help="Is it good enough to ship? Evaluate outputs with checks (FEP).",
+    help="Is it good enough to ship? Put outputs to checks (FEP), agents to suites (OpenWOP).",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -23,12 +23,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("evaluate", help=evaluate.HELP)(evaluate.evaluate)
+app.command("run", help=run.HELP)(run.run)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("list", help=runs.LIST)(runs.list_)
 app.command("show", help=runs.SHOW)(runs.show)
 app.command("export", help=runs.EXPORT)(runs.export)
 app.command("rekey", help=rekey.HELP)(rekey.rekey)
 app.command("schema", help=schema.HELP)(schema.schema)
+app.add_typer(suite.suite, name="suite", help=suite.HELP)
 app.add_typer(providers.providers, name="providers", help=providers.HELP)
 app.add_typer(key.key, name="key", help=key.HELP)
 app.add_typer(audit.audit, name="audit", help=audit.HELP)

@@ -1,0 +1,27 @@
+"""Which kept run somebody means: by its id, by the beginning of one that no other has, or the latest."""
+
+from assay.errors import WrongUsage
+from assay.ports import Run, RunQuery, Store
+
+MANY = 1000
+NONE = "no runs are kept here; `assay run` keeps one, and `assay evaluate --save` does"
+
+
+async def found(
+    store: Store, which: str, kind: str | None = None, *, tenant: str | None = None, name: str | None = None
+) -> Run:
+    if which == "latest":
+        runs = await store.runs(RunQuery(tenant=tenant, kind=kind, name=name, limit=1))
+        if not runs:
+            raise WrongUsage(NONE)
+        return runs[0]
+    run = await store.run(which, tenant=tenant)
+    if run is not None and kind in (None, run.kind):
+        return run
+    recent = await store.runs(RunQuery(tenant=tenant, kind=kind, limit=MANY))
+    fitting = [run for run in recent if run.id.startswith(which)]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise WrongUsage(f"{which!r} is the beginning of {len(fitting)} runs: give more of it")
+    raise WrongUsage(f"there is no run {which!r}; `assay list` shows those there are")

@@ -1,0 +1,217 @@
+"""What `assay run` does, in the order it happens: read the suite, plan, run, watch, report."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from assay import app
+from assay.agenteval.asked import Asked
+from assay.agenteval.fork import same_agent, scored_of
+from assay.agenteval.office import new_run_id
+from assay.agenteval.reading import recorded_summary
+from assay.agenteval.request import KIND, read_request
+from assay.cli import scorecard
+from assay.cli.finding import found
+from assay.cli.say import say
+from assay.cli.watching import Watch
+from assay.errors import EvalRefused, InvalidRequest, Problem, WrongUsage
+from assay.ports import ACTIVE, CLOSED, Run, Store
+from assay.ports.agents import Agent
+from assay.runs.replay import Copying, branch
+from assay.settings import Settings, load
+from assay.suites import TENANT, Evals, open_evals, suite_from, with_model
+
+PASSED, BROKEN, NOT_PASSED = 0, 1, 3
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What the command line says."""
+
+    suite: str | None = None
+    agent: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline: str | None = None
+    trials: int = 1
+    model: str | None = None
+    judge: str | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    resume: str | None = None
+    tags: tuple[str, ...] = ()
+    any_agent: bool = False
+    to: tuple[str, ...] = ()
+    json: bool = False
+
+
+def carry_out(wanted: Wanted) -> int:
+    settings = with_model(load(concurrency=wanted.concurrency), wanted.model)
+    _sensible(wanted)
+    return asyncio.run(_carried_out(wanted, settings))
+
+
+def _sensible(wanted: Wanted) -> None:
+    if wanted.resume is None and (wanted.suite is None or wanted.agent is None):
+        missing = "a SUITE" if wanted.suite is None else "--agent WHAT"
+        raise WrongUsage(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+    if wanted.resume is not None and (wanted.suite or wanted.modes or wanted.baseline or wanted.trials != 1):
+        raise WrongUsage(
+            "--resume goes on with a run as it was asked for: give no SUITE, mode, baseline or trials"
+        )
+    for tag in wanted.tags:
+        if "=" not in tag or len(tag) > 256:
+            raise WrongUsage(f"--tag {tag!r}: wanted k=v, of at most 256 characters")
+    for name in wanted.to:
+        if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
+            raise WrongUsage(f"-o {name}: wanted a file that ends in .json, .jsonl or .csv")
+
+
+async def _carried_out(wanted: Wanted, settings: Settings) -> int:
+    async with app.store(settings) as store:
+        source = None if wanted.resume is None else await found(store, wanted.resume, KIND)
+        async with _evals(wanted, settings, store, source) as (evals, agent):
+            if source is not None:
+                run = await _resumed(evals, source)
+            else:
+                assert agent is not None
+                run = await _begun(wanted, settings, evals, agent)
+            ended = await _watched(evals, run, quiet=wanted.json)
+        return await _told(wanted, store, ended)
+
+
+@asynccontextmanager
+async def _evals(
+    wanted: Wanted, settings: Settings, store: Store, source: Run | None
+) -> AsyncGenerator[tuple[Evals, Agent | None]]:
+    """The agent as it was given, or as the run that is resumed was."""
+    spec = wanted.agent
+    if source is not None and spec is None:
+        spec = (await read_request(store, source.id)).agent_spec or None
+    agent = None if spec is None else app.agent_given(spec, settings)
+    async with open_evals(settings, store, [agent] if agent else []) as evals:
+        yield evals, agent
+
+
+async def _begun(wanted: Wanted, settings: Settings, evals: Evals, agent: Agent) -> Run:
+    assert wanted.suite is not None
+    suite = suite_from(wanted.suite, settings)
+    baseline = None
+    if wanted.baseline is not None:
+        baseline = (await found(evals.store, wanted.baseline, KIND, name=suite.suite_id)).id
+    asked = Asked(
+        suite_ref=f"{suite.suite_id}@{suite.version}",
+        agent_id=agent.card.agent_id,
+        modes=wanted.modes,
+        baseline_run_id=baseline,
+        trials=wanted.trials,
+        seconds=wanted.timeout,
+        judge=wanted.judge,
+        allow_target_mismatch=wanted.any_agent,
+        agent_spec=wanted.agent or "",
+        tags=wanted.tags,
+    )
+    try:
+        plan = await evals.office.planned(asked, TENANT, suite)
+    except EvalRefused as refused:
+        raise InvalidRequest([_said(one, refused) for one in refused.problems]) from None
+    run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
+    evals.desk.begin(run)
+    return run
+
+
+OPTIONS = {
+    "configurable.evalModes": "--mode",
+    "configurable.baselineRunId": "--baseline",
+    "configurable.trials": "--trials",
+    "configurable.timeout": "--timeout",
+    "agentId": "--agent",
+}
+
+
+def _said(problem: Problem, refused: EvalRefused) -> Problem:
+    """A refusal in the words of the command line."""
+    told = problem.message.replace("configurable.allowTargetMismatch", "--any-agent")
+    tasks = (
+        f" (tasks {', '.join(refused.tasks[:5])}{' …' if len(refused.tasks) > 5 else ''})"
+        if refused.tasks
+        else ""
+    )
+    return Problem(OPTIONS.get(problem.place, problem.place), told + tasks)
+
+
+async def _resumed(evals: Evals, source: Run) -> Run:
+    """A run that was cut off goes on; one that ended is copied, and what it lacks is done."""
+    if source.status == "completed":
+        raise WrongUsage(f"{source.id} is completed: there is nothing to resume")
+    same_agent(await read_request(evals.store, source.id), evals.office.means.agents)
+    if source.status in ACTIVE:
+        claimed = await evals.store.claim(source.id, evals.desk.holder, seconds=evals.desk.lease)
+        if claimed is None:
+            raise WrongUsage(
+                f"{source.id} is being conducted by another process; wait for it, or try again in a while"
+            )
+        evals.desk.begin(claimed)
+        return claimed
+    scored = await scored_of(evals.store, source)
+    copying = Copying(scored.evidence, scored.keep)
+    run = await branch(evals.store, source, copying, run=new_run_id(), head=scored.head)
+    claimed = await evals.store.claim(run.id, evals.desk.holder, seconds=evals.desk.lease)
+    assert claimed is not None
+    say(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are kept from {source.id}")
+    evals.desk.begin(claimed)
+    return claimed
+
+
+async def _watched(evals: Evals, run: Run, *, quiet: bool) -> Run:
+    """To its end, or to the end that Ctrl-C makes of it."""
+    watch = Watch(run.head["total"], quiet=quiet)
+    watching = asyncio.create_task(watch.follow(evals.desk.follow(run.id, run.tenant)))
+    try:
+        ended = await evals.desk.ended(run.id)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(watching, 5)
+        return ended
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        watch.clear()
+        say("cancelling: what is under way is kept as far as it came")
+        return await evals.desk.cancel(run.id, run.tenant)
+    finally:
+        watching.cancel()
+        watch.clear()
+
+
+async def _told(wanted: Wanted, store: Store, run: Run) -> int:
+    assert run.status in CLOSED
+    summary = await recorded_summary(store, run)
+    for name in wanted.to:
+        await _written(name, store, run)
+    if wanted.json:
+        await scorecard.as_json(store, run)
+    else:
+        await scorecard.show(store, run, shown=10)
+        for name in wanted.to:
+            print(f"written to {name}")  # noqa: T201
+    if summary is None:
+        return BROKEN
+    return PASSED if summary.passed else NOT_PASSED
+
+
+async def _written(name: str, store: Store, run: Run) -> None:
+    if name.endswith(".json"):
+        summary = await recorded_summary(store, run)
+        if summary is None:
+            say(f"{name}: the run {run.status}, so there is no scorecard to write")
+            return
+        _write(name, msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+        return
+    await scorecard.export(store, run, [name])
+
+
+def _write(name: str, data: bytes) -> None:
+    Path(name).write_bytes(data)

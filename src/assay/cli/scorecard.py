@@ -1,0 +1,195 @@
+"""The scorecard as a person sees it: the verdict first, then what failed and why, then how to look further."""
+
+import sys
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from assay.agenteval.reading import recorded_results, recorded_summary
+from assay.agenteval.report import EvalReport, Reason, report_of, why_not
+from assay.cli.report import percent
+from assay.fep.sinks import Closing, sink_for
+from assay.fep.spending import dollars
+from assay.ports import Run, Store
+from assay.protocol.results import EvaluationSummary
+
+WIDE = 160  # characters, where no terminal says how many
+
+
+async def show(store: Store, run: Run, *, shown: int = 50) -> None:
+    report = await report_of(store, run)
+    console = _console()
+    took = (run.ended - (run.started or run.created)).total_seconds() if run.ended else 0.0
+    trials = f" × {report.trials} trials" if report.trials > 1 else ""
+    console.print(
+        f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
+        f" {_many(report.total, 'task')}{trials} in {took:.1f} s",
+        markup=False,
+    )
+    scored = sum(task.score is not None for task in report.tasks)
+    if scored:
+        console.print(_headline(report, run, scored))
+    console.print(_tasks(report, scored), markup=False)
+    console.print(_spent(report), markup=False)
+    if run.status != "completed":
+        console.print(Text(_unfinished(run, report), style="yellow"))
+    reasons, more = await _reasons(store, run, report, shown)
+    _failing(console, report, reasons, more)
+    _further(console, run)
+
+
+def _headline(report: EvalReport, run: Run, scored: int) -> Text:
+    """The number with its error bar, and the verdict with the bar that decided it."""
+    text = Text(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
+    if run.status != "completed":
+        return text.append("no verdict", style="bold yellow")
+    if report.verdict.passed:
+        text.append("passed", style="bold green")
+        return text.append(f": at least the bar of {report.pass_score:g}")
+    text.append("not passed", style="bold red")
+    return text.append(": " + "; ".join(_bar(name, report) for name in report.verdict.failed))
+
+
+def _bar(name: str, report: EvalReport) -> str:
+    if name == "passScore":
+        return f"below the bar of {report.pass_score:g}"
+    if name == "maxCostUsd":
+        most = dollars(report.max_cost_usd or 0.0)
+        if report.cost_usd is None:
+            return f"its cost is unknown, and the suite allows {most}"
+        return f"it cost {dollars(report.cost_usd)}, and the suite allows {most}"
+    return f"p95 latency {report.p95_latency_ms:,} ms, and the suite allows {report.max_p95_latency_ms:,} ms"
+
+
+def _tasks(report: EvalReport, scored: int) -> str:
+    told = f"tasks {report.passed_count:,} of {scored:,} passed"
+    if report.pass_k:
+        shown = sorted({1, report.trials} | ({2} if report.trials > 2 else set()))
+        told += "; " + ", ".join(f"pass^{k} {percent(report.pass_k[k])}" for k in shown)
+    if report.baseline_score is not None:
+        told += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
+    return told
+
+
+def _spent(report: EvalReport) -> str:
+    if report.cost_usd is not None:
+        cost = dollars(report.cost_usd)
+    elif report.known_cost_usd:
+        cost = f"at least {dollars(report.known_cost_usd)}, the rest is unknown"
+    else:
+        cost = "unknown"
+    p95 = "–" if report.p95_latency_ms is None else f"{report.p95_latency_ms:,} ms"
+    return f"cost {cost}, p95 latency {p95}"
+
+
+def _unfinished(run: Run, report: EvalReport) -> str:
+    if report.unmeasured:
+        return f"not measured: {_many(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
+    left = sum(task.score is None for task in report.tasks)
+    why = f"it {run.status}" if run.status == "failed" else f"it was {run.status}"
+    return (
+        f"{why}{': ' + run.head['error'] if 'error' in run.head else ''}; {_many(left, 'task')} left undone"
+    )
+
+
+async def _reasons(store: Store, run: Run, report: EvalReport, shown: int) -> tuple[dict[str, Reason], int]:
+    """The first reason of each task that did not pass, worst first, and how many tasks there are beside those."""
+    wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
+    first: dict[str, Reason] = {}
+    if wrong:
+        async for reason in why_not(store, run):
+            if reason.task_id in wrong and reason.task_id not in first and len(first) < shown:
+                first[reason.task_id] = reason
+            if len(first) == min(shown, len(wrong)):
+                break
+    return first, len(wrong) - len(first)
+
+
+def _failing(console: Console, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
+    if not reasons:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column("mark")
+    table.add_column("task", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("why", overflow="fold", ratio=1)
+    for task in report.tasks:
+        reason = reasons.get(task.task_id)
+        if reason is None:
+            continue
+        mark = Text("✗", style="red") if task.score is not None else Text("?", style="yellow")
+        score = "–" if task.score is None else f"{task.score:.2f}"
+        if task.trials > 1:
+            score += f" {task.trials_passed}/{task.trials}"
+        table.add_row(mark, Text(task.task_id), score, Text(_one_line(reason.why)))
+    console.print(table)
+    if more:
+        console.print(f"  … and {more:,} more", markup=False)
+
+
+def _further(console: Console, run: Run) -> None:
+    if run.status in ("failed", "cancelled"):
+        console.print(f"complete it: assay run --resume {run.id}", markup=False)
+    console.print(f"look further: assay show {run.id}   assay export {run.id} -o results.jsonl", markup=False)
+
+
+async def as_json(store: Store, run: Run) -> None:
+    """The same for a machine."""
+    report = await report_of(store, run)
+    told = {
+        "runId": run.id,
+        "status": run.status,
+        "summary": await recorded_summary(store, run),
+        "report": report,
+    }
+    print(msgspec.json.encode(told).decode())  # noqa: T201
+
+
+async def export(store: Store, run: Run, to: list[str]) -> int:
+    """The evidence as FEP results."""
+    sinks = [sink_for(name) for name in to]
+    counts = dict.fromkeys(("cases", "completed", "error", "skip"), 0)
+    checks = dict(counts)
+    async for line in recorded_results(store, run):
+        result = msgspec.json.decode(line)
+        counts["cases"] += 1
+        counts[result["status"]] += 1
+        for one in result["check_results"]:
+            checks["cases"] += 1
+            checks[one["status"]] += 1
+        for sink in sinks:
+            sink.write(line)
+    closing = Closing(
+        evaluation_id=run.id,
+        started_at=run.started or run.created,
+        completed_at=run.ended,
+        status="error" if counts["error"] or run.status != "completed" else "completed",
+        summary=EvaluationSummary(
+            total_test_cases=counts["cases"],
+            completed_test_cases=counts["completed"],
+            error_test_cases=counts["error"],
+            skipped_test_cases=counts["skip"],
+            total_checks=checks["cases"],
+            completed_checks=checks["completed"],
+            error_checks=checks["error"],
+            skipped_checks=checks["skip"],
+        ),
+    )
+    for sink in sinks:
+        sink.close(closing)
+    return counts["cases"]
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _console() -> Console:
+    wide = None if sys.stdout.isatty() else WIDE
+    return Console(highlight=False, width=wide, color_system="auto" if wide is None else None, soft_wrap=True)

@@ -550,6 +550,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
     assert f"{kept:,} cases" in ended.err
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize(
     ("script", "code", "words"),
     [
@@ -565,7 +566,7 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         ("PYTHONIOENCODING=ascii PYTHONUTF8=0 LC_ALL=C $ASSAY", 0, ""),
     ],
 )  # fmt: skip
-def test_whoever_reads_may_go_away(tmp_path, script, code, words):
+def test_whoever_reads_may_go_away(tmp_path, script, code, words, unbuffered):
     write(tmp_path, x_jsonl=GOOD * 2_000)
     assay = " ".join([*EVALUATE, "--contexts x.jsonl --checks checks.json"])
     done = subprocess.run(
@@ -574,6 +575,7 @@ def test_whoever_reads_may_go_away(tmp_path, script, code, words):
         capture_output=True,
         timeout=50,
         check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
     )
     ended = Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
     assert ended.code == code

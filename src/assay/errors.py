@@ -74,11 +74,12 @@ class Refusal(Exception):
     """Said before anything ran, or instead of running on."""
 
     code: str = "validation_error"  # of openwop-contract §2.3
+    _details: Mapping[str, object] = MappingProxyType({})
 
     @property
     def details(self) -> dict[str, object]:
         """The parts a program may want, as the error body names them."""
-        return {}
+        return dict(self._details)
 
 
 class InvalidRequest(Refusal):
@@ -227,11 +228,8 @@ class Forbidden(Refusal):
 
     def __init__(self, scope: str) -> None:
         self.scope = scope
+        self._details = {"scopeRequired": scope}
         super().__init__(f"this key lacks the scope {scope!r}")
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"scopeRequired": self.scope}
 
 
 class NotFound(Refusal):
@@ -247,11 +245,8 @@ class WrongMethod(Refusal):
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         self.allowed = tuple(allowed)
+        self._details = {"allowed": list(self.allowed)}
         super().__init__(f"{method} is not for this; it takes {', '.join(self.allowed)}")
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"allowed": list(self.allowed)}
 
 
 class Unsayable(Refusal):
@@ -261,11 +256,8 @@ class Unsayable(Refusal):
 class _AboutARun(Refusal):
     def __init__(self, message: str, status: str) -> None:
         self.status = status
+        self._details = {"status": status}
         super().__init__(message)
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"status": self.status}
 
 
 class Unfinished(_AboutARun):
@@ -292,10 +284,6 @@ class Unforkable(Refusal):
         self.code, self._details = code, details
         super().__init__(message)
 
-    @property
-    def details(self) -> dict[str, object]:
-        return dict(self._details)
-
 
 class KeyReused(Refusal):
     """The same Idempotency-Key came with another request before."""
@@ -310,11 +298,8 @@ class InFlight(Refusal):
 
     def __init__(self, message: str, *, retry_after: float = 1) -> None:
         self.retry_after = retry_after
+        self._details = {"retryAfter": retry_after}
         super().__init__(message)
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"retryAfter": self.retry_after}
 
 
 class TooLarge(Refusal):
@@ -324,11 +309,8 @@ class TooLarge(Refusal):
 
     def __init__(self, what: str, limit: int, setting: str) -> None:
         self.limit, self.setting = limit, setting
+        self._details = {"limit": limit, "setting": setting}
         super().__init__(f"{what} has more than {limit} bytes, which is the limit (ASSAY_{setting.upper()})")
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"limit": self.limit, "setting": self.setting}
 
 
 class WrongMedia(Refusal):
@@ -338,11 +320,8 @@ class WrongMedia(Refusal):
 
     def __init__(self, message: str, supported: Sequence[str]) -> None:
         self.supported = tuple(supported)
+        self._details = {"supported": list(self.supported)}
         super().__init__(message)
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"supported": list(self.supported)}
 
 
 class TooMuch(Refusal):

@@ -60,6 +60,8 @@ def main() -> NoReturn:
         pass  # whoever read our output has gone
     except OSError as wrong:
         _say(f"{wrong.filename or 'standard output'}: {wrong.strerror or wrong}")
+        if not wrong.filename:
+            _let_go(sys.stdout)  # it has been told once
     except MemoryError:
         _say("there is not enough memory for this")
     except Exception as bug:  # noqa: BLE001  # the last boundary: what is left is ours, and is one line too
@@ -83,11 +85,17 @@ def _flushed(code: Any) -> Any:
         try:
             stream.flush()
         except OSError as wrong:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            _let_go(stream)
             if not isinstance(wrong, BrokenPipeError):
                 _say(f"standard output: {wrong.strerror}")
             code = code or BROKEN
     return code
+
+
+def _let_go(stream: Any) -> None:
+    """What is still to be written goes nowhere."""
+    with suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _say(refusal: Refusal | str) -> None:

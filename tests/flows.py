@@ -7,11 +7,12 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.ports import Principal, Services
+from assay.ports.declared import Loop
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.facts import envelope
 from assay.runs.desk import Desk
 from assay.workflow.critics import Critics
-from assay.workflow.declared import Loop, workflow_of
+from assay.workflow.declared import workflow_of
 from assay.workflow.flow import Bounds
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.opening import Library

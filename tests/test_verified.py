@@ -7,9 +7,10 @@ import pytest
 
 from assay.errors import InvalidRequest
 from assay.ports.agents import ToolFailure
+from assay.ports.declared import Floors, Loop
 from assay.protocol.agents import Finish, ToolSpec
 from assay.workflow.children import attestation
-from assay.workflow.declared import Floors, Loop, loop_problems, read_loop, workflow_of
+from assay.workflow.declared import loop_problems, read_loop, workflow_of
 from assay.workflow.definition import read
 from assay.workflow.samples import document, samples
 from flows import House, Played, loop, verified

@@ -1,5 +1,6 @@
 """The composition root: settings become a registry, services and a plan. The only file that sees both sides."""
 
+import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
 from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, ToolBox
+from assay.ports.declared import Loop
+from assay.ports.kinds import Kind
 from assay.ports.watch import Tracer
 from assay.protocol.agents import AgentCard
 from assay.runs.desk import Desk
@@ -130,6 +133,66 @@ def toolbox(settings: Settings) -> ToolBox:
     return DeclaredTools(settings.tools, settings.mcp)
 
 
+def workflows(
+    settings: Settings,
+    record: Store,
+    known: Registry,
+    means: Services,
+    cast: Agents,
+    loops: Mapping[str, Loop] | None = None,
+) -> tuple[Kind, Callable[[Desk], Any]]:
+    """
+    Those of `[workflows]`, or the ones given; and a conformance suite's, where they are asked for.
+
+    As a kind of run, and what makes their Room once there is a desk; its type is not named here, so that it loads when it is used.
+    """
+    from assay.workflow.critics import Critics  # a lazy door
+    from assay.workflow.declared import library  # a lazy door
+    from assay.workflow.flow import Bounds  # a lazy door
+    from assay.workflow.kind import WorkflowKind  # a lazy door
+    from assay.workflow.perform import Performer  # a lazy door
+    from assay.workflow.room import Room  # a lazy door
+
+    there = library(settings.workflows if loops is None else loops, seeded=seeded())
+    limits = settings.limits
+    bounds = Bounds(limits.max_node_executions, round(limits.run_seconds * 1000), limits.max_loop_iterations)
+    critics = Critics(cast, known, means, seconds=limits.check_seconds)
+    performer = Performer(record, there, cast, critics, means, toolbox(settings), bounds=bounds)
+    kind = WorkflowKind(performer, bounds, means.clock)
+
+    def room(desk: Desk) -> Room:
+        performer.hands = desk
+        return Room(record, desk, kind, there, critics, means.clock)
+
+    return kind, room
+
+
+def seeded(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a conformance suite may start its own workflows here (contract §11)."""
+    return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
+
+
+@asynccontextmanager
+async def flows(
+    settings: Settings,
+    record: Store,
+    cast: Agents,
+    loops: Mapping[str, Loop] | None = None,
+    modules: Iterable[str] = (),
+) -> AsyncGenerator[tuple[Any, Desk]]:
+    """A desk for workflows alone: the library's and the command's."""
+    means = services(settings)
+    kind, room = workflows(settings, record, registry(settings, modules), means, cast, loops)
+    desk = Desk(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
+    shown = room(desk)
+    await desk.open()
+    try:
+        yield shown, desk
+    finally:
+        await desk.close(1.0)
+        await means.close()
+
+
 class House(NamedTuple):
     """A host that runs: what transports are put on."""
 
@@ -137,6 +200,7 @@ class House(NamedTuple):
     desk: Desk
     office: Office
     gate: Gate
+    room: Any  # of workflows: `workflow.room.Room`
 
 
 @asynccontextmanager
@@ -158,12 +222,18 @@ async def house(
     async with store(settings) as record:
         gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
         kind = EvaluationKind(record, known, means, how)
-        engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
-        desk = Desk(record, engine, {kind.name: kind})
+        cast = agents(settings, means.providers)
+        flowing, meet = workflows(settings, record, known, means, cast)
+        kinds: dict[str, Kind] = {one.name: one for one in (kind, flowing)}
+        engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
+        desk = Desk(record, engine, kinds)
+        room = meet(desk)
         await desk.open()
+        watching = asyncio.create_task(room.watch())
         try:
-            yield House(record, desk, Office(record, known, means), gate)
+            yield House(record, desk, Office(record, known, means), gate, room)
         finally:
+            watching.cancel()
             await desk.close(stop)
             await means.close()
 

@@ -15,13 +15,13 @@ from assay.access.issuer import Jwt, checked
 from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
 from assay.ports import Limits, Provider, Secret
-from assay.ports.declared import DeclaredAgent, DeclaredTool, McpServer
+from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
-TABLES = frozenset({"limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp"})
+TABLES = frozenset({"limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows"})
 
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -43,6 +43,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_key: str = ""
     tls_client_ca: str = ""  # "": clients need no certificate
     concurrency: int = 16
+    host_id: str = "assay.local/main"  # how other hosts name this one
     grpc_port: Port = 8322  # 0: any that is free
     check_modules: list[str] = []
     limits: Limits = Limits()
@@ -53,15 +54,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agents: dict[str, DeclaredAgent] = {}
     tools: dict[str, DeclaredTool] = {}
     mcp: dict[str, McpServer] = {}
+    workflows: dict[str, Loop] = {}
 
 
 def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
     """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
     environment = os.environ if environment is None else environment
     told = _from_file(environment)
-    limits, serving, jwt, models, tables, agents, tools, mcp = (
+    limits, serving, jwt, models, tables, agents, tools, mcp, workflows = (
         _table(told, name)
-        for name in ("limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp")
+        for name in ("limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows")
     )
     for name, said in environment.items():
         if name.startswith(MODEL) and said:
@@ -86,7 +88,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
-        **_declared({"agents": agents, "tools": tools, "mcp": mcp}),
+        **_declared({"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows}),
     )
 
 
@@ -109,7 +111,7 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
     return providers
 
 
-DECLARED = {"agents": DeclaredAgent, "tools": DeclaredTool, "mcp": McpServer}
+DECLARED = {"agents": DeclaredAgent, "tools": DeclaredTool, "mcp": McpServer, "workflows": Loop}
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 

@@ -30,6 +30,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_tasks: int = 10_000
     task_seconds: float = 300.0
     max_suite_cost_usd: float = 100.0
+    max_node_executions: int = 1_000
+    max_loop_iterations: int = 25
 
 
 class Clock(Protocol):

@@ -1,4 +1,4 @@
-"""What an operator writes down of agents, tools and MCP servers: `[agents."…"]`, `[tools."…"]`, `[mcp.NAME]` in assay.toml."""
+"""What an operator writes down of agents, tools, MCP servers and workflows: `[agents."…"]`, `[workflows."…"]` and so on in assay.toml."""
 
 from typing import Annotated, Any, Literal
 
@@ -61,3 +61,30 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     env: Names = {}
     headers: Names = {}
     timeout: Positive = 30.0  # seconds for one call, and for the start
+
+
+class Floors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Below which confidence a person is asked. A supervisor's is 0.5 or more (contract §13.6)."""
+
+    actor: Share = 0.7
+    critic: Share = 0.7
+    supervisor: Annotated[float, msgspec.Meta(ge=0.5, le=1)] = 0.5
+
+
+class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workflow of ours: an actor, and who says whether its work is good enough (RFC 0090)."""
+
+    actor: Annotated[str, msgspec.Meta(min_length=1)]  # an agent's id, or `workflow:ID`
+    supervisor: str = ""  # an agent's id; "": the plain rule
+    critics: list[str] = []  # agents' ids; `checks` are the criteria
+    criteria: list[str] | dict[str, Any] = []  # keys, or keys with the check each stands for
+    max_turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
+    gating: bool = True
+    failing: Literal["revise", "fail"] = "revise"  # what a check that does not hold says
+    on_fail: Literal["escalate", "retry", "give-up"] = "escalate"
+    verify: Literal["decision", "tools"] = "decision"  # tools: what they answer is verified as well
+    allow_self: bool = True  # whether the actor may be its own critic
+    floors: Floors | None = None
+    approval_seconds: Positive | None = None  # after which silence is a no
+    approve: bool = False  # of an actor that is a workflow: a person sees its output first
+    memory: str | None = None  # the reference under which the actor remembers

@@ -1,47 +1,21 @@
 """A verified loop as an operator declares it (`[workflows."ID"]` in assay.toml), and the workflow it becomes."""
 
 import re
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
-from msgspec import Meta, Struct
 
 from assay.errors import InvalidRequest, Problem
+from assay.ports.declared import Loop
 from assay.protocol.values import is_object
 from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
 from assay.workflow.nodes.turn import WORKFLOW
+from assay.workflow.opening import Library
+from assay.workflow.samples import samples
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 CHECKS = "checks"  # the critic that the criteria themselves are
-Share = Annotated[float, Meta(ge=0, le=1)]
-Turns = Annotated[int, Meta(ge=1, le=1000)]
-
-
-class Floors(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Below which confidence a person is asked. A supervisor's is 0.5 or more."""
-
-    actor: Share = 0.7
-    critic: Share = 0.7
-    supervisor: Annotated[float, Meta(ge=0.5, le=1)] = 0.5
-
-
-class Loop(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An actor, and who says whether its work is good enough."""
-
-    actor: Annotated[str, Meta(min_length=1)]  # an agent's id, or `workflow:ID`
-    supervisor: str = ""  # an agent's id; "": the plain rule
-    critics: list[str] = []  # agents' ids; `checks` are the criteria
-    criteria: list[str] | dict[str, Any] = []  # keys, or keys with the check each stands for
-    max_turns: Turns = 5
-    gating: bool = True
-    failing: Literal["revise", "fail"] = "revise"  # what a check that does not hold says
-    on_fail: Literal["escalate", "retry", "give-up"] = "escalate"
-    verify: Literal["decision", "tools"] = "decision"
-    allow_self: bool = True  # whether the actor may be its own critic
-    floors: Floors | None = None
-    approval_seconds: Annotated[float, Meta(gt=0)] | None = None  # after which silence is a no
-    approve: bool = False  # of an actor that is a workflow: a person sees its output first
-    memory: str | None = None  # the reference under which the actor remembers
 
 
 def read_loop(id: str, table: Any) -> Loop:
@@ -81,6 +55,21 @@ def loop_problems(id: str, loop: Loop) -> list[Problem]:
     if not loop.allow_self and loop.actor in loop.critics:
         found.append(Problem("critics", f"{loop.actor!r} may not verify its own work here (allow_self)"))
     return found
+
+
+def library(loops: Mapping[str, Loop], *, seeded: bool = False) -> Library:
+    """All that can be started here; what is wrong with any is said at once."""
+    found = [
+        Problem(f'workflows."{id}".{one.place}'.rstrip("."), one.message)
+        for id, loop in loops.items()
+        for one in loop_problems(id, loop)
+    ]
+    if found:
+        raise InvalidRequest(found)
+    made = Library(samples().values() if seeded else ())
+    for id, loop in loops.items():
+        made.add(workflow_of(id, loop))
+    return made
 
 
 def workflow_of(id: str, loop: Loop) -> Workflow:

@@ -76,6 +76,7 @@ class Performer:
             bounds or Bounds(),
             seconds,
         )
+        self.clock = services.clock
         self.hands: Hands | None = None  # met when the desk is made
 
     async def perform(self, unit: Unit) -> Result:

@@ -1,13 +1,15 @@
 """What transports and the command ask of workflows: start, answer, show, fork; each a function of who asks."""
 
+import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
 from msgspec import UNSET
 
-from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem
+from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unavailable
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
 from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
@@ -148,6 +150,13 @@ class Room:
             if len(runs) < PAGE:
                 return many
             before = (runs[-1].created, runs[-1].id)
+
+    async def watch(self, seconds: float = 5.0) -> None:
+        """Look for such waits again and again, as long as this host runs."""
+        while True:
+            await asyncio.sleep(seconds)
+            with suppress(Broken, Unavailable):  # the database is away, and may come back
+                await self.expire()
 
     async def _expire(self, run: Run, now: datetime) -> bool:
         story = await self.kind.story(self.store, run)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay import paths
-    from assay.api import Progress, evaluate, evaluate_stream, evaluate_sync
+    from assay.api import Progress, evaluate, evaluate_stream, evaluate_sync, verify
     from assay.checks import STANDARD
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from assay.protocol.scorecard import EvalSummary
     from assay.protocol.suite import AgentEvalSuite
     from assay.suites import SuiteRun, run_suite
+    from assay.protocol.verification import Verification
 
 _HOMES = {
-    "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync", "verify"),
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
@@ -53,6 +54,7 @@ _HOMES = {
     "assay.protocol.scorecard": ("EvalSummary",),
     "assay.protocol.suite": ("AgentEvalSuite",),
     "assay.suites": ("SuiteRun", "run_suite"),
+    "assay.protocol.verification": ("Verification",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -96,11 +98,13 @@ __all__ = [
     "TimeFault",
     "ToolFailure",
     "ValueFault",
+    "Verification",
     "evaluate",
     "evaluate_stream",
     "evaluate_sync",
     "paths",
     "run_suite",
+    "verify",
 ]
 
 

@@ -1,4 +1,4 @@
-"""The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`."""
+"""The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`; and `verify` (RFC 0090)."""
 
 import asyncio
 import gc
@@ -11,10 +11,11 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from contextlib import aclosing, contextmanager
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, Literal, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -28,9 +29,12 @@ from assay.fep.plan import Plan
 from assay.fep.project import new_id, read_result, run_result
 from assay.fep.request import checks_from, contexts_of, experiment_from, sheets_of
 from assay.fep.tally import Tally
+from assay.ports import Principal
+from assay.ports.agents import Agent
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.protocol.results import EvaluationRunResult, TestCaseResult
 from assay.protocol.values import is_object
+from assay.protocol.verification import Verification
 from assay.settings import Settings, load
 
 Document = dict[str, Any]
@@ -154,6 +158,77 @@ async def evaluate_stream(
                 yield read_result(scored.line)
     finally:
         await services.close()
+
+
+async def verify(
+    actor: str | Callable[..., Any] | Agent,
+    critic: str | Callable[..., Any] | Agent | Sequence[Any] | None,
+    task: Any,
+    *,
+    criteria: Sequence[str] | Mapping[str, Document] = (),
+    max_turns: int = 5,
+    gating: bool = True,
+    on_fail: Literal["escalate", "retry", "give-up"] = "escalate",
+    failing: Literal["revise", "fail"] = "revise",
+) -> Verification:
+    """
+    Let an actor work on a task until a critic passes what it made; only that is committed.
+
+    Actor and critic are functions, agents, or what `--agent` takes. `criteria` are keys, or keys with the check that each
+    stands for: then those checks are a critic too, and `critic` may be None. What nobody could decide here, a rejected result
+    for one, has a status that waits, and nothing is committed.
+    """
+    from assay.backends.agents.cast import Cast  # a lazy door
+    from assay.backends.stores.memory import MemoryStore  # a lazy door
+    from assay.workflow.declared import read_loop  # a lazy door
+    from assay.workflow.report import verification  # a lazy door
+
+    settings = load()
+    given: list[Any] = [actor] if critic is None else [actor, critic]
+    if isinstance(critic, list | tuple):
+        given = [actor, *critic]  # pyright: ignore[reportUnknownArgumentType]
+    agents = [_agent(one, settings) for one in given]
+    if (repeated := repeated_id(agents, given)) is not None:
+        raise InvalidRequest(Problem("critic", f"two functions are called {repeated}; give one another name"))
+    ids = [agent.card.agent_id for agent in agents]
+    table: Document = {
+        "actor": ids[0],
+        "critics": ids[1:],
+        "criteria": dict(criteria) if isinstance(criteria, Mapping) else list(criteria),
+        "max_turns": max_turns,
+        "gating": gating,
+        "on_fail": on_fail,
+        "failing": failing,
+    }
+    loops = {"verify": read_loop("verify", table)}
+    cast = Cast(agents, app.agents(settings))
+    async with app.flows(settings, MemoryStore(), cast, loops) as (room, desk):
+        me = Principal(tenant="local", id="library")
+        run = await room.start(me, "verify", {"task": task})
+        ended = await desk.ended(run.id)
+        shown = await room.snapshot(ended)
+        return verification(await room.report(run.id, me.tenant), shown["variables"])
+
+
+def repeated_id(agents: Sequence[Agent], given: Sequence[Any]) -> str | None:
+    """An id that several have who are not the same: two lambdas, for one."""
+    who: dict[str, Any] = {}
+    for agent, one in zip(agents, given, strict=True):
+        if who.setdefault(agent.card.agent_id, one) is not one and not isinstance(one, str):
+            return agent.card.agent_id
+    return None
+
+
+def _agent(given: Any, settings: Settings) -> Agent:
+    if isinstance(given, str):
+        return app.agent_given(given, settings)
+    if hasattr(given, "invoke") and hasattr(given, "card"):
+        return given
+    if callable(given):
+        return app.agent_of(given)
+    raise InvalidRequest(
+        Problem("actor", f"wanted a function, an agent or its name, got {type(given).__name__}")
+    )
 
 
 @contextmanager

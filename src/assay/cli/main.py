@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import audit, evaluate, key, providers, rekey, run, runs, schema, serve, suite
+from assay.cli import audit, evaluate, key, providers, rekey, run, runs, schema, serve, suite, verify
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 app.command("evaluate", help=evaluate.HELP)(evaluate.evaluate)
 app.command("run", help=run.HELP)(run.run)
+app.command("verify", help=verify.VERIFY)(verify.verify)
+app.command("respond", help=verify.RESPOND)(verify.respond)
 app.command("serve", help=serve.HELP)(serve.serve)
 app.command("list", help=runs.LIST)(runs.list_)
 app.command("show", help=runs.SHOW)(runs.show)

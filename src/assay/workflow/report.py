@@ -4,37 +4,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from assay.ports import Event, Run
 from assay.protocol.facts import read_stored
+from assay.protocol.verification import Report, Said, Verification
 from assay.workflow.gating import goal_satisfied
 
 
-class Said(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A verdict. `self_verified`: who gave it is whose work it is about."""
-
-    iteration: int
-    agent_id: str
-    target: str
-    verdict: str
-    actor_id: str | None = None
-    self_verified: bool = False
-    criteria: tuple[str, ...] = ()
-    confidence: float | None = None
-
-
-class Report(Struct, frozen=True, kw_only=True, rename="camel"):
-    run_id: str
-    workflow_id: str
-    status: str
-    goal_satisfied: bool
-    committed: bool
-    turns: int
-    verdicts: tuple[Said, ...] = ()
-    success_criteria: tuple[dict[str, Any], ...] = ()
-    waiting: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+def verification(found: Report, variables: dict[str, Any]) -> Verification:
+    known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(Report)}
+    return Verification(**known, result=variables.get("result") if found.committed else None)
 
 
 def report(run: Run, events: Sequence[Event]) -> Report:

@@ -1,0 +1,176 @@
+"""What `assay verify` and `assay respond` do: conduct a run in the record of this folder, and tell what came of it."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import typer
+from msgspec import Struct
+
+from assay import app, settings
+from assay.access.local import TENANT
+from assay.backends.agents.cast import Cast
+from assay.cli.say import say
+from assay.errors import Conflict, NotFound, WrongUsage
+from assay.fep.files import document_of
+from assay.ports import Principal, Run
+from assay.ports.agents import Agent
+from assay.ports.declared import Loop
+from assay.protocol.values import is_object
+from assay.protocol.verification import Verification
+from assay.runs.desk import Desk
+from assay.workflow.declared import read_loop, workflow_of
+from assay.workflow.flow import Request
+from assay.workflow.record import read_request
+from assay.workflow.report import verification
+from assay.workflow.room import RESTING, Room, new_run_id
+
+ME = Principal(
+    tenant=TENANT, id="command", scopes=frozenset({"runs:create", "runs:read", "approvals:respond"})
+)
+REACHED, BROKE, NOT_REACHED = 0, 1, 3
+MEASURED = ("loop_limit_exceeded", "decision_rejected")  # ends that say something about the work
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    workflow: str | None
+    task: str
+    actor: str | None
+    critics: list[str]
+    criteria: list[str]
+    checks: str | None
+    max_turns: int
+    gating: bool
+    on_fail: str
+    json: bool
+
+
+def verify(asked: Asked) -> int:
+    chosen = settings.load()
+    if (asked.workflow is None) == (asked.actor is None):
+        raise WrongUsage("wanted a WORKFLOW of assay.toml, or --actor; and not both")
+    if asked.workflow is not None and asked.workflow not in chosen.workflows:
+        there = ", ".join(sorted(chosen.workflows)) or "none"
+        raise WrongUsage(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
+    if not asked.task:
+        raise WrongUsage("wanted a --task")
+    return _told(asyncio.run(_verify(chosen, asked)), json=asked.json)
+
+
+async def _verify(chosen: settings.Settings, asked: Asked) -> Verification:
+    task = _said(asked.task, chosen)
+    if asked.workflow is not None:
+        async with _room(chosen, {}) as (room, desk):
+            run = await room.start(ME, asked.workflow, {"task": task})
+            return await _came(room, desk, run)
+    given = {what: app.agent_given(what, chosen) for what in (asked.actor or "", *asked.critics)}
+    loop = _loop(asked, given, chosen)
+    async with _room(chosen, given) as (room, desk):
+        request = Request(
+            workflow=workflow_of("verify", loop),
+            inputs={"task": task},
+            owner={"tenant": ME.tenant, "principal": ME.id},
+            metadata={"given": list(given)},  # so that whoever goes on with it finds them again
+        )
+        return await _came(room, desk, await room.begin(request, ME.tenant, new_run_id()))
+
+
+def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> Loop:
+    ids = {what: agent.card.agent_id for what, agent in given.items()}
+    criteria: Any = list(asked.criteria)
+    if asked.checks is not None:
+        criteria = document_of(asked.checks, chosen.limits)
+        if not is_object(criteria):
+            raise WrongUsage(f"{asked.checks}: wanted checks by the keys of their criteria")
+    return read_loop(
+        "verify",
+        {
+            "actor": ids[asked.actor or ""],
+            "critics": [ids[what] for what in asked.critics],
+            "criteria": criteria,
+            "max_turns": asked.max_turns,
+            "gating": asked.gating,
+            "on_fail": asked.on_fail,
+        },
+    )
+
+
+def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: bool) -> int:
+    if accept + reject + (answer is not None) != 1:
+        raise WrongUsage("wanted one of --accept, --reject and --answer")
+    chosen = settings.load()
+    value = _said(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
+    return _told(asyncio.run(_respond(chosen, run, value)), json=json)
+
+
+async def _respond(chosen: settings.Settings, id: str, value: Any) -> Verification:
+    async with app.store(chosen) as store:
+        run = await store.run(id, tenant=ME.tenant)
+        if run is None:
+            raise NotFound(f"there is no run {id!r}")
+        if run.status not in RESTING:
+            raise Conflict("status", f"run {id}", f"it is {run.status}, and waits for no answer")
+        told: list[str] = (await read_request(store, id)).metadata.get("given", [])
+    given = {what: app.agent_given(what, chosen) for what in told}
+    async with _room(chosen, given) as (room, desk):
+        await room.respond(ME, id, run.head["waiting"]["nodeId"], value)
+        return await _came(room, desk, run)
+
+
+@asynccontextmanager
+async def _room(chosen: settings.Settings, given: dict[str, Agent]) -> AsyncGenerator[tuple[Room, Desk]]:
+    cast = Cast(given.values(), app.agents(chosen))
+    async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
+        try:
+            yield room, desk
+        finally:
+            await cast.close()
+
+
+async def _came(room: Room, desk: Desk, run: Run) -> Verification:
+    ended = await desk.ended(run.id)
+    shown = await room.snapshot(ended)
+    return verification(await room.report(run.id, ME.tenant), shown["variables"])
+
+
+def _said(text: str, chosen: settings.Settings) -> Any:
+    return document_of(text[1:], chosen.limits) if text.startswith("@") else text
+
+
+def _told(came: Verification, *, json: bool) -> int:
+    if json:
+        typer.echo(msgspec.json.encode(came))
+    else:
+        _show(came)
+    if came.goal_satisfied:
+        return REACHED
+    broke = came.error is not None and came.error["code"] not in MEASURED
+    return BROKE if broke else NOT_REACHED
+
+
+def _show(came: Verification) -> None:
+    for one in came.verdicts:
+        about = "its own work" if one.self_verified else f"the work of {one.actor_id}"
+        keys = f" ({', '.join(one.criteria)})" if one.criteria else ""
+        sure = "" if one.confidence is None else f", {one.confidence:.0%} sure"
+        typer.echo(f"turn {one.iteration}: {one.verdict}, by {one.agent_id} on {about}{keys}{sure}")
+    for criterion in came.success_criteria:
+        typer.echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
+    if came.committed:
+        result = came.result if isinstance(came.result, str) else msgspec.json.encode(came.result).decode()
+        typer.echo(f"result: {result}")
+    typer.echo(_verdict(came))
+    if came.waiting is not None:
+        say(f"run {came.run_id} waits for a person: assay respond {came.run_id} --accept, or --reject")
+
+
+def _verdict(came: Verification) -> str:
+    if came.goal_satisfied:
+        return "goal reached"
+    if came.error is not None:
+        return f"goal not reached: {came.error['code']}: {came.error['message']}"
+    if came.waiting is not None:
+        return f"goal not reached: it waits at {came.waiting['nodeId']} ({came.waiting['kind']})"
+    return f"goal not reached: it gave up, and is {came.status}"

@@ -33,7 +33,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
-from assay.ports.declared import DeclaredAgent, DeclaredTool, McpServer
+from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
 from assay.protocol.schemas import NOUNS
 from assay.serve.limits import Serving
 from assay.serve.rest.answers import STATUS
@@ -217,8 +217,9 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
         ("## Agents", DeclaredAgent),
         ("## Tools", DeclaredTool),
         ("## MCP servers", McpServer),
+        ("## Workflows", Loop),
     ],
-    ids=["providers", "agents", "tools", "mcp"],
+    ids=["providers", "agents", "tools", "mcp", "workflows"],
 )
 def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
     rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")

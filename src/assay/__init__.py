@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     )
     from assay.protocol.scorecard import EvalSummary
     from assay.protocol.suite import AgentEvalSuite
-    from assay.suites import SuiteRun, run_suite
     from assay.protocol.verification import Verification
+    from assay.suites import SuiteRun, run_suite
 
 _HOMES = {
     "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync", "verify"),

@@ -25,8 +25,10 @@ class Patient(HttpToolsProtocol):
 
     head_seconds = 10.0
     head_bytes = 64 * 1024
+    send_seconds = 60.0
     _waiting: asyncio.TimerHandle | None = None
     _idle: asyncio.TimerHandle | None = None
+    _stuck: asyncio.TimerHandle | None = None
     _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
     _left = 0  # bytes of an answer that were not taken when we last looked
     _long = False
@@ -89,8 +91,32 @@ class Patient(HttpToolsProtocol):
         elif not self.transport.is_closing():
             self.transport.close()
 
+    def pause_writing(self) -> None:
+        """More of an answer waits than is sent: it must get less, also when nobody writes or waits for it any more."""
+        super().pause_writing()
+        if self._stuck is None:
+            left = self.transport.get_write_buffer_size()
+            self._stuck = self.loop.call_later(self.send_seconds, self._look, left)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
+
+    def _look(self, before: int) -> None:
+        left = self.transport.get_write_buffer_size()
+        if left < before:
+            self._stuck = self.loop.call_later(self.send_seconds, self._look, left)
+        else:
+            self._stuck = None
+            self.transport.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._go_on()
+        if self._stuck is not None:
+            self._stuck.cancel()
+            self._stuck = None
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None

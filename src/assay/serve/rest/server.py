@@ -34,6 +34,7 @@ def server(
 
     class Protocol(Patient):
         head_seconds, head_bytes = serving.head_seconds, serving.max_head_bytes
+        send_seconds = serving.send_seconds
 
     config = uvicorn.Config(
         app,

@@ -78,7 +78,9 @@ def serve(path):
             line, _ = listening.accept()
             size, descriptors, _, _ = socket.recv_fds(line, 4, 32)
             body = line.recv(int.from_bytes(size), socket.MSG_WAITALL)
-            pid = os.fork()
+            pid = (
+                os.fork() if size and len(body) == int.from_bytes(size) else -1
+            )  # who asked may have been killed
             if pid == 0:
                 signal.set_wakeup_fd(-1)
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -87,8 +89,9 @@ def serve(path):
                 return marshal.loads(body), descriptors
             for one in descriptors:
                 os.close(one)
-            line.send(f"{pid}\n".encode())
-            lines[pid] = line
+            tell(line, pid)
+            if pid > 0:
+                lines[pid] = line
 
 
 def reap(lines):
@@ -97,10 +100,14 @@ def reap(lines):
         if not pid:
             return
         with lines.pop(pid) as line:
-            try:
-                line.send(f"{os.waitstatus_to_exitcode(status)}\n".encode())
-            except BrokenPipeError:
-                continue  # nobody waits for it any more
+            tell(line, os.waitstatus_to_exitcode(status))
+
+
+def tell(line, number):
+    try:
+        line.send(f"{number}\n".encode())
+    except OSError:
+        return  # nobody waits for it any more
 
 
 def become(job, descriptors):

@@ -103,6 +103,8 @@ def _let_go(stream: Any) -> None:
 def _say(refusal: Refusal | str) -> None:
     told: Any = refusal.problems if isinstance(refusal, InvalidRequest) else [refusal]
     with suppress(OSError):
+        sys.stdout.flush()  # where both are one, in the order they were said
+    with suppress(OSError):
         for one in told:
             print(f"assay: {one}", file=sys.stderr)  # noqa: T201
 

@@ -150,6 +150,15 @@ def _takable(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
 
 def _handed(card: AgentCard, tasks: Tasks) -> None:
     """Step 13, at last: the agent's own idea of a task."""
-    found = {task.task_id: task_problems(card, task.input, f"tasks[{task.task_id}].input") for task in tasks}
-    if problems := [one for some in found.values() for one in some]:
-        raise EvalRefused(problems, tasks=[id for id, some in found.items() if some])
+    wrong = {task.task_id: some for task in tasks if (some := task_problems(card, task.input, "input"))}
+    if wrong:  # places, and not what stands there: an input is content
+        raise EvalRefused(
+            [
+                Problem(
+                    f"tasks[{id}].{one.place}", f"this is no task for {card.agent_id}, by its hand-off schema"
+                )
+                for id, some in wrong.items()
+                for one in some
+            ],
+            tasks=list(wrong),
+        )

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import msgspec
 import pytest
@@ -100,7 +101,7 @@ def watched():
         seen.append("\n".join(lines + spans.told + [repr((watch.counts, list(watch.times)))]))
 
 
-def suite_with(canary):
+def suite_with(canary) -> dict[str, Any]:
     fixtures = {
         "toolResponses": [
             {"tool": "shop:orders", "response": {canary("a fixture's key"): canary("a fixture's answer")}}
@@ -253,7 +254,7 @@ class Served:
                 self.end_headers()
                 self.wfile.write(text)
 
-            def log_message(self, *_): ...
+            def log_message(self, format, *args): ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = self._server.server_port

@@ -18,9 +18,7 @@ def main() -> None:
     wanted.add_argument(
         "--quick", action="store_true", help="a tenth of the cases, three rounds: to try the bench"
     )
-    wanted.add_argument(
-        "--write", action="store_true", help="put the table, or the rows measured, into docs/performance.md"
-    )
+    wanted.add_argument("--write", action="store_true", help="put the table into docs/performance.md too")
     asked = wanted.parse_args()
     names = asked.names or [*RUNS, "stages"]
     if unknown := set(names) - {*RUNS, "stages"}:
@@ -32,9 +30,7 @@ def main() -> None:
         parts += [stages.told(bench)] if "stages" in names else []
     text = "\n\n".join([*parts, table.machine()])
     print(text)
-    if asked.write and asked.names:
-        table.write_some(rows)
-    elif asked.write:
+    if asked.write:
         table.write(text)
 
 

@@ -35,33 +35,11 @@ def machine() -> str:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Between the markers; the rest of the page is written by hand."""
-    before, _, after = _parts(page)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
-
-
-def write_some(rows: Sequence[Row], page: Path = PAGE) -> None:
-    """These rows in the place of those of the same name; the others stay as they were measured."""
-    before, old, after = _parts(page)
-    names = {row.name for row in rows}
-    fresh = table(rows).splitlines()[2:]
-    lines: list[str] = []
-    for line in old.strip().splitlines():
-        if line.startswith("| ") and line.split(" | ")[0].removeprefix("| ") in names:
-            lines += fresh
-            fresh = []
-        else:
-            lines.append(line)
-    if fresh:
-        raise ValueError(f"{page.name} has no row {', '.join(sorted(names))}: write the whole table first")
-    page.write_text("\n".join((before + BEGIN, *lines, END + after)), "utf-8")
-
-
-def _parts(page: Path) -> tuple[str, str, str]:
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    old, found, after = rest.partition(END)
+    _, found, after = rest.partition(END)
     if not found:
         raise ValueError(f"{page.name} has no place for the table: {BEGIN} … {END}")
-    return before, old, after
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
 
 
 def _number(value: float, row: Row) -> str:

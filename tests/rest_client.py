@@ -16,6 +16,8 @@ from assay.access import keys
 from assay.access.gate import Gate
 from assay.access.issuer import Jwt
 from assay.access.scopes import DEFAULT
+from assay.agenteval.kind import AgentEvalKind, Means
+from assay.agenteval.office import EvalOffice
 from assay.app import tokens
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
@@ -27,8 +29,11 @@ from assay.fep.office import Office
 from assay.ports import Limits, Services
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
+from assay.serve.offering import Offering
+from assay.serve.openwop.build import surface
 from assay.serve.rest.app import create_app
 from assay.serve.rest.server import server
+from evals import Doing, Judges, Some
 
 NOBODY = ssl.SSLContext(
     ssl.PROTOCOL_TLS_CLIENT
@@ -47,6 +52,13 @@ class Slow(Checker):
         return verdict(len(self.text) > 2)
 
 
+async def answered(task):
+    """What an agent of ours makes of a task: `wait` seconds later, what it is told to `say`."""
+    told = task if isinstance(task, dict) else {"say": task}
+    await asyncio.sleep(told.get("wait", 0))
+    return told.get("say")
+
+
 class Server:
     """`with Server(address) as server:`; what happens inside is on a loop of its own."""
 
@@ -56,12 +68,14 @@ class Server:
 
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
-        cipher=None, jwt=None, tls=None,
+        cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
+        self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
+        self.offering = offer or Offering()
         self._ready = threading.Event()
         self._trouble = None
 
@@ -88,11 +102,24 @@ class Server:
         self.loop = asyncio.get_running_loop()
         services = Services(limits=self.limits, recorded=True)
         kind = EvaluationKind(self.store, self.registry, services, Conduct(concurrency=16))
-        self.desk = Desk(self.store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind})
+        means = Means(
+            agents=Some(*self.agents),
+            registry=self.registry,
+            services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
+            tools=self.tools,
+        )
+        evals = AgentEvalKind(self.store, means)
+        kinds = {kind.name: kind, evals.name: evals}
+        self.desk = Desk(self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds)
         self.office = Office(self.store, self.registry, services)
+        self.surface = surface(
+            self.store, EvalOffice(self.store, means), self.offering, self.serving, self.limits
+        )
         gate = Gate(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         more = {} if self.routes is None else {"routes": self.routes}
-        self.app = create_app(self.desk, self.office, gate.authenticate, self.serving, **more)
+        self.app = create_app(
+            self.desk, self.office, gate.authenticate, self.serving, surface=self.surface, **more
+        )
         await self.desk.open()
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))

@@ -85,17 +85,3 @@ def test_the_table_goes_between_its_markers(tmp_path):
     table.write("new", page)
     table.write("newer", page)
     assert page.read_text("utf-8") == f"before\n{table.BEGIN}\nnewer\n{table.END}\nafter\n"
-
-
-def test_some_rows_take_the_place_of_the_old_ones(tmp_path):
-    page = tmp_path / "page.md"
-    kept, old, new = (
-        Row(name, "at most", 1.0, values=[value]) for name, value in [("a", 0.5), ("b", 2.0), ("b", 0.25)]
-    )
-    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", "utf-8")
-    table.write(f"{table.table([kept, old])}\n\nMade here.", page)
-    table.write_some([new], page)
-    whole = f"{table.table([kept, new])}\n\nMade here."
-    assert page.read_text("utf-8") == f"before\n{table.BEGIN}\n{whole}\n{table.END}\nafter\n"
-    with pytest.raises(ValueError, match="has no row c"):
-        table.write_some([Row("c", "at most", 1.0, values=[1.0])], page)

@@ -36,6 +36,7 @@ from assay.ports import Limits, Provider
 from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
 from assay.protocol.schemas import NOUNS
 from assay.serve.limits import Serving
+from assay.serve.offering import Offering
 from assay.serve.rest.answers import STATUS
 from assay.serve.rest.routes import ROUTES
 from assay.settings import PREFIX, TABLES, Settings
@@ -194,6 +195,7 @@ def written_default(value):
         ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
         ("## Limits", msgspec.structs.fields(Limits)),
         ("## Serving", msgspec.structs.fields(Serving)),
+        ("## OpenWOP", msgspec.structs.fields(Offering)),
         ("## JWT", msgspec.structs.fields(Jwt)),
     ],
 )
@@ -327,7 +329,8 @@ def test_a_file_that_is_named_is_there(page):
 def test_the_page_of_the_service_has_every_route_with_its_scope():
     rows = table((DOCS / "service.md").read_text("utf-8"), "route", "scope", "what it does")
     told = [(route, scope) for route, scope, _ in rows]
-    known = [(f"`{one.method} {one.path}`", f"`{one.scope}`" if one.scope else "none") for one in ROUTES]
+    said = {None: "none", "": "any key"}
+    known = [(f"`{one.method} {one.path}`", said.get(one.scope, f"`{one.scope}`")) for one in ROUTES]
     assert told == known
 
 

@@ -275,10 +275,12 @@ def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
     def fails():
         raise RuntimeError(CANARY)
 
+    trouble: Any = (None, None, None)
     try:
         fails()
     except RuntimeError:
-        record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, sys.exc_info())
+        trouble = sys.exc_info()
+    record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, trouble)
     acting.set(Acting("k1", "asked-1"))
     line = form.format(record)
     assert CANARY not in line

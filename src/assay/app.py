@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, Protocol
 
 from assay.access.gate import Gate, Token
 from assay.access.issuer import Jwt
+from assay.agenteval.asked import Host
+from assay.agenteval.kind import AgentEvalKind, Means
+from assay.agenteval.office import EvalOffice
 from assay.backends.engines.local import LocalEngine
 from assay.backends.later import LaterProviders
 from assay.backends.provider_tables import Policy
@@ -199,6 +202,7 @@ class House(NamedTuple):
     store: Store
     desk: Desk
     office: Office
+    evals: EvalOffice
     gate: Gate
     room: Any  # of workflows: `workflow.room.Room`
 
@@ -221,21 +225,37 @@ async def house(
     )
     async with store(settings) as record:
         gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
-        kind = EvaluationKind(record, known, means, how)
         cast = agents(settings, means.providers)
         flowing, meet = workflows(settings, record, known, means, cast)
-        kinds: dict[str, Kind] = {one.name: one for one in (kind, flowing)}
+        evals = EvalOffice(record, _eval_means(settings, known, means, cast))
+        some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
+        kinds: dict[str, Kind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
         desk = Desk(record, engine, kinds)
         room = meet(desk)
         await desk.open()
         watching = asyncio.create_task(room.watch())
         try:
-            yield House(record, desk, Office(record, known, means), gate, room)
+            yield House(record, desk, Office(record, known, means), evals, gate, room)
         finally:
             watching.cancel()
             await desk.close(stop)
+            await evals.means.agents.close()
+            if evals.means.tools is not None:
+                await evals.means.tools.close()
             await means.close()
+
+
+def _eval_means(settings: Settings, known: Registry, means: Services, cast: Agents) -> Means:
+    """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
+    offering = settings.openwop
+    return Means(
+        agents=cast,
+        registry=known,
+        services=means,
+        tools=toolbox(settings),
+        host=Host(max_tasks=offering.max_suite_tasks, max_cost_usd=offering.max_suite_cost_usd),
+    )
 
 
 async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:
@@ -302,13 +322,15 @@ def rest(
     tls: Tls | None = None,
     log_level: str = "warning",
 ) -> Transport:
-    """FEP over HTTP."""
+    """FEP and the run surface of OpenWOP over HTTP."""
     try:
+        from assay.serve.openwop.build import surface  # a lazy door
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
         from assay.serve.rest.server import server  # a lazy door
     except ModuleNotFoundError as error:
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving)
+    offers = surface(house.store, house.evals, settings.openwop, settings.serving, settings.limits)
+    app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers)
     return server(app, settings.serving, host=host, port=port, tls=tls, log_level=log_level)
 
 

@@ -18,10 +18,13 @@ from assay.ports import Limits, Provider, Secret
 from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
+from assay.serve.offering import Offering
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
-TABLES = frozenset({"limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows"})
+TABLES = frozenset(
+    {"limits", "serving", "openwop", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows"}
+)
 
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -29,7 +32,7 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
-    `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]` and `[serving]` in the environment flat.
+    `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]`, `[serving]` and `[openwop]` in the environment flat.
 
     `[models]` names models by what they are for (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`), and
     `[providers.NAME]` says where they are; `${VARIABLES}` there are filled in when a provider is used. Those of `[jwt]` are
@@ -48,6 +51,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     check_modules: list[str] = []
     limits: Limits = Limits()
     serving: Serving = Serving()
+    openwop: Offering = Offering()
     jwt: Jwt = Jwt()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
@@ -61,14 +65,31 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
     environment = os.environ if environment is None else environment
     told = _from_file(environment)
-    limits, serving, jwt, models, tables, agents, tools, mcp, workflows = (
+    limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows = (
         _table(told, name)
-        for name in ("limits", "serving", "jwt", "models", "providers", "agents", "tools", "mcp", "workflows")
+        for name in (
+            "limits",
+            "serving",
+            "openwop",
+            "jwt",
+            "models",
+            "providers",
+            "agents",
+            "tools",
+            "mcp",
+            "workflows",
+        )
+    )
+    flat = (
+        (limits, Limits, PREFIX),
+        (serving, Serving, PREFIX),
+        (openwop, Offering, PREFIX),
+        (jwt, Jwt, JWT),
     )
     for name, said in environment.items():
         if name.startswith(MODEL) and said:
             models[name.removeprefix(MODEL).lower()] = said
-    for table, kind, prefix in ((limits, Limits, PREFIX), (serving, Serving, PREFIX), (jwt, Jwt, JWT)):
+    for table, kind, prefix in flat:
         for field in msgspec.structs.fields(kind):
             if (said := environment.get(prefix + field.name.upper())) is not None:
                 table[field.name] = said
@@ -79,7 +100,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     if "evidence_key" in told and isinstance(said := told["evidence_key"], str):
         told["evidence_key"] = Secret(said) if said.strip() else None
     try:
-        tabled = {"limits": limits, "serving": serving, "jwt": jwt, "models": models}
+        tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
         raise WrongUsage(f"settings: {_place(wrong)}") from None
@@ -178,8 +199,10 @@ def _place(wrong: msgspec.ValidationError) -> str:
 
 
 def _positive(settings: Settings) -> None:
-    tables = (msgspec.structs.asdict(table) for table in (settings.limits, settings.serving))
+    tables = (
+        msgspec.structs.asdict(table) for table in (settings.limits, settings.serving, settings.openwop)
+    )
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
-        if value <= 0:
+        if value <= 0 and not isinstance(value, bool):
             raise WrongUsage(f"settings: {name}: wanted a number above 0, got {value}")

@@ -38,13 +38,9 @@ class Conduct(NamedTuple):
 def score(plan: Plan, contexts: Iterable[Context], tally: Tally, first: int = 0) -> Iterator[Scored]:
     """For a plan of which no check waits; `first` is the number of the first case."""
     rows: dict[Sheet, list[Row]] = {}
-    last: Sheet | None = None
-    counted: list[Row] = []
     for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
-        if sheet is not last:
-            counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
-            last = sheet
+        counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
         scored = sheet.score(context, counted)
         tally.case(scored.status)
         yield scored

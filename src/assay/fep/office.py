@@ -67,7 +67,7 @@ class Asked(Struct, frozen=True):
     @property
     def request(self) -> Request:
         return Request(
-            checks=self.checks,
+            checks=None if self.checks is None else msgspec.to_builtins(self.checks),
             experiment=self.experiment,
             total=self.total,
             shard=1 if self.slow else SHARD,
@@ -313,7 +313,7 @@ def beginning(run: Run, experiment: ExperimentMetadata | None) -> bytes:
         b',"status":',
         _encode(run.head.get("status", "error")),
         b',"summary":',
-        _encode(run.head.get("summary") or summary_of(run)),  # kept as it goes out
+        _encode(summary_of(run)),
         b',"experiment":' + _encode(experiment) if experiment else b"",
         b',"results":[',
     )
@@ -333,8 +333,7 @@ async def experiment_of(store: Store, run: Run) -> ExperimentMetadata | None:
 
 
 def summary_of(run: Run) -> EvaluationSummary:
-    said = run.head.get("summary")
-    return Tally().summary() if said is None else msgspec.convert(said, EvaluationSummary)
+    return msgspec.convert(run.head.get("summary", Tally().summary()), EvaluationSummary)
 
 
 def terminal(run: Run) -> None:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from assay.errors import InvalidRequest, Problem, Refusal
+from assay.errors import InvalidRequest, Problem
+from assay.runs.refusals import UnsupportedMode
 
 MODES = ("updates", "values", "messages", "debug")
 TERMINAL = frozenset({"run.completed", "run.failed", "run.cancelled"})
@@ -21,21 +22,6 @@ _UPDATES = frozenset(
     }
 )
 _FAMILIES = ("run.", "approval.", "clarification.", "interrupt.", "eval.", "deployment.")
-
-
-class UnsupportedMode(Refusal):
-    """A stream that nobody offers."""
-
-    code = "unsupported_stream_mode"
-
-    def __init__(self, said: str) -> None:
-        super().__init__(
-            f"streamMode: wanted one of {', '.join(MODES)}, got {said[:80]!r}; `values` stands alone"
-        )
-
-    @property
-    def details(self) -> dict[str, object]:
-        return {"supported": list(MODES)}
 
 
 def is_update(type: str) -> bool:
@@ -60,7 +46,7 @@ def modes_of(text: str | None) -> tuple[str, ...]:
         return ("updates",)
     modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if not set(modes) <= set(MODES) or ("values" in modes and len(modes) > 1):
-        raise UnsupportedMode(text)
+        raise UnsupportedMode(text, MODES)
     return modes
 
 

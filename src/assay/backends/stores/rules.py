@@ -80,11 +80,6 @@ def free(run: Run, holder: str, now: datetime) -> bool:
 
 def check(batch: Batch) -> None:
     """Refuse what no database could keep, before it is tried."""
-    if not usual(batch) and (problems := problems_of(batch)):
-        raise InvalidRequest(problems)
-
-
-def problems_of(batch: Batch) -> list[Problem]:
     problems: list[Problem] = []
     for entry in batch.entries:
         opens = (entry.opens.tenant, entry.opens.kind, entry.opens.name) if entry.opens else ()
@@ -99,24 +94,8 @@ def problems_of(batch: Batch) -> list[Problem]:
     for line in batch.lines:
         for name in (line.tenant, line.who, line.action, line.what, line.outcome, line.request):
             problems += _bad_name(name)
-    return problems
-
-
-def usual(batch: Batch) -> bool:
-    """Whether all its names are plain words, looked at together: most are."""
-    names = [name for change in batch.documents for name in name_of(change)]
-    for line in batch.lines:
-        names += [line.tenant, line.who, line.action, line.what, line.outcome, line.request]
-    for entry in batch.entries:
-        names += [entry.run, entry.holder or "", *(event.type for event in entry.events)]
-        if entry.opens:
-            names += [entry.opens.tenant, entry.opens.kind, entry.opens.name]
-        for piece in entry.evidence:
-            if not 0 <= piece.first <= piece.last:
-                return False
-            names += [piece.kind, piece.key]
-    whole = "".join(names)
-    return whole.isascii() and whole.isprintable() and max(map(len, names), default=0) <= MAX_NAME_BYTES
+    if problems:
+        raise InvalidRequest(problems)
 
 
 def _bad_name(name: str) -> list[Problem]:

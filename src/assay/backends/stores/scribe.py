@@ -1,16 +1,18 @@
 """Writes: many batches in one transaction, each of them whole or not at all."""
 
+import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, delete, select, text, tuple_, update
+from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
+from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
 from assay.backends.stores.chain import Chain, Lanes, head_row, line_row
 from assay.backends.stores.failpoints import Reach
-from assay.backends.stores.insertion import Insertion, Row
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
 from assay.errors import Broken, Conflict
@@ -52,7 +54,7 @@ class Scribe:
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = Chain()
         self._insert = {
-            table: Insertion(table, engine.dialect, renews=table is audit_heads)
+            table: _insertion(table, engine.dialect)
             for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
@@ -124,10 +126,8 @@ class Scribe:
                 outcomes.append(settled)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
         self._put_runs(connection, {id: known[id] for settled in done for id in settled.runs}, old_runs)
-        happened = [_event(*added) for settled in done for added in settled.events]
-        self._insert[events].add(connection, happened)
-        found = [self._piece(*added) for settled in done for added in settled.pieces]
-        self._insert[evidence].add(connection, found)
+        self._add(connection, events, [_event(*added) for settled in done for added in settled.events])
+        self._add(connection, evidence, [self._piece(*added) for settled in done for added in settled.pieces])
         changed = {name: kept.get(name) for settled in done for name in settled.documents}
         self._put_documents(connection, changed, old_documents)
         return outcomes
@@ -138,13 +138,12 @@ class Scribe:
         if not lines:
             return {}
         lanes, written = self._chain.add(connection, lines, now)
-        self._insert[audit].add_named(connection, [line_row(line) for line in written])
-        self._insert[audit_heads].add_named(connection, [head_row(head) for head, _ in lanes.values()])
+        self._add(connection, audit, [line_row(line) for line in written])
+        self._add(connection, audit_heads, [head_row(head) for head, _ in lanes.values()])
         return lanes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
-        made = [self._new_run(run) for id, run in changed.items() if id not in old]
-        self._insert[runs].add(connection, made)
+        self._add(connection, runs, [self._new_run(run) for id, run in changed.items() if id not in old])
         renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
         self._many(connection, _UPDATE_RUN, renewed)
 
@@ -153,39 +152,83 @@ class Scribe:
     ) -> None:
         gone = [_named(name) for name, document in changed.items() if document is None and name in old]
         self._many(connection, _DELETE_DOCUMENT, gone)
-        made: list[Row] = []
+        made: list[dict[str, Any]] = []
         renewed: list[dict[str, Any]] = []
         for name, document in changed.items():
             if document is not None and name in old:
                 renewed.append(_named(name) | self._document(document))
             elif document is not None:
-                made.append((*name, *self._document(document).values()))
+                tenant, kind, key = name
+                made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
         self._many(connection, _UPDATE_DOCUMENT, renewed)
-        self._insert[documents].add(connection, made)
+        self._add(connection, documents, made)
+
+    def _add(self, connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            statement, values = self._insert[table]
+            if self._postgres:
+                connection.exec_driver_sql(statement, [*map(values, rows)])
+                return
+            driver: Any = connection.connection.driver_connection
+            try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
+                driver.executemany(statement, [*map(values, rows)])
+            except sqlite3.Error as error:
+                raise DBAPIError.instance(statement, None, error, sqlite3.Error) from error
 
     def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             connection.execute(statement, rows)
 
-    def _new_run(self, run: Run) -> Row:
+    def _new_run(self, run: Run) -> dict[str, Any]:
         name, head = self._vault.seal_run(run)
-        status, head, *rest = _state(run, head).values()
-        return run.id, run.tenant, run.kind, status, name, head, stamp(run.created), *rest
+        fixed = {
+            "id": run.id,
+            "tenant": run.tenant,
+            "kind": run.kind,
+            "name": name,
+            "created": stamp(run.created),
+        }
+        return fixed | _state(run, head)
 
     def _changed_run(self, run: Run) -> dict[str, Any]:
         return {"b_id": run.id} | _state(run, self._vault.seal_run(run)[1])
 
-    def _piece(self, run: str, piece: Piece) -> Row:
+    def _piece(self, run: str, piece: Piece) -> dict[str, Any]:
         sealed = self._vault.seal(piece.data, "evidence", run, piece.kind, piece.key, piece.first)
-        return run, piece.kind, piece.key, piece.first, piece.last, len(piece.data), *sealed
+        return {
+            "run": run,
+            "kind": piece.kind,
+            "key": piece.key,
+            "first": piece.first,
+            "last": piece.last,
+            "size": len(piece.data),
+            **sealed._asdict(),
+        }
 
     def _document(self, document: Document) -> dict[str, Any]:
         sealed = self._vault.seal(document.data, "documents", document.tenant, document.kind, document.key)
         return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
 
 
-def _event(run: str, event: Event) -> Row:
-    return run, event.sequence, event.type, stamp(event.at), event.data
+def _insertion(table: Table, dialect: Dialect) -> tuple[str, Callable[[dict[str, Any]], tuple[Any, ...]]]:
+    """A statement as the driver takes it, and the order of its values: going through SQLAlchemy costs as much as SQLite."""
+    columns = [column.name for column in table.columns]
+    marks = ", ".join(["%s" if dialect.name == "postgresql" else "?"] * len(columns))
+    quoted = ", ".join(dialect.identifier_preparer.quote(name) for name in columns)
+    keys = ", ".join(column.name for column in table.primary_key)
+    over = ", ".join(f"{dialect.identifier_preparer.quote(name)} = excluded.{name}" for name in columns)
+    anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
+    return f"INSERT INTO {table.name} ({quoted}) VALUES ({marks}){anyway}", itemgetter(*columns)  # noqa: S608  # names of our own tables
+
+
+def _event(run: str, event: Event) -> dict[str, Any]:
+    return {
+        "run": run,
+        "sequence": event.sequence,
+        "type": event.type,
+        "at": stamp(event.at),
+        "data": event.data,
+    }
 
 
 def _state(run: Run, head: bytes) -> dict[str, Any]:

@@ -22,6 +22,7 @@ T = TypeVar("T")
 Work = Callable[[Connection], Any]
 
 MOST_BATCHES = 256  # in one transaction
+ENOUGH = 8  # that it is worth beginning with
 MOST_BYTES = 16 * 1024 * 1024
 
 
@@ -65,9 +66,9 @@ class Writer:
             if self._closed:
                 raise Broken("the store is closed")
             self._given.append(task)
-        # once the loop has done what it is at: others may give something too, and a thread that is woken before only
-        # takes turns with it, which costs both more than they gain
-        if not self._waking:
+            if len(self._given) == ENOUGH:
+                self._news.notify()
+        if not self._waking:  # once the loop has done what it is at: others may give something too
             self._waking = True
             self._loop.call_soon(self._wake)
         return task.answer

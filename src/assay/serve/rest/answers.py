@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import AsyncGenerator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -12,6 +12,7 @@ from assay import errors
 from assay.errors import InvalidRequest, Refusal
 from assay.protocol.operations import ErrorResponse
 from assay.protocol.secrets import redacted, redacted_text
+from assay.runs import refusals
 
 log = logging.getLogger("assay.rest")
 
@@ -37,6 +38,9 @@ STATUS: dict[type[Exception], int] = {
     errors.TooMuch: 429,
     errors.Broken: 503,
     errors.Unavailable: 503,
+    refusals.NotEnded: 409,
+    refusals.NotProvided: 501,
+    refusals.MockForbidden: 403,
 }
 CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
 AWAY = 2.0  # seconds after which a database may be back
@@ -50,6 +54,12 @@ class Answer(NamedTuple):
     status: int = 200
     media: bytes = JSON
     headers: Headers = ()
+
+
+class Streaming(Protocol):
+    """An answer that goes on: an application of its own, behind the door."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:

@@ -14,6 +14,7 @@ from assay.errors import Refusal
 from assay.fep.office import Office
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
+from assay.serve.openwop.surface import Surface
 from assay.serve.rest import openapi
 from assay.serve.rest.answers import encode, log
 from assay.serve.rest.call import Authenticate, Host
@@ -43,10 +44,12 @@ def create_app(
     authenticate: Authenticate,
     serving: Serving | None = None,
     routes: Sequence[Operation] = ROUTES,
+    surface: Surface | None = None,
 ) -> Starlette:
     """An ASGI application. Its host, `app.state.host`, is told to `stop` before the server waits for its connections."""
     register_url_convertor("part", Part())
     host = Host(desk, office, authenticate, serving or Serving())
+    host.surface = surface
     host.openapi = encode(openapi.document(routes))
     paths: dict[str, dict[str, Admitted]] = {}
     for route in routes:
@@ -72,18 +75,7 @@ def create_app(
     watched(host)
     app = Starlette(lifespan=lifespan)
     app.router = Router(doors, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
-    straight = {door.path: door.endpoint for door in doors if "{" not in door.path}
-
-    async def enter(scope: Scope, receive: Receive, send: Send) -> None:
-        """A path that is one word is looked up; the others are searched for."""
-        door = straight.get(scope["path"]) if scope["type"] == "http" and not scope.get("root_path") else None
-        if door is None:
-            await app.router(scope, receive, send)
-        else:
-            scope["path_params"] = {}
-            await door(scope, receive, send)
-
-    app.middleware_stack = enter  # a door lets nothing out that Starlette would have to catch
+    app.middleware_stack = app.router  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app
 

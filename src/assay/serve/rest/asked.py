@@ -127,11 +127,10 @@ def _or_problems(make: Callable[[], T], problems: list[Problem]) -> T | None:
 def _contexts(wire: Wire, body: bytes, limits: Limits) -> list[Context]:
     paired(len(wire.test_cases), len(wire.outputs), limits)
     documents = _documents(body)
-    spread = b"\n" in body
 
     def read(at: int) -> Context:
         line = b"".join((b'{"test_case":', wire.test_cases[at], b',"output":', wire.outputs[at], b"}"))
-        if spread and b"\n" in line:
+        if b"\n" in line:
             line = msgspec.json.format(line, indent=-1)  # a context is one line wherever it is kept
         if documents is None:
             return read_context(line, limits)

@@ -5,7 +5,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
 from assay.access.audit import note_refusal
@@ -41,6 +41,12 @@ class Gone(Exception):
     """The client went away: there is nobody to answer."""
 
 
+class Followed(Protocol):
+    """Something whose followers are sent home."""
+
+    def stop(self) -> None: ...
+
+
 class Host:
     """What requests are put to: one process's."""
 
@@ -54,12 +60,15 @@ class Host:
         self.turns = Turns()
         self.stopping = asyncio.Event()
         self.openapi = b""
+        self.surface: Followed | None = None  # of OpenWOP, where it is offered
 
     def stop(self) -> None:
         """Nobody waits any longer; the desk decides what becomes of the runs."""
         self.stopping.set()
         self.load.stopping = True
         self.feeds.close()
+        if self.surface is not None:
+            self.surface.stop()
 
 
 class Asking:
@@ -132,6 +141,12 @@ class Call(Asking):
     def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
         super().__init__(host, dict(scope["headers"]))
         self.scope, self.receive = scope, receive
+
+    @property
+    def base_url(self) -> str:
+        """As the client called us."""
+        host = self.header(b"host") or "127.0.0.1"
+        return f"{self.scope.get('scheme', 'http')}://{host}"
 
     @property
     def wants_lines(self) -> bool:

@@ -10,11 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
 from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
-from assay.serve.rest.answers import HTML, Answer, failed, log, refused
+from assay.serve.rest.answers import HTML, Answer, Streaming, failed, log, refused
 from assay.serve.rest.call import Asking, Call, Gone, Host
-from assay.serve.rest.sse import Stream
 
-Endpoint = Callable[[Call], Awaitable[Answer | Stream]]
+Endpoint = Callable[[Call], Awaitable[Answer | Streaming]]
 Header = tuple[bytes, bytes]
 
 SAFE: tuple[Header, ...] = (
@@ -49,19 +48,19 @@ class Door:
         call = Call(self._host, scope, receive)
         try:
             answer = await self._answer(call)
-            if isinstance(answer, Stream):
-                await answer(scope, receive, _with_headers(send, call))
-            elif answer is not None:
+            if isinstance(answer, Answer):
                 await _send(answer, call, send)
+            elif answer is not None:
+                await answer(scope, receive, _with_headers(send, call))
         finally:
             call.share.give_back()
 
-    async def _answer(self, call: Call) -> Answer | Stream | None:
+    async def _answer(self, call: Call) -> Answer | Streaming | None:
         """Whatever happens inside; None: there is nobody to tell."""
         try:
             call.share.request()
             answer = await self._asked(call)
-            if isinstance(answer, Stream):
+            if not isinstance(answer, Answer):
                 call.share.follow()
             return answer
         except Refusal as refusal:
@@ -72,7 +71,7 @@ class Door:
         except Exception as surprise:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
             return failed(surprise, call.id)
 
-    async def _asked(self, call: Call) -> Answer | Stream:
+    async def _asked(self, call: Call) -> Answer | Streaming:
         method = call.scope["method"]
         admitted = self._methods.get(method)
         if admitted is None:
@@ -81,7 +80,8 @@ class Door:
             return await admitted.endpoint(call)
         call.by(await self._host.authenticate(key_of(call)))
         call.share.request_of(call.who.tenant)
-        authorize(call.who, admitted.scope)
+        if admitted.scope:  # none: any good key will do
+            authorize(call.who, admitted.scope)
         return await admitted.endpoint(call)
 
 

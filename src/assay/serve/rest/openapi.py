@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
-from assay.protocol import evaluation, operations, results
-from assay.serve.rest.routes import Given, Operation, Parameter
+from assay.agenteval.shelf import Shelved
+from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite
+from assay.serve.openwop.nouns import OPEN
+from assay.serve.rest.operation import Given, Operation, Parameter
 
 NOUNS: tuple[Any, ...] = (
     evaluation.EvaluationRequest,
@@ -21,6 +23,18 @@ NOUNS: tuple[Any, ...] = (
     operations.ListChecksResponse,
     operations.Health,
     operations.ErrorResponse,
+    annotations.Annotation,
+    annotations.AnnotationCreate,
+    runs.BulkCancelAnswer,
+    runs.BulkCancelRequest,
+    runs.CancelAnswer,
+    runs.CancelRequest,
+    runs.EventPage,
+    runs.RunCreated,
+    runs.RunRequest,
+    scorecard.EvalSummary,
+    Shelved,
+    suite.AgentEvalSuite,
 )
 SAID = {
     400: "the request does not fit: every problem with its place, in details.problems",
@@ -33,8 +47,10 @@ SAID = {
     415: "a content type or encoding that is not read: details.supported",
     429: "too much at once: again after details.retryAfterMs",
     500: "a bug: the log knows more under details.correlationId",
+    501: "a capability that this host does not offer: details.capability",
     503: "about to stop, or the database is away: again after Retry-After",
 }
+PATTERNS = {"agent_id": "^[A-Za-z0-9_.-]{3,256}$", "suite_ref": "^[a-z0-9.-]{1,200}(@[0-9.]{1,40})?$"}
 HEADERS: dict[str, dict[str, Any]] = {
     "X-Request-Id": {"description": "the number of this request", "schema": {"type": "string"}},
     "Retry-After": {"description": "seconds", "schema": {"type": "string"}},
@@ -72,16 +88,16 @@ def document(routes: Iterable[Operation]) -> dict[str, Any]:
 
 def _operation(route: Operation) -> dict[str, Any]:
     said: dict[str, Any] = {"operationId": route.id, "summary": route.summary}
-    refuses = {*route.refuses, 429, 500, 503} | ({401, 403} if route.scope else set[int]())
-    if route.scope:
-        said["description"] = f"Scope: `{route.scope}`."
+    refuses = {*route.refuses, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
+    if route.scope is not None:
+        said["description"] = f"Scope: `{route.scope}`." if route.scope else "Any key of the tenant."
         said["security"] = [{"BearerAuth": []}, {"ApiKeyAuth": []}]
     else:
         said["security"] = []
     if parameters := [*_in_path(route.path), *map(_parameter, route.parameters)]:
         said["parameters"] = parameters
     if route.takes:
-        said["requestBody"] = {"required": True, "content": _body(route)}
+        said["requestBody"] = {"required": not route.optional, "content": _body(route)}
     answers = {status: _given(given) for status, given in route.gives.items()}
     answers |= {status: _refused(status) for status in refuses}
     said["responses"] = {str(status): answers[status] for status in sorted(answers)}
@@ -90,7 +106,7 @@ def _operation(route: Operation) -> dict[str, Any]:
 
 def _in_path(path: str) -> list[dict[str, Any]]:
     name = path.partition("{")[2].partition("}")[0]
-    schema = {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,128}$"}
+    schema = {"type": "string", "pattern": PATTERNS.get(name, "^[A-Za-z0-9_.-]{1,128}$")}
     return [{"name": name, "in": "path", "required": True, "schema": schema}] if name else []
 
 
@@ -121,6 +137,8 @@ def _given(given: Given) -> dict[str, Any]:
         said["content"] = {given.media: {"schema": _ref(given.noun)}}
     elif given.media != "application/json":
         said["content"] = {given.media: {"schema": {"type": "string"}}}
+    if given.stream:
+        said["content"]["text/event-stream"] = {"schema": {"type": "string"}}
     if given.lines:
         each = f"one {given.lines} a line"
         said["content"]["application/x-ndjson"] = {"schema": {"type": "string", "description": each}}
@@ -159,5 +177,6 @@ def _schemas() -> dict[str, Any]:
     parts["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = {
         "description": "an EvaluationRequest; one that is none is told in `errors`, with its index"
     }
+    parts |= OPEN
     parts["Document"] = {"type": "object", "required": ["openapi", "paths"]}
     return {name: parts[name] for name in sorted(parts)}

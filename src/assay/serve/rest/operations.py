@@ -42,7 +42,7 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
         raise InvalidRequest(Problem("status", f"wanted one of {', '.join(STATUSES)}, got {status[:40]!r}"))
     if name is not None and "\0" in name:
         raise InvalidRequest(Problem("experiment", "no experiment has a NUL in its name"))
-    since, until = (_moment(asked, name) for name in ("since", "until"))
+    since, until = (moment(asked, name) for name in ("since", "until"))
     digest = pages.digest(status, name, since, until)
     query = RunQuery(
         tenant=call.tenant,
@@ -51,7 +51,7 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
         statuses=None if status is None else STATUSES[status],
         since=since,
         until=until,
-        before=_before(asked.get("page_token"), digest),
+        before=before(asked.get("page_token"), digest),
         limit=size + 1,
     )
     runs = await call.host.desk.list(query)
@@ -63,7 +63,7 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
     return ListOperationsResponse(operations=operations, next_page_token=following)
 
 
-def _before(token: str | None, digest: str) -> tuple[datetime, str] | None:
+def before(token: str | None, digest: str) -> tuple[datetime, str] | None:
     if token is None:
         return None
     place = pages.place(token, pages.Listed)
@@ -72,7 +72,7 @@ def _before(token: str | None, digest: str) -> tuple[datetime, str] | None:
     return place.created, place.id
 
 
-def _moment(asked: dict[str, str], name: str) -> datetime | None:
+def moment(asked: dict[str, str], name: str) -> datetime | None:
     text = asked.get(name)
     if text is None:
         return None

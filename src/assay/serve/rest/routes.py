@@ -1,63 +1,16 @@
 """Every URL, with who may ask and what is said: the server, its document and its tests are made of this list."""
 
-from typing import Any, Literal
-
-from msgspec import Struct
-
+from assay.serve.openwop.routes import OPENWOP
 from assay.serve.rest.batch import run_batch
 from assay.serve.rest.checks import list_checks
 from assay.serve.rest.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
-from assay.serve.rest.guard import Endpoint
 from assay.serve.rest.health import health, show_openapi, show_page
 from assay.serve.rest.metrics import show_metrics
+from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
 from assay.serve.rest.operations import STATUSES, get_operation, list_evaluations
 from assay.serve.rest.sse import follow_evaluation
 
 CREATE, READ, CANCEL = "evaluations:create", "evaluations:read", "evaluations:cancel"
-
-
-class Parameter(Struct, frozen=True):
-    name: str
-    schema: dict[str, Any]
-    description: str
-    where: Literal["query", "header"] = "query"
-
-
-class Given(Struct, frozen=True):
-    """What is answered with a status: a noun, or nothing; as lines, as events, as a page."""
-
-    description: str
-    noun: str = ""
-    lines: str = ""  # the noun of each line, where it is also to be had as application/x-ndjson
-    media: str = "application/json"
-    headers: tuple[str, ...] = ()
-
-
-class Operation(Struct, frozen=True, kw_only=True):
-    method: str
-    path: str
-    endpoint: Endpoint
-    scope: str | None  # None: open to everybody
-    id: str
-    summary: str
-    takes: str = ""  # the noun of the body
-    lines: bool = False  # the body may be lines
-    gives: dict[int, Given]
-    refuses: tuple[int, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-
-
-TOKEN = Parameter("page_token", {"type": "string"}, "where the page before said that this one begins")
-SIZE = Parameter(
-    "page_size", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}, "how many at most"
-)
-ONCE = Parameter(
-    "Idempotency-Key",
-    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-    "the same key with the same request gives what it gave before; with another request, 409",
-    "header",
-)
-MOMENT = {"type": "string", "format": "date-time"}
 RESULT = Given(
     "the result", "EvaluationRunResult", lines="TestCaseResult", headers=("ETag", "Link", "Content-Location")
 )
@@ -226,4 +179,5 @@ ROUTES = [
         gives={200: Given("a page that needs no network", media="text/html")},
         refuses=(400,),
     ),
+    *OPENWOP,
 ]

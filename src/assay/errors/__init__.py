@@ -57,7 +57,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Literal, NamedTuple
 
-ErrorType = Literal["jsonpath_error", "validation_error", "timeout_error", "unknown_error"]
+from assay.errors.faults import ErrorType as ErrorType
+from assay.errors.faults import Fault as Fault
+from assay.errors.faults import ForeignFault as ForeignFault
+from assay.errors.faults import PathFault as PathFault
+from assay.errors.faults import TimeFault as TimeFault
+from assay.errors.faults import ValueFault as ValueFault
 
 
 class Problem(NamedTuple):
@@ -351,39 +356,4 @@ class Unavailable(Refusal):
 
     def __init__(self, message: str, *, retry_after: float) -> None:
         self.retry_after = retry_after
-        super().__init__(message)
-
-
-class Fault(Exception):
-    """Ends one check, and only that one."""
-
-    type: ClassVar[ErrorType] = "unknown_error"
-    recoverable: bool = False
-    metadata: Mapping[str, object] = MappingProxyType({})  # of the check's result: what it cost all the same
-
-
-class PathFault(Fault):
-    """A path that is malformed, finds nothing, finds too much, or goes too far."""
-
-    type = "jsonpath_error"
-
-
-class ValueFault(Fault):
-    """A resolved value that the check cannot take."""
-
-    type = "validation_error"
-
-
-class TimeFault(Fault):
-    """A deadline passed. Trying again may help."""
-
-    type = "timeout_error"
-    recoverable = True
-
-
-class ForeignFault(Fault):
-    """Somebody else's code or service failed."""
-
-    def __init__(self, message: str, *, recoverable: bool = False) -> None:
-        self.recoverable = recoverable
         super().__init__(message)

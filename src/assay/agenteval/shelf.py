@@ -1,0 +1,120 @@
+"""Suites that a tenant has put on the shelf, and what a reference means (contract §7.4). A version is immutable."""
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.agenteval.suite import read_suite
+from assay.errors import Conflict, InvalidRequest, Problem
+from assay.ports import Batch, Document, Put, Store
+from assay.protocol.canonical import canonical
+from assay.protocol.suite import AgentEvalSuite
+
+KIND = "suite"
+PAGE = 200
+
+
+class Shelved(Struct, frozen=True, kw_only=True, rename="camel"):
+    """What a list shows of a suite: nothing of its tasks but how many there are."""
+
+    suite_id: str
+    version: str
+    modes: tuple[str, ...]
+    task_count: int
+    digest: str
+
+
+class Shelf:
+    """One store's suites, by tenant."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def put(self, tenant: str, document: Any) -> tuple[Shelved, bool]:
+        """Keep a suite, and whether it is new. The same again is no change; the same version with another content is refused."""
+        suite = read_suite(document)
+        shelved = described(suite, document)
+        key = f"{suite.suite_id}@{suite.version}"
+        put = Put(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(document))
+        try:
+            await self._store.commit(Batch(documents=[put]))
+        except Conflict as conflict:
+            kept = await self._store.document(tenant, KIND, key)
+            if conflict.what not in ("exists", "version") or kept is None:
+                raise
+            if digest_of(msgspec.json.decode(kept.data)) != shelved.digest:
+                why = "it is there with another content, and a version does not change: give it a new version"
+                raise Conflict("exists", f"suite {key}", why) from None
+            return shelved, False
+        return shelved, True
+
+    async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[Shelved]:
+        found = await self._store.documents(tenant, KIND, after=after, limit=limit)
+        return [_described(document) for document in found]
+
+    async def get(self, tenant: str, ref: str) -> Any | None:
+        """By `<suiteId>@<version>`, or by `<suiteId>` the highest version; None if there is none."""
+        suite, at, version = ref.partition("@")
+        if at:
+            document = await self._store.document(tenant, KIND, f"{suite}@{version}")
+        else:
+            document = await self._highest(tenant, suite)
+        return None if document is None else msgspec.json.decode(document.data)
+
+    async def _highest(self, tenant: str, suite: str) -> Document | None:
+        best: Document | None = None
+        after = ""
+        while page := await self._store.documents(tenant, KIND, prefix=f"{suite}@", after=after, limit=PAGE):
+            for document in page:
+                if best is None or _order(document) > _order(best):
+                    best = document
+            after = page[-1].key
+        return best
+
+    async def resolve(self, tenant: str, ref: str) -> tuple[AgentEvalSuite, Any]:
+        """What `evalSuiteRef` may be: a suite of this tenant. Addresses and files are not read, packs are not installed here."""
+        field = "evalSuiteRef"
+        scheme = ref.partition(":")[0].lower()
+        if ":" in ref and scheme in ("inline", "http", "https", "file", "data"):
+            raise InvalidRequest(
+                Problem(field, f"no suite is read from {scheme}: addresses; upload it first")
+            )
+        if ":" in ref or "/" in ref:
+            raise InvalidRequest(
+                Problem(field, "no packs are installed here; name a suite: <suiteId>[@<version>]")
+            )
+        document = await self.get(tenant, ref)
+        if document is None:
+            raise InvalidRequest(Problem(field, f"there is no suite {ref[:200]!r}; upload it first"))
+        try:
+            return read_suite(document), document
+        except InvalidRequest as refusal:
+            raise InvalidRequest(
+                [Problem(f"{field}: {one.place}", one.message) for one in refusal.problems]
+            ) from None
+
+
+def described(suite: AgentEvalSuite, document: Any) -> Shelved:
+    return Shelved(
+        suite_id=suite.suite_id,
+        version=suite.version,
+        modes=suite.modes,
+        task_count=len(suite.tasks),
+        digest=digest_of(document),
+    )
+
+
+def digest_of(document: Any) -> str:
+    """Of what it says, not of how it is written."""
+    return hashlib.sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _described(document: Document) -> Shelved:
+    said = msgspec.json.decode(document.data)
+    return described(msgspec.convert(said, AgentEvalSuite), said)
+
+
+def _order(document: Document) -> tuple[int, ...]:
+    return tuple(int(part) for part in document.key.rpartition("@")[2].split("."))

@@ -1,0 +1,14 @@
+"""Which families of OpenWOP a host offers: each can be switched off, and is then refused as one that is not there (contract §2.1)."""
+
+from msgspec import Struct
+
+
+class Offering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Each is a setting, under `[openwop]` in assay.toml and flat in the environment."""
+
+    offer_evals: bool = True  # agents.evalSuite: eval runs
+    offer_agents: bool = True  # agents.manifestRuntime: the inventory
+    offer_feedback: bool = True  # annotations
+    offer_replay: bool = True  # forks
+    max_suite_tasks: int = 10_000
+    max_suite_cost_usd: float = 100.0  # at which a run is stopped

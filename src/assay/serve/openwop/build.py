@@ -1,0 +1,53 @@
+"""A host's run surface, from what it has: what discovery says and what is refused come from the same place."""
+
+from importlib.metadata import version
+
+from assay.agenteval.judging import no_judge
+from assay.agenteval.modes import offered
+from assay.agenteval.office import EvalOffice
+from assay.agenteval.request import KIND
+from assay.agenteval.shelf import Shelf
+from assay.ports import Limits, Store
+from assay.protocol.agents import AgentCard
+from assay.serve.limits import Serving
+from assay.serve.offering import Offering
+from assay.serve.openwop.evals import EvalOffered
+from assay.serve.openwop.offer import EvalOffer, Offer
+from assay.serve.openwop.surface import Offered, Surface
+
+
+def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Serving, limits: Limits) -> Surface:
+    """The kinds stay known where their family is off: a run that is there can be read."""
+    shelf = Shelf(store)
+    kinds: dict[str, Offered] = {KIND: EvalOffered(evals, shelf)}
+
+    def cards() -> list[AgentCard]:
+        return evals.means.agents.cards() if offering.offer_agents else []
+
+    def offer() -> Offer:
+        judged = no_judge(evals.means.services.providers, {}) is None
+        host = evals.means.host
+        asked = EvalOffer(
+            modes=tuple(offered(judge=judged)), max_tasks=host.max_tasks, max_cost_usd=host.max_cost_usd
+        )
+        return Offer(
+            version=version("assay"),
+            max_body_bytes=serving.max_body_bytes,
+            max_run_ms=max(1000, int(limits.run_seconds * 1000)),
+            evals=asked if offering.offer_evals else None,
+            agents=bool(cards()),
+            feedback=offering.offer_feedback,
+            replay=("replay", "branch") if offering.offer_replay else (),
+            usage=offering.offer_evals,
+        )
+
+    return Surface(
+        store,
+        kinds,
+        offer,
+        shelf=shelf,
+        evals=KIND if offering.offer_evals else None,
+        feedback=offering.offer_feedback,
+        replay=offering.offer_replay,
+        cards=cards,
+    )

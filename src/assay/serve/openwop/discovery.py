@@ -1,0 +1,87 @@
+"""
+GET /.well-known/openwop: what this host offers, said truthfully (contract §1.1).
+
+Every family stands at the root; all but `multiAgent` are repeated under `capabilities`, where older readers look (contract §0.2).
+"""
+
+import hashlib
+from typing import Any
+
+from assay.protocol.annotations import SIGNALS
+from assay.serve.openwop.offer import Offer
+from assay.serve.openwop.surface import surface_of
+from assay.serve.rest.answers import Answer, encode
+from assay.serve.rest.call import Call
+
+CACHE = (b"cache-control", b"public, max-age=300")
+
+
+def document(offer: Offer) -> dict[str, Any]:
+    families = _families(offer)
+    multi = {"multiAgent": {"executionModel": offer.execution_model}} if offer.execution_model else {}
+    return {
+        "protocolVersion": "1.1",
+        "implementation": {"name": "assay", "version": offer.version},
+        "engineVersion": 1,
+        "eventLogSchemaVersion": 2,
+        "supportedTransports": ["rest"],
+        "supportedEnvelopes": list(offer.envelopes),
+        "schemaVersions": dict.fromkeys(offer.envelopes, 1),
+        "limits": {
+            "clarificationRounds": 0,
+            "schemaRounds": 0,
+            "envelopesPerTurn": 0,
+            "maxRequestBodyBytes": offer.max_body_bytes,
+            "maxRunDurationMs": offer.max_run_ms,
+            **offer.limits,
+        },
+        **families,
+        **multi,
+        "capabilities": families,
+    }
+
+
+def _families(offer: Offer) -> dict[str, Any]:
+    agents: dict[str, Any] = dict(offer.agents_more)
+    if offer.evals is not None:
+        agents["evalSuite"] = {
+            "supported": True,
+            "modes": list(offer.evals.modes),
+            "maxTasksPerSuite": offer.evals.max_tasks,
+            **({} if offer.evals.max_cost_usd is None else {"maxCostUsdPerSuite": offer.evals.max_cost_usd}),
+        }
+    if offer.agents:
+        agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "host"}
+    families: dict[str, Any] = {}
+    if agents:
+        families["agents"] = {"supported": True, **agents}
+    if offer.fixtures:
+        families["fixtures"] = list(offer.fixtures)
+    if offer.replay:
+        families["replay"] = {"supported": True, "modes": list(offer.replay)}
+    if offer.usage:
+        families["providerUsage"] = {"supported": True, "costEstimates": True, "currency": "USD"}
+    if offer.feedback:
+        families["feedback"] = {
+            "supported": True,
+            "targets": ["run", "event", "node"],
+            "signals": list(SIGNALS),
+        }
+    if offer.memory:
+        families["memory"] = {"supported": True}
+    if offer.seeded:
+        families["conformance"] = {"mockAgent": True}
+    return families
+
+
+async def discover(call: Call) -> Answer:
+    """Open to everybody, and the same for everybody."""
+    call.query()
+    body = encode(document(surface_of(call).offer()))
+    tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
+    headers = (CACHE, (b"etag", tag), (b"capabilities-etag", tag))
+    if tag in [
+        one.strip().removeprefix(b"W/") for one in call.headers.get(b"if-none-match", b"").split(b",")
+    ]:
+        return Answer(b"", 304, headers=headers)
+    return Answer(body, headers=headers)

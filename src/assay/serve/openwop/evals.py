@@ -1,0 +1,137 @@
+"""Agent evals over HTTP: from a request to a plan, and from a run to its snapshot, scorecard and report (contract §3.2–§3.4)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.asked import Asked
+from assay.agenteval.office import EvalOffice
+from assay.agenteval.request import KIND, read_request
+from assay.agenteval.shelf import Shelf
+from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
+from assay.ports import CLOSED, Principal, Put, Run
+from assay.protocol.runs import RunRequest
+from assay.protocol.suite import AgentEvalSuite
+from assay.protocol.values import JSON, is_list
+from assay.runs.refusals import NotEnded, NotScored
+from assay.serve.openwop.surface import Surface, run_of, surface_of
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.call import Call
+
+TYPES: dict[str, tuple[type, str]] = {
+    "trials": (int, "a whole number"),
+    "baselineRunId": (str, "the id of a run"),
+    "judge": (str, "the name of a model"),
+    "allowTargetMismatch": (bool, "true or false"),
+    "allowSuiteVersionDrift": (bool, "true or false"),
+}
+
+
+class EvalOffered:
+    """The kind `agent-eval` on the run surface."""
+
+    def __init__(self, office: EvalOffice, shelf: Shelf) -> None:
+        self.office, self._shelf = office, shelf
+
+    async def open(
+        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
+    ) -> Run:
+        asked = asked_of(request)
+        plan = await self.office.planned(asked, who.tenant, await self._suite(asked, who.tenant))
+        return await self.office.take_in(plan, who.tenant, holder, documents, run=run)
+
+    async def _suite(self, asked: Asked, tenant: str) -> AgentEvalSuite | InvalidRequest | None:
+        """What was found, or what is wrong with it: the plan says so, in its turn."""
+        if not asked.suite_ref:
+            return None
+        try:
+            return (await self._shelf.resolve(tenant, asked.suite_ref))[0]
+        except InvalidRequest as refusal:
+            return refusal
+
+    async def shown(self, run: Run) -> JSON:
+        request = await read_request(self.office.store, run.id)
+        shown: JSON = {
+            "mode": "eval",
+            "evalSuiteRef": f"{request.suite_id}@{request.suite_version}",
+            "agentId": request.agent_id,
+            "agent": {"agentId": request.agent_id, "version": request.agent_version},
+            "owner": {"tenant": run.tenant},
+            "engineVersion": "1",
+            "eventLogSchemaVersion": 2,
+        }
+        if request.configurable:
+            shown["configurable"] = request.configurable
+        if request.tags:
+            shown["tags"] = list(request.tags)
+        if run.status == "failed":
+            shown["error"] = await self._error(run)
+        if (summary := await self.office.summary(run)) is not None:
+            shown["outputs"] = msgspec.to_builtins(summary)
+            if summary.total_cost_usd is not UNSET:
+                shown["metrics"] = {"openwopCost": {"usd": summary.total_cost_usd}}
+        return shown
+
+    async def _error(self, run: Run) -> JSON:
+        """As the last event has it."""
+        (last,) = await self.office.store.events(run.id, after=run.events - 2)
+        return msgspec.json.decode(last.data)["payload"]["error"]
+
+
+def asked_of(request: RunRequest) -> Asked:
+    """What `configurable` says that an eval reads; the rest of it is kept and echoed."""
+    said: JSON = {} if request.configurable is UNSET else request.configurable
+    problems = [
+        Problem(f"configurable.{name}", f"wanted {words}")
+        for name, (type, words) in TYPES.items()
+        if name in said
+        and (not isinstance(said[name], type) or (type is int and isinstance(said[name], bool)))
+    ]
+    modes: Any = said.get("evalModes")
+    if modes is not None and not (is_list(modes) and all(isinstance(mode, str) for mode in modes)):
+        problems.append(Problem("configurable.evalModes", "wanted a list of modes"))
+    if problems:
+        raise EvalRefused(problems, field=problems[0].place)
+    return Asked(
+        suite_ref=None if request.eval_suite_ref is UNSET else request.eval_suite_ref,
+        agent_id=None if request.agent_id is UNSET else request.agent_id,
+        modes=None if modes is None else tuple(modes),
+        baseline_run_id=said.get("baselineRunId"),
+        trials=said.get("trials", 1),
+        judge=said.get("judge"),
+        allow_target_mismatch=said.get("allowTargetMismatch", False),
+        allow_suite_version_drift=said.get("allowSuiteVersionDrift", False),
+        configurable=said,
+        tags=() if request.tags is UNSET else tuple(request.tags),
+    )
+
+
+def evals_of(surface: Surface) -> EvalOffered:
+    """Not offered is not found on a read, where a create says 501 (contract §3.4)."""
+    offered = surface.kinds.get(KIND) if surface.evals is not None else None
+    if not isinstance(offered, EvalOffered):
+        raise NotFound("there are no eval runs here")
+    return offered
+
+
+async def eval_run_of(call: Call, surface: Surface) -> Run:
+    run = await run_of(call, surface)
+    if run.kind != KIND:
+        raise NotFound(f"run {run.id} is no eval run")
+    return run
+
+
+async def eval_summary(call: Call) -> Answer:
+    """The scorecard; 409 while the run goes on, 404 if it ended without one."""
+    call.query()
+    surface = surface_of(call)
+    offered = evals_of(surface)
+    run = await eval_run_of(call, surface)
+    if run.status not in CLOSED:
+        raise NotEnded(run.id, run.status)
+    summary = await offered.office.summary(run)
+    if summary is None:
+        raise NotScored(run.id, run.status)
+    return answer(summary)

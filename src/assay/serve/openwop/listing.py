@@ -1,0 +1,74 @@
+"""GET /v1/host/assay/runs: the runs of a tenant, newest first (contract §3.5; OpenWOP v1 has no list of its own)."""
+
+from assay.errors import InvalidRequest, Problem
+from assay.ports import Run, RunQuery, RunStatus
+from assay.protocol.values import JSON
+from assay.serve.openwop.surface import Surface, surface_of
+from assay.serve.rest import pages
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.call import Call
+from assay.serve.rest.operations import before, moment
+
+STATUSES: tuple[RunStatus, ...] = (
+    "pending", "running", "paused", "waiting-approval", "waiting-input", "waiting-external",
+    "completed", "failed", "cancelling", "cancelled",
+)  # fmt: skip
+
+
+async def list_runs(call: Call) -> Answer:
+    asked = call.query("status", "mode", "workflowId", "since", "until", "page_size", "page_token")
+    surface = surface_of(call)
+    size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+    status, name = asked.get("status"), asked.get("workflowId")
+    if status is not None and status not in STATUSES:
+        raise InvalidRequest(Problem("status", f"wanted one of {', '.join(STATUSES)}, got {status[:40]!r}"))
+    if name is not None and "\0" in name:
+        raise InvalidRequest(Problem("workflowId", "no workflow has a NUL in its name"))
+    since, until = moment(asked, "since"), moment(asked, "until")
+    kind = _kind(surface, asked.get("mode"))
+    digest = pages.digest("runs", status, name, kind, since, until)
+    query = RunQuery(
+        tenant=call.tenant,
+        kind=kind,
+        name=name,
+        statuses=None if status is None else frozenset({status}),
+        since=since,
+        until=until,
+        before=before(asked.get("page_token"), digest),
+        limit=size + 1,
+    )
+    runs = await call.host.desk.list(query)
+    shown = [listed(run) for run in runs[:size] if run.kind in surface.kinds]
+    following: JSON = {}
+    if len(runs) > size:
+        last = runs[size - 1]
+        following = {"nextPageToken": pages.token(pages.Listed(last.created, last.id, digest))}
+    return answer({"runs": shown, **following})
+
+
+def _kind(surface: Surface, mode: str | None) -> str | None:
+    """`eval`, or `workflow` for the others."""
+    kinds = {"eval": surface.evals, "workflow": surface.workflows}
+    if mode is None:
+        return None
+    if mode not in kinds:
+        raise InvalidRequest(Problem("mode", f"wanted one of {', '.join(kinds)}, got {mode[:40]!r}"))
+    return kinds[mode] or "nothing"
+
+
+def listed(run: Run) -> JSON:
+    """What a list shows of a run: none of it is content."""
+    entry: JSON = {
+        "runId": run.id,
+        "workflowId": run.name,
+        "status": run.status,
+        "createdAt": run.created.isoformat().replace("+00:00", "Z"),
+    }
+    return entry | {name: run.head[name] for name in SHOWN if name in run.head}
+
+
+SHOWN = (
+    "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
+    "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
+    "parentRunId", "tags",
+)  # fmt: skip

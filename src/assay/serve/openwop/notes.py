@@ -1,0 +1,79 @@
+"""Annotations and diffs: what is said of a run, and of two (contract §9.1, §9.2)."""
+
+import msgspec
+
+from assay.access.keys import authorize
+from assay.errors import InvalidRequest, Problem
+from assay.ports import CLOSED
+from assay.protocol.annotations import AnnotationCreate
+from assay.protocol.secrets import redacted_text
+from assay.runs.annotations import annotate, annotations
+from assay.runs.diff import diff
+from assay.runs.reading import whole as whole_log
+from assay.runs.refusals import NotProvided
+from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
+from assay.serve.rest.answers import Answer, answer, encode
+from assay.serve.rest.asked import decoded, digest_of
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import REPLAYED, Once
+
+LONGEST = 100_000  # events of one run that are compared
+_create = msgspec.json.Decoder(AnnotationCreate).decode
+COMPARED = ("status", "variables", "channels", "outputs", "error")
+
+
+def _offered(surface: Surface) -> None:
+    if not surface.feedback:
+        raise NotProvided("feedback")
+
+
+async def annotate_run(call: Call) -> Answer:
+    call.query()
+    surface = surface_of(call)
+    _offered(surface)
+    form_of(call)
+    body = await whole(call)
+    said = decoded(_create, body)
+    run = await run_of(call, surface)
+    once = Once(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
+
+    async def make() -> msgspec.Raw:
+        now = call.host.clock.now()
+        made = await annotate(surface.store, run, said, call.who.id, now, redacted_text)
+        return msgspec.Raw(encode(made))
+
+    made, replayed = await once.answered(make, msgspec.Raw, lambda _: True)
+    if not replayed:
+        surface.feeds.tell(run.id, "run.annotated", bytes(made))
+    return Answer(bytes(made), 201, headers=REPLAYED if replayed else ())
+
+
+async def list_annotations(call: Call) -> Answer:
+    call.query()
+    surface = surface_of(call)
+    _offered(surface)
+    return answer({"annotations": await annotations(surface.store, await run_of(call, surface))})
+
+
+async def diff_runs(call: Call) -> Answer:
+    """The run of the path beside another; both must be ours."""
+    asked = call.query("against")
+    surface = surface_of(call)
+    if not asked.get("against"):
+        raise InvalidRequest(Problem("against", "wanted the id of the run to compare with"))
+    authorize(call.who, "runs:read")
+    a = await run_of(call, surface)
+    b = await run_of(call, surface, asked["against"])
+    for run in (a, b):
+        if run.events > LONGEST:
+            raise InvalidRequest(
+                Problem("against", f"run {run.id} has {run.events} events; at most {LONGEST} are compared")
+            )
+    logs = [[one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
+    states = [
+        {name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED}
+        for run in (a, b)
+    ]
+    open_end = a.status not in CLOSED or b.status not in CLOSED
+    return answer(diff(a.id, b.id, logs[0], logs[1], (states[0], states[1]), in_flight=open_end))

@@ -1,0 +1,34 @@
+"""Schemas of the answers that are open objects: the members that are always there (contract §1.1, §3.3, §7.7, §9.1)."""
+
+from typing import Any
+
+
+def _list(of: str) -> dict[str, Any]:
+    return {"type": "array", "items": {"$ref": f"#/components/schemas/{of}"}}
+
+
+def _open(*required: str, **members: Any) -> dict[str, Any]:
+    return {"type": "object", "required": list(required), "properties": members}
+
+
+TEXT: dict[str, Any] = {"type": "string"}
+OPEN: dict[str, Any] = {
+    "Capabilities": _open("protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"),
+    "RunSnapshot": _open("runId", "workflowId", "status", runId=TEXT, workflowId=TEXT, status=TEXT),
+    "RunDiff": _open("a", "b", "divergedAtSeq", "eventDiffs", "stateDiff"),
+    "AgentEntry": _open(
+        "agentId",
+        "persona",
+        "label",
+        "modelClass",
+        "packName",
+        "packVersion",
+        "toolAllowlist",
+        "hasHandoffSchemas",
+    ),
+    "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
+    "AnnotationList": _open("annotations", annotations=_list("Annotation")),
+    "ShelvedList": _open("suites", suites=_list("Shelved")),
+    "RunEntry": _open("runId", "workflowId", "status", "createdAt"),
+    "RunList": _open("runs", runs=_list("RunEntry"), nextPageToken=TEXT),
+}

@@ -1,0 +1,33 @@
+"""What a host offers over OpenWOP, and what it says of the rest (contract §1.1)."""
+
+from typing import Any
+
+from msgspec import Struct
+
+
+class EvalOffer(Struct, frozen=True, kw_only=True):
+    modes: tuple[str, ...]
+    max_tasks: int
+    max_cost_usd: float | None = None
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """What is switched on here and works; what is None or false is left out."""
+
+    version: str
+    max_body_bytes: int
+    max_run_ms: int
+    evals: EvalOffer | None = None
+    agents: bool = False  # at least one is declared (contract §7.7)
+    feedback: bool = False
+    replay: tuple[str, ...] = ()
+    usage: bool = False
+    fixtures: tuple[str, ...] = ()
+    agents_more: dict[
+        str, Any
+    ] = {}  # orchestrator, dispatch, dispatchMapping, subRunAttestation, liveRuntime
+    execution_model: dict[str, Any] | None = None
+    limits: dict[str, int] = {}  # maxNodeExecutions, maxLoopIterations: of the workflow runner
+    memory: bool = False
+    envelopes: tuple[str, ...] = ()
+    seeded: bool = False

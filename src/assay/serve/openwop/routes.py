@@ -1,0 +1,252 @@
+"""The URLs of the run surface, with who may ask (contract §2.1). A scope of "" is any good key."""
+
+from assay.serve.openwop.discovery import discover
+from assay.serve.openwop.evals import eval_summary
+from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
+from assay.serve.openwop.listing import STATUSES, list_runs
+from assay.serve.openwop.notes import annotate_run, diff_runs, list_annotations
+from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, get_run
+from assay.serve.openwop.stream import follow_run, poll_run
+from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
+
+CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
+AFTER = Parameter("lastSequence", {"type": "integer", "minimum": -1}, "only events after this one; -1: all")
+SINCE = Parameter("since", {"type": "integer", "minimum": -1}, "another name of lastSequence")
+RUN = "/v1/runs/{run_id}"
+
+
+def _cancels(path: str, id: str, summary: str) -> Operation:
+    return Operation(
+        method="POST",
+        path=path,
+        endpoint=cancel_run,
+        scope=CANCEL,
+        id=id,
+        summary=summary,
+        takes="CancelRequest",
+        optional=True,
+        gives={200: Given("`cancelling`: it was asked to stop, and has not yet", "CancelAnswer")},
+        refuses=(400, 404, 409, 413, 415),
+        parameters=(ONCE,),
+    )
+
+
+OPENWOP = [
+    Operation(
+        method="GET",
+        path="/.well-known/openwop",
+        endpoint=discover,
+        scope=None,
+        id="getCapabilities",
+        summary="What this host offers, truthfully",
+        gives={
+            200: Given("the capabilities", "Capabilities", headers=("ETag",)),
+            304: Given("it is what you have"),
+        },
+        refuses=(400, 404),
+        parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/runs",
+        endpoint=create_run,
+        scope=CREATE,
+        id="createRun",
+        summary="Start a run: an agent eval with `mode: eval`, else a workflow",
+        takes="RunRequest",
+        gives={201: Given("it is under way", "RunCreated", headers=("Location",))},
+        refuses=(400, 409, 413, 415, 501),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="GET",
+        path=RUN,
+        endpoint=get_run,
+        scope=READ,
+        id="getRun",
+        summary="A run as it is: a RunSnapshot",
+        gives={200: Given("the run", "RunSnapshot", headers=("ETag",)), 304: Given("it is what you have")},
+        refuses=(400, 404),
+        parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/eval-summary",
+        endpoint=eval_summary,
+        scope=READ,
+        id="getEvalSummary",
+        summary="The scorecard of an eval run that completed",
+        gives={200: Given("the scorecard", "EvalSummary")},
+        refuses=(400, 404, 409),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/events",
+        endpoint=follow_run,
+        scope=READ,
+        id="streamRunEvents",
+        summary="What happens, as it happens; with `Accept: application/json`, what has happened",
+        gives={200: Given("server-sent events, until the run ends", "EventPage", stream=True)},
+        refuses=(400, 404),
+        parameters=(
+            Parameter(
+                "streamMode", {"type": "string"}, "updates, values, messages, debug; several with commas"
+            ),
+            Parameter(
+                "bufferMs",
+                {"type": "integer", "minimum": 0, "maximum": 5000},
+                "send together what comes within",
+            ),
+            AFTER,
+            SINCE,
+            Parameter(
+                "Last-Event-ID", {"type": "string", "pattern": "^[0-9]{1,15}$"}, "the last you had", "header"
+            ),
+        ),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/events/poll",
+        endpoint=poll_run,
+        scope=READ,
+        id="pollRunEvents",
+        summary="What happened after an event; waits for a while if there is nothing yet",
+        gives={200: Given("a page of events", "EventPage")},
+        refuses=(400, 404),
+        parameters=(
+            AFTER,
+            SINCE,
+            Parameter("timeout", {"type": "integer", "minimum": 1, "maximum": 60, "default": 30}, "seconds"),
+        ),
+    ),
+    _cancels(f"{RUN}/cancel", "cancelRun", "Stop a run: what is recorded stays"),
+    _cancels(f"{RUN}:cancel", "cancelRunByVerb", "The same"),
+    Operation(
+        method="POST",
+        path="/v1/runs:bulk-cancel",
+        endpoint=bulk_cancel,
+        scope=CANCEL,
+        id="bulkCancelRuns",
+        summary="Stop up to a hundred runs; each is answered for",
+        takes="BulkCancelRequest",
+        gives={200: Given("what came of each", "BulkCancelAnswer")},
+        refuses=(400, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}:diff",
+        endpoint=diff_runs,
+        scope=READ,
+        id="diffRuns",
+        summary="A run beside another: where their logs part, and what came out different",
+        gives={200: Given("the differences", "RunDiff")},
+        refuses=(400, 404),
+        parameters=(Parameter("against", {"type": "string"}, "the other run"),),
+    ),
+    Operation(
+        method="POST",
+        path=f"{RUN}/annotations",
+        endpoint=annotate_run,
+        scope="",
+        id="annotateRun",
+        summary="Say something of a run, an event or a node; on a score, correct it",
+        takes="AnnotationCreate",
+        gives={201: Given("it is kept, without what looks like a secret", "Annotation")},
+        refuses=(400, 404, 409, 413, 415, 501),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/annotations",
+        endpoint=list_annotations,
+        scope=READ,
+        id="listAnnotations",
+        summary="What was said of a run",
+        gives={200: Given("in the order it was said", "AnnotationList")},
+        refuses=(400, 404, 501),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/agents",
+        endpoint=list_agents,
+        scope=MANIFEST,
+        id="listAgents",
+        summary="Who can be run here",
+        gives={200: Given("the inventory", "AgentInventory")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/agents/{agent_id}",
+        endpoint=get_agent,
+        scope=MANIFEST,
+        id="getAgent",
+        summary="One of them",
+        gives={200: Given("its entry", "AgentEntry")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="POST",
+        path="/v1/host/assay/suites",
+        endpoint=put_suite,
+        scope="suites:write",
+        id="putSuite",
+        summary="Put a suite on the shelf; a version does not change",
+        takes="AgentEvalSuite",
+        gives={
+            200: Given("it was there", "Shelved", headers=("Location",)),
+            201: Given("it is there now", "Shelved", headers=("Location",)),
+        },
+        refuses=(400, 409, 413, 415),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/host/assay/suites",
+        endpoint=list_suites,
+        scope="suites:read",
+        id="listSuites",
+        summary="The suites on the shelf",
+        gives={200: Given("a page of them", "ShelvedList")},
+        refuses=(400,),
+        parameters=(
+            Parameter("after", {"type": "string"}, "the last one you have, as suiteId@version"),
+            Parameter(
+                "limit",
+                {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+                "how many at most",
+            ),
+        ),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/host/assay/suites/{suite_ref}",
+        endpoint=get_suite,
+        scope="suites:read",
+        id="getSuite",
+        summary="A suite, as it was put there; without a version, the highest",
+        gives={200: Given("the suite", "AgentEvalSuite")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/host/assay/runs",
+        endpoint=list_runs,
+        scope=READ,
+        id="listRuns",
+        summary="The runs of this tenant, newest first",
+        gives={200: Given("a page of them", "RunList")},
+        refuses=(400,),
+        parameters=(
+            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
+            Parameter(
+                "mode", {"type": "string", "enum": ["eval", "workflow"]}, "only evals, or only the others"
+            ),
+            Parameter("workflowId", {"type": "string"}, "only those of this suite or workflow"),
+            Parameter("since", MOMENT, "only those created then or later"),
+            Parameter("until", MOMENT, "only those created before"),
+            SIZE,
+            TOKEN,
+        ),
+    ),
+]

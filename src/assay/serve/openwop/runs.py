@@ -1,0 +1,160 @@
+"""POST /v1/runs, the run itself, and stopping it (contract §3.1, §3.3, §3.5)."""
+
+import asyncio
+import hashlib
+
+import msgspec
+from msgspec import UNSET
+
+from assay.errors import Conflict, Ended, InvalidRequest, NotFound, Problem, Refusal
+from assay.fep.project import new_id
+from assay.ports import CLOSED, Put, Run
+from assay.protocol.runs import (
+    BulkCancelAnswer,
+    BulkCancelled,
+    BulkCancelRequest,
+    CancelAnswer,
+    CancelRequest,
+    RunCreated,
+    RunRequest,
+)
+from assay.runs.refusals import ForeignTenant, MockForbidden
+from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
+from assay.serve.rest.answers import Answer, Headers, answer
+from assay.serve.rest.asked import decoded, digest_of
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import NAME, Call
+from assay.serve.rest.idempotency import REPLAYED, Once
+
+PATIENCE = 4.0  # seconds that a cancel waits for the end
+MOST = 100  # runs in one bulk cancel
+_request = msgspec.json.Decoder(RunRequest).decode
+_cancel = msgspec.json.Decoder(CancelRequest).decode
+_bulk = msgspec.json.Decoder(BulkCancelRequest).decode
+
+
+async def create_run(call: Call) -> Answer:
+    """A run that will fail later is still created: only what cannot be begun is refused."""
+    call.query()
+    call.host.load.open()
+    surface = surface_of(call)
+    form_of(call)
+    body = await whole(call)
+    request = decoded(_request, body)
+    _permitted(call, request)
+    kind = surface.kind_for(request)
+    once = Once(call, "POST /v1/runs", lambda: digest_of(body))
+    run = new_run_id()
+
+    async def begin(documents: list[Put]) -> None:
+        with call.host.load.seat(call.tenant):
+            opened = await kind.open(request, call.who, call.host.desk.holder, documents, run=run)
+            call.host.desk.begin(opened)
+
+    started = await once.start(run, begin)
+    found = await call.host.desk.get(started.run, call.tenant)
+    created = RunCreated(run_id=found.id, status=_beginning(found), **urls(call, found.id))
+    headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
+    return answer(created, 201, headers + REPLAYED if started.replayed else headers)
+
+
+def new_run_id() -> str:
+    return new_id().replace("eval_", "run-")
+
+
+def _permitted(call: Call, request: RunRequest) -> None:
+    """The tenant is the credential's; test doubles are not offered (contract §1.1, §2.2)."""
+    if request.tenant_id is not UNSET and request.tenant_id != call.tenant:
+        raise ForeignTenant
+    if request.configurable is not UNSET and "mockProvider" in request.configurable:
+        raise MockForbidden("mock_provider_forbidden", "configurable.mockProvider is not offered here")
+    if call.header(b"x-force-engine-version") is not None:
+        raise MockForbidden("force_engine_version_forbidden", "X-Force-Engine-Version is not offered here")
+
+
+def _beginning(run: Run) -> str:
+    """A run that was quick is told as running: a created run has not ended yet."""
+    return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
+
+
+def urls(call: Call, run: str) -> dict[str, str]:
+    base = call.base_url
+    return {"events_url": f"{base}/v1/runs/{run}/events", "status_url": f"{base}/v1/runs/{run}"}
+
+
+async def get_run(call: Call) -> Answer:
+    call.query()
+    surface = surface_of(call)
+    run = await run_of(call, surface)
+    tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
+    if tag in [one.strip() for one in call.headers.get(b"if-none-match", b"").split(b",")]:
+        return Answer(b"", 304, headers=((b"etag", tag),))
+    return answer(await snapshot(surface, run), headers=((b"etag", tag),))
+
+
+async def cancel_run(call: Call) -> Answer:
+    """What is recorded stays. A run that was cancelled says so again; one that ended otherwise cannot be (409)."""
+    call.query()
+    surface, run = surface_of(call), call.run_id
+    body = await whole(call) or b"{}"
+    said = decoded(_cancel, body)
+    once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
+
+    async def cancel() -> CancelAnswer:
+        return await _cancelled(call, surface, run, said.reason)
+
+    result, replayed = await once.answered(cancel, CancelAnswer, lambda said: said.status == "cancelled")
+    return answer(result, headers=REPLAYED if replayed else ())
+
+
+async def _cancelled(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> CancelAnswer:
+    run = await run_of(call, surface, id)
+    if run.status not in CLOSED:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                run = await call.host.desk.cancel(run.id, call.tenant)
+        except TimeoutError:
+            return CancelAnswer(run_id=run.id, status="cancelling")
+        except Conflict:
+            run = await run_of(call, surface, id)
+    if run.status != "cancelled":
+        raise Ended(f"run {run.id} is {run.status}: it cannot be cancelled any more", run.status)
+    return CancelAnswer(run_id=run.id, status="cancelled")
+
+
+async def bulk_cancel(call: Call) -> Answer:
+    """Each on its own: one that cannot be cancelled does not keep the others."""
+    call.query()
+    surface = surface_of(call)
+    form_of(call)
+    body = await whole(call)
+    request = decoded(_bulk, body)
+    if len(request.run_ids) > MOST:
+        raise TooMany(len(request.run_ids))
+    once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
+
+    async def cancel() -> BulkCancelAnswer:
+        each = (_one(call, surface, id, request.reason) for id in request.run_ids)
+        return BulkCancelAnswer(results=list(await asyncio.gather(*each)))
+
+    result, replayed = await once.answered(cancel, BulkCancelAnswer, lambda _: True)
+    return answer(result, headers=REPLAYED if replayed else ())
+
+
+async def _one(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> BulkCancelled:
+    try:
+        if not NAME.fullmatch(id):
+            raise NotFound(f"there is no run {id[:128]!r}")
+        done = await _cancelled(call, surface, id, reason)
+    except Refusal as refusal:
+        return BulkCancelled(run_id=id, ok=False, error=refusal.code)
+    return BulkCancelled(run_id=id, ok=True, status=done.status)
+
+
+class TooMany(InvalidRequest):
+    def __init__(self, many: int) -> None:
+        super().__init__(Problem("runIds", f"wanted at most {MOST}, got {many}"))
+
+    @property
+    def details(self) -> dict[str, object]:
+        return super().details | {"maxRunIds": MOST}

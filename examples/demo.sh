@@ -1,27 +1,33 @@
 #!/bin/sh
-# The main job, from beginning to end, offline: make outputs, put them to checks, look at the table.
+# The main job, from beginning to end, offline: an agent against a suite, a scorecard; then a change for the worse, and it is seen.
 set -eu
-cd "$(dirname "$0")/capitals"
+here=$(cd "$(dirname "$0")" && pwd)
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+export ASSAY_HOME="$out/home"
 
-echo '$ assay evaluate --contexts answers.jsonl --checks checks.yaml -o results.jsonl --min-pass-rate 0.7'
-assay evaluate --contexts answers.jsonl --checks checks.yaml -o "$out/results.jsonl" --experiment capitals --min-pass-rate 0.7
+say() { echo; echo "$1"; echo; }
+run() { echo "\$ $*"; "$@" || echo "(exit $?)"; }
+
+say 'A support agent with tools and a memory, against five tasks. Its model and its judge are scripts here, so this needs no key:'
+cd "$here/support"
+run assay run suite.yaml --agent local.examples.support
+
+say 'A classifier, and what a change does to it: the same suite before and after, compared.'
+cp "$here"/classifier/* "$out"
+cd "$out"
+assay run suite.yaml --agent classifier:classify --mode golden > before
+head -3 before
+sed 's/"arrive", "tracking", "parcel", "delivery", "late"/"delivery"/' classifier.py > changed.py && mv changed.py classifier.py
 echo
-echo 'the first case that failed, with what the check saw:'
-python - "$out/results.jsonl" <<'PY'
-import json, sys
-for line in open(sys.argv[1]):
-    case = json.loads(line)
-    for check in case["check_results"]:
-        if check["results"].get("passed") is False:
-            seen = {name: argument["value"] for name, argument in check["resolved_arguments"].items()}
-            print(f"  {case['execution_context']['test_case']['id']}  {check['check_type']}  {seen}")
-            raise SystemExit
-PY
-echo
-echo '20,000 cases on all cores, and the same again from where it was cut off:'
+echo '(some words are taken out of classifier.py)'
+run assay run suite.yaml --agent classifier:classify --baseline latest
+
+say 'Every run is kept:'
+cd "$here/support"
+run assay list
+
+say 'And outputs that exist already are put to checks, 20,000 of them on two cores:'
+cd "$here/capitals"
 python make_many.py 20000 > "$out/many.jsonl"
-assay evaluate --contexts "$out/many.jsonl" --checks checks.yaml -o "$out/many-results.jsonl" --jobs 2 | head -1
-head -c 5000000 "$out/many-results.jsonl" > "$out/cut" && cat "$out/cut" > "$out/many-results.jsonl"
-assay evaluate --contexts "$out/many.jsonl" --checks checks.yaml -o "$out/many-results.jsonl" --resume | head -1
+run assay evaluate --contexts "$out/many.jsonl" --checks checks.yaml -o "$out/many-results.jsonl" --jobs 2

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,28 @@ def test_booleans_numbers_and_words_in_one_table(judged):
     assert "grade: excellent 3, poor 3" in table["llm_judge"]
     assert "helpfulness: mean 3 of 6" in table["llm_judge"]
     assert len(cases) == 6
+
+
+# Suites
+
+SUITES = Path(__file__).parents[1] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("folder", "agent", "mode", "told"),
+    [
+        ("function", "textkit:slug", (), ["score 0.833", "passed: at least", "✗  umlaut  0.00  wanted one that is 'gruesse'"]),
+        ("classifier", "classifier:classify", ("--mode", "golden"), ["score 0.889", "✗  back-in-stock"]),
+        ("support", "local.examples.support", (), ["score 0.860", "cost $0.000", "not met: offers something to make up"]),
+    ],
+    ids=["function", "classifier", "support"],
+)  # fmt: skip
+def test_a_suite_runs_offline_to_its_scorecard(command, tmp_path, folder, agent, mode, told):
+    shutil.copytree(SUITES / folder, tmp_path, dirs_exist_ok=True)
+    ended = command("run", "suite.yaml", "--agent", agent, *mode, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    for text in told:
+        assert text in ended.out
 
 
 # Clients of a server

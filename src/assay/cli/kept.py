@@ -62,7 +62,8 @@ def list_runs(
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     several = len({run.tenant for run in runs}) > 1
-    for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
+    table.add_column("run", no_wrap=True)  # it is there to be copied
+    for name in (*(("tenant",) if several else ()), "status", "experiment"):
         table.add_column(name, overflow="fold")
     for name in ("cases", "not measured", "score", "created"):
         table.add_column(name, justify="right")

@@ -1,0 +1,7 @@
+"""A plain function to be evaluated: a slug from a title, with a bug that its suite finds."""
+
+import re
+
+
+def slug(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")

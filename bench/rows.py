@@ -7,6 +7,7 @@ from pathlib import Path
 
 from assay.cli.asked import Asked
 from bench import second
+from bench.agents import agents
 from bench.beside import flex, pydantic
 from bench.calls import calls
 from bench.child import Sample, Task
@@ -128,7 +129,7 @@ def starting(bench: Bench) -> list[Row]:
 
 RUNS = {
     run.__name__: run
-    for run in (first, flex, pydantic, other, large, waiting, judges, starting, service, calls)
+    for run in (first, flex, pydantic, other, large, waiting, judges, starting, service, calls, agents)
 }
 
 

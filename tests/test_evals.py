@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from functools import partial
 
 import jsonschema_rs
 import msgspec
@@ -11,11 +12,15 @@ import pytest
 from assay.agenteval.asked import Host
 from assay.agenteval.fold import Fold, summary_of
 from assay.agenteval.request import read_request
+from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
+from assay.ports import Batch, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import Finish, ToolSpec
 from assay.protocol.scorecard import EvalSummary
-from evals import Doing, doing, golden, hosting, replayed, resumed, rubric, suite_of
+from assay.suites import live_memory
+from assay.workflow.memory import puts, rows
+from evals import AGENT, TENANT, Doing, Hosted, doing, golden, hosting, replayed, resumed, rubric, suite_of
 from shared import SHARED
 
 ABC = suite_of(golden("a", "A", "a"), golden("b", "B", "b"), golden("c", "C", "c"))
@@ -457,6 +462,35 @@ def test_seeds_are_seen_in_their_task_and_nowhere_else():
         "task:c",
         "task:c",
     ]
+
+
+def test_live_shadow_remembers_what_is_kept_and_leaves_nothing_behind():
+    place = ("", f"agent:{AGENT}")
+
+    async def agent(task, scene):
+        seen = [entry.content for entry in await scene.memory.list()]
+        await scene.memory.write("of the shadow")
+        return seen
+
+    async def main():
+        tasks = [
+            golden(id, [], fixtures={"memorySeed": [{"id": "m", "content": "a seed"}]}) for id in ("a", "b")
+        ]
+        clock = SystemClock()
+        store = await open_store("memory:")
+        kept = {"id": "k", "content": "kept", "tags": [], "createdAt": "2026-01-01T00:00:00Z"}
+        await store.commit(Batch(documents=puts(TENANT, place, "run-0", 0, [kept], clock.now())))
+        memory = partial(live_memory, store, clock)
+        hosted = Hosted(store, Doing(agent), memory=memory, concurrency=1)
+        run = await hosted.run(suite_of(*tasks, modes=["live-shadow"]))
+        seen = [one["execution_context"]["output"]["value"] for one in await hosted.results(run)]
+        assert seen == [["kept"], ["kept"]]
+        assert len(await rows(store, TENANT, place)) == 1
+        written = payloads(await hosted.events(run), "memory.written")
+        assert len({one["memoryId"] for one in written}) == 2
+        await store.close()
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_run_keeps_what_was_under_way_as_far_as_it_came():

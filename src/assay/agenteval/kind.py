@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -115,7 +116,7 @@ class AgentEvalKind:
         memory = None
         if request.live and means.memory is not None:
             known = await self._store.run(run)
-            memory = means.memory(known.tenant if known else "", request.agent_id)
+            memory = partial(means.memory, known.tenant if known else "", request.agent_id)
         return Bench(
             request=request,
             agent=agent,

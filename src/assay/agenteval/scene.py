@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Sequence
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -24,6 +23,7 @@ from assay.protocol.agents import (
     Used,
     Wrote,
 )
+from assay.protocol.facts import new_invocation_id
 from assay.protocol.secrets import redacted, redacted_text
 from assay.protocol.values import is_finite, is_object
 
@@ -54,7 +54,7 @@ class Stage:
         seconds: float | None = None,
     ) -> None:
         self.card, self.task_id = card, task_id
-        self.invocation_id = invocation_id or f"inv-{uuid4().hex}"
+        self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
         self._box: ToolBox = tools or FixtureTools()
         allowed = () if live and card.tools is None else card.tools

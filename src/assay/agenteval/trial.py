@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
@@ -66,7 +67,7 @@ class Bench(Struct, frozen=True, kw_only=True):
     plan: Plan
     services: Services
     tools: ToolBox | None
-    memory: Memory | None
+    memory: Callable[[], Memory] | None  # what an agent remembers here, for one trial that looks at it live
     judge: JSON
 
 
@@ -117,7 +118,8 @@ class Draft:
         how: dict[str, Any] = {"task_id": task.task_id, "seconds": bench.request.seconds}
         card = bench.agent.card
         if bench.request.live:
-            return Stage(card, bench.tools, bench.memory, live=True, memory_ref=card.agent_id, **how)
+            memory = bench.memory() if bench.memory else None
+            return Stage(card, bench.tools, memory, live=True, memory_ref=f"agent:{card.agent_id}", **how)
         fixtures = task.fixtures
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)

@@ -5,7 +5,8 @@ A Fact is an event before it has a sequence. Its payload is a closed type; what 
 under the event's id, and is filled in when the owner reads. `split` gives both drawers, `joined` puts them together again.
 """
 
-import secrets
+import os
+import random
 from datetime import datetime
 from typing import Any
 
@@ -25,8 +26,17 @@ class Stored(Struct, frozen=True, kw_only=True):
     beside: bool | UnsetType = UNSET  # there is content under its id
 
 
+# seeded by the system, and again in a child: asking the system for every id costs more than all the rest
+_chance = random.Random()  # noqa: S311  # an id is no secret
+os.register_at_fork(after_in_child=_chance.seed)
+
+
 def new_event_id() -> str:
-    return f"ev-{secrets.token_hex(12)}"
+    return f"ev-{_chance.getrandbits(96):024x}"
+
+
+def new_invocation_id() -> str:
+    return f"inv-{_chance.getrandbits(96):024x}"
 
 
 class Fact(Struct, frozen=True, kw_only=True):

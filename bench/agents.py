@@ -1,0 +1,129 @@
+"""Agent evals: what a task costs, how close waiting comes to the ideal, and whether memory grows with tasks (RFC 0081)."""
+
+import asyncio
+import resource
+import sys
+import time
+from statistics import median
+
+import msgspec
+
+from assay.agenteval.asked import Asked
+from assay.agenteval.suite import read_suite
+from assay.backends.stores.open import open_store
+from assay.ports import Run
+from assay.protocol.agents import AgentCard, Finish
+from assay.settings import load
+from assay.suites import TENANT, Evals, open_evals
+from bench.child import Sample
+from bench.files import Bench
+from bench.measure import Row, last_line
+
+AGENT = "local.bench.agent"
+TRIES = 3
+
+
+class Waiting:
+    """An agent that takes its time, or none."""
+
+    card = AgentCard(agent_id=AGENT, free=True)
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    async def invoke(self, task: object, scene: object) -> Finish:
+        if self._seconds:
+            await asyncio.sleep(self._seconds)
+        return Finish(outcome="completed", result=f"answer {task}")
+
+    async def close(self) -> None: ...
+
+
+def agents(bench: Bench) -> list[Row]:
+    few, many = bench.size(1_000), bench.size(10_000)
+    rounds = range(bench.rounds())
+    instant = [_child(bench, few, 16, 0.0) for _ in rounds]
+    large = [_child(bench, many, 16, 0.0) for _ in rounds]
+    waits, concurrency, seconds = 500, 64, 0.05
+    ideal = -(-waits // concurrency) * seconds
+    walls = [
+        min(_child(bench, waits, concurrency, seconds).wall for _ in range(TRIES)) / ideal for _ in rounds
+    ]
+    growth = [big.peak_mb - small.peak_mb for big, small in zip(large, instant, strict=True)]
+    return [
+        Row(
+            f"agent eval, {few:,} tasks on an instant agent, SQLite, durable: CPU a task",
+            "at most",
+            3.0,
+            "ms",
+            [sample.cpu / few * 1000 for sample in instant],
+        ),
+        Row(
+            f"500 agents of 50 ms, {concurrency} at a time, kept: wall to the ideal",
+            "at most",
+            1.3,
+            values=walls,
+            note=f"each the best of {TRIES}",
+        ),
+        Row(
+            f"agent eval: peak memory at {many:,} tasks to that at {few:,}",
+            "at most",
+            1.3,
+            values=[big.peak_mb / small.peak_mb for big, small in zip(large, instant, strict=True)],
+            note=f"{median(growth) * 1024 / (many - few):.1f} kB a task, the suite itself included",
+        ),
+    ]
+
+
+def _child(bench: Bench, many: int, concurrency: int, seconds: float) -> Sample:
+    database = bench.folder / "evals.db"
+    for file in bench.folder.glob("evals.db*"):
+        file.unlink()
+    arguments = [str(many), str(concurrency), str(seconds), str(database)]
+    return last_line([sys.executable, "-m", "bench.agents", *arguments], Sample)
+
+
+async def evaluate(many: int, concurrency: int, seconds: float, database: str) -> Sample:
+    """A whole run: a suite is read, planned and kept, every task is done and recorded. One task first, to have everything loaded."""
+    store = await open_store(f"sqlite:///{database}")
+    async with open_evals(load(concurrency=concurrency), store, [Waiting(seconds)]) as evals:
+        await _run(evals, 1)
+        cpu, wall = time.process_time(), time.perf_counter()
+        await _run(evals, many)
+        wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    await store.close()
+    return Sample(cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+async def _run(evals: Evals, many: int) -> None:
+    run = await _begun(evals, many)
+    ended = await evals.desk.ended(run.id)
+    assert ended.head["passedCount"] == many, ended.head
+
+
+async def _begun(evals: Evals, many: int) -> Run:
+    tasks = [
+        {
+            "taskId": f"t-{at}",
+            "input": at,
+            "expected": {"kind": "golden", "match": {"strategy": "exact", "value": f"answer {at}"}},
+        }
+        for at in range(many)
+    ]
+    suite = read_suite(
+        {"suiteId": "local.bench.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    )
+    plan = await evals.office.planned(Asked(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
+    evals.desk.begin(run)
+    return run
+
+
+def main() -> None:
+    many, concurrency, seconds, database = sys.argv[1:]
+    sample = asyncio.run(evaluate(int(many), int(concurrency), float(seconds), database))
+    print(msgspec.json.encode(sample).decode())
+
+
+if __name__ == "__main__":
+    main()

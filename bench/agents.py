@@ -52,11 +52,12 @@ def agents(bench: Bench) -> list[Row]:
     growth = [big.peak_mb - small.peak_mb for big, small in zip(large, instant, strict=True)]
     return [
         Row(
-            f"agent eval, {few:,} tasks on an instant agent, SQLite, durable: CPU a task",
+            f"agent eval, {few:,} tasks on an instant agent, SQLite, durable: CPU",
             "at most",
-            3.0,
+            3.0 * few,
             "ms",
-            [sample.cpu / few * 1000 for sample in instant],
+            [sample.cpu * 1000 for sample in instant],
+            "3 ms a task",
         ),
         Row(
             f"500 agents of 50 ms, {concurrency} at a time, kept: wall to the ideal",

@@ -465,7 +465,7 @@ def test_seeds_are_seen_in_their_task_and_nowhere_else():
 
 
 def test_live_shadow_remembers_what_is_kept_and_leaves_nothing_behind():
-    place = ("", f"agent:{AGENT}")
+    place = ("default", f"agent:{AGENT}")
 
     async def agent(task, scene):
         seen = [entry.content for entry in await scene.memory.list()]

@@ -1,9 +1,15 @@
 """`assay run` and `assay suite` as a stranger uses them: what they say, where it goes, how they end."""
 
+import asyncio
 import json
+import os
+import signal
+import time
 
 import pytest
 
+from assay.backends.stores.open import open_store
+from assay.ports import RunQuery
 from evals import golden, rubric, suite_of
 
 AGENT = """
@@ -143,3 +149,51 @@ def test_a_huge_suite_is_a_short_scorecard(assay, tmp_path):
     assert "1,200 tasks" in ended.out
     assert "… and 590 more" in ended.out
     assert len(ended.out.splitlines()) < 20
+
+
+def test_a_run_that_was_killed_goes_on_as_the_same_run(assay, zygote, tmp_path):
+    environ = {**os.environ, "ASSAY_FAILPOINT": "commit.told:3"}
+    killed = zygote.start(
+        "run", "suite.json", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, environ=environ
+    )
+    assert killed.wait() == -signal.SIGKILL
+    killed.communicate()
+
+    async def let_go():
+        store = await open_store(f"sqlite:///{tmp_path}/.assay/assay.db")
+        (run,) = await store.runs(RunQuery())
+        await store.release(run.id, run.holder)  # as if its lease had ended
+        await store.close()
+        return run
+
+    run = asyncio.run(let_go())
+    assert run.status == "running"
+    whole = assay("run", "--resume", run.id)
+    assert whole.code == 0, whole.err
+    assert f"assay show {run.id}" in whole.out
+    assert len(assay("list").out.splitlines()) == 2
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygote, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def agent(task):\n"
+        "    if task == 'c' and not pathlib.Path('quick').exists():\n"
+        "        pathlib.Path('begun').touch()\n"
+        "        await asyncio.sleep(60)\n"
+        "    return task.upper()\n"
+    )
+    process = zygote.start(
+        "run", "suite.json", "--agent", "slow:agent", "--mode", "golden", folder=tmp_path, environ=os.environ
+    )
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert "it was cancelled; 1 task left undone" in out
+    assert "cancelling: what is under way is kept" in err
+    (tmp_path / "quick").touch()
+    whole = assay("run", "--resume", "latest")
+    assert whole.code == 0, whole.err

@@ -198,7 +198,7 @@ async def open_evals(
 def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memory:
     """What an agent remembers of earlier runs, as of now; what it writes there is recorded, and kept nowhere else."""
     view = View(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
-    return JournalMemory(store, tenant, ("", f"agent:{agent_id}"), view, clock)
+    return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
 class GivenAgents:

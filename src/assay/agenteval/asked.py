@@ -25,9 +25,12 @@ class Asked(Struct, frozen=True, kw_only=True):
     judge: str | None = None  # a model that judges, if not the usual one
     allow_target_mismatch: bool = False
     allow_suite_version_drift: bool = False
+    principal: str = ""  # who asked, by an opaque id; "": the operator
+    suite_digest: str = ""  # of the suite as it was put on the shelf
     agent_spec: str = ""  # as somebody gave it on a command line, to find the same again
     configurable: dict[str, Any] = {}  # as it came
     tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}  # the caller's own; it is kept and echoed, and nobody reads it
 
 
 class Baseline(Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.asked import Host
 from assay.agenteval.fold import Fold
+from assay.agenteval.progress import Progress
 from assay.agenteval.request import KIND, EvalRequest, read_request, read_tasks
 from assay.agenteval.story import EvalStory
 from assay.agenteval.trial import Bench, Draft, Unit, perform
@@ -38,6 +39,7 @@ class Means(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
     host: Host = Host()
+    progress: Progress = msgspec.field(default_factory=Progress)
 
 
 class AgentEvalKind:
@@ -65,7 +67,7 @@ class AgentEvalKind:
             type="run.started",
             payload=payloads.RunStarted(
                 workflow_id=head["suiteId"],
-                owner=payloads.Owner(tenant=run.tenant),
+                owner=payloads.Owner(tenant=run.tenant, principal=head.get("principal", UNSET)),
                 tags=head.get("tags", UNSET),
             ),
         )
@@ -84,7 +86,8 @@ class AgentEvalKind:
         bench = await self._bench(asked.run)
         draft = Draft(bench, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
-        return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
+        with self._means.progress.of(asked.run, draft.task_id, asked.trial):
+            return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

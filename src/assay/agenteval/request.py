@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.plan import EvalPlan
 from assay.agenteval.scoring import PASS_SCORE
+from assay.agenteval.shelf import digest_of
 from assay.ports import Piece, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.suite import EvalTask, Thresholds
@@ -25,6 +26,8 @@ class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     suite_id: str
     suite_version: str
     suite_ref: str
+    suite_digest: str = ""
+    principal: str = ""
     agent_id: str
     agent_version: str
     agent_spec: str = ""
@@ -41,6 +44,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     baseline_score: float | None = None
     configurable: JSON = {}
     tags: tuple[str, ...] = ()
+    metadata: JSON = {}
 
     @property
     def pass_score(self) -> float:
@@ -60,6 +64,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "total": self.total,
         }
         told |= {"trials": self.trials} if self.trials > 1 else {}
+        told |= {"principal": self.principal} if self.principal else {}
         told |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
         return told | ({"tags": list(self.tags)} if self.tags else {})
 
@@ -70,6 +75,8 @@ def request_of(plan: EvalPlan) -> EvalRequest:
         suite_id=suite.suite_id,
         suite_version=suite.version,
         suite_ref=asked.suite_ref or "",
+        suite_digest=asked.suite_digest or digest_of(msgspec.to_builtins(suite)),
+        principal=asked.principal,
         agent_id=plan.card.agent_id,
         agent_version=plan.card.version,
         agent_spec=asked.agent_spec,
@@ -86,6 +93,7 @@ def request_of(plan: EvalPlan) -> EvalRequest:
         baseline_score=baseline.score if baseline else None,
         configurable=asked.configurable,
         tags=asked.tags,
+        metadata=asked.metadata,
     )
 
 

@@ -84,6 +84,10 @@ class Draft:
         self._seeds: tuple[MemoryEntry, ...] = ()
         self._stage = self._staged()
 
+    @property
+    def task_id(self) -> str:
+        return self._task.task_id
+
     async def make(self) -> None:
         """The invocation, then its scoring."""
         try:

@@ -14,6 +14,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 CONTENT = "content"  # the kind of evidence in which it lies
+CANCELLED = (
+    "run.cancelled"  # why somebody stopped a run lies under this key: it is said before there is an event
+)
 
 
 class Stored(Struct, frozen=True, kw_only=True):
@@ -65,6 +68,13 @@ def stored(fact: Fact) -> bytes:
 
 def read_stored(data: bytes) -> Stored:
     return _read(data)
+
+
+def beside_key(type: str, known: Stored) -> str | None:
+    """Under which key the content of an event lies, if it has any."""
+    if type == CANCELLED:
+        return CANCELLED
+    return known.eventId if known.beside is True else None
 
 
 def envelope(

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Batch, Document, Put, Run, Store
+from assay.ports.audit import line as audited
 from assay.protocol.annotations import (
     Actor,
     Annotation,
@@ -54,7 +55,8 @@ async def annotate(
         note=UNSET if said.note is UNSET else redact(said.note),
     )
     put = Put(tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation))
-    await store.commit(Batch(documents=[put]))
+    lines = [audited(run.tenant, "run.annotate", run.id)]
+    await store.commit(Batch(documents=[put], lines=lines))
     return annotation
 
 

@@ -5,10 +5,15 @@ import secrets
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager
 
+import msgspec
+
 from assay.errors import Broken, Conflict, NotFound, Unavailable
-from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Run, RunQuery, RunStatus, Store
+from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Piece, Run, RunQuery, RunStatus, Store
+from assay.ports.audit import acting
 from assay.ports.audit import line as audited
 from assay.ports.kinds import Kind
+from assay.protocol.facts import CANCELLED, CONTENT
+from assay.protocol.secrets import redacted_text
 from assay.runs.conduct import Conductor
 from assay.runs.follow import follow
 
@@ -79,17 +84,29 @@ class Desk:
     async def list(self, query: RunQuery) -> list[Run]:
         return await self.store.runs(query)
 
-    async def cancel(self, run: str, tenant: str) -> Run:
-        """What is done stays. A run that has ended cannot be cancelled."""
+    async def cancel(self, run: str, tenant: str, *, reason: str = "") -> Run:
+        """What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event."""
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
         await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)]))
+        if reason:
+            await self._because(run, reason)
         if run in self._conductors:
             self._conductors[run][0].cancel()
         else:
             await self._cancel_elsewhere(found)
         return await self.ended(run)
+
+    async def _because(self, run: str, reason: str) -> None:
+        """The first who says why is heard."""
+        said = {"reason": redacted_text(reason), "cancelledBy": acting.get().who}
+        piece = Piece(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
+        try:
+            await self.store.commit(Batch(entries=[Entry(run=run, evidence=[piece])]))
+        except Conflict as conflict:
+            if conflict.what not in ("exists", "closed"):
+                raise
 
     async def _cancel_elsewhere(self, run: Run) -> None:
         if run.status not in ACTIVE:  # it rests, and waits for somebody: that is over

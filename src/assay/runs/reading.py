@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.ports import Event, Store
-from assay.protocol.facts import CONTENT, envelope, read_stored
+from assay.protocol.facts import CONTENT, beside_key, envelope, read_stored
 
 PAGE = 500
 Doc = dict[str, Any]
@@ -21,8 +21,8 @@ async def document(store: Store, run: str, event: Event) -> Doc:
     """One event. What was erased from beside it is simply absent."""
     content: Doc | None = None
     known = read_stored(event.data)
-    if known.beside is True:
-        pieces = await store.pieces(run, CONTENT, key=known.eventId, limit=1)
+    if (key := beside_key(event.type, known)) is not None:
+        pieces = await store.pieces(run, CONTENT, key=key, limit=1)
         content = msgspec.json.decode(pieces[0].data) if pieces else None
     return envelope(run, event.type, event.at, event.sequence, event.data, content)
 

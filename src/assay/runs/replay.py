@@ -5,14 +5,14 @@ Nothing is asked of a model, a judge, a tool or a clock. Events get ids of the n
 and timestamps too, is as it was. Until the copy is whole the run is `paused`, so that nobody takes it up.
 """
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import Unfinished, Unforkable
-from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Run, RunStatus, Store
-from assay.protocol.facts import CONTENT, Stored, new_event_id, read_stored
+from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Put, Run, RunStatus, Store
+from assay.protocol.facts import CONTENT, Stored, beside_key, new_event_id, read_stored
 
 PAGE = 200  # events at a time
 PIECES = 20
@@ -46,40 +46,52 @@ def fork_point(source: Run, from_seq: int) -> int:
     return from_seq
 
 
-async def replay(store: Store, source: Run, copying: Copying, *, run: str) -> Run:
-    """The same run again, to the same end."""
+async def replay(
+    store: Store, source: Run, copying: Copying, *, run: str, documents: Sequence[Put] = ()
+) -> Run:
+    """The same run again, to the same end. `documents` are written with its last step."""
     fork_point(source, 0)
-    return await _copied(store, source, copying, run=run, mode="replay", status=source.status)
+    last = Last("replay", source.status, source.head, documents)
+    return await _copied(store, source, copying, run, last)
 
 
-async def branch(store: Store, source: Run, copying: Copying, *, run: str, head: dict[str, Any]) -> Run:
+async def branch(
+    store: Store,
+    source: Run,
+    copying: Copying,
+    *,
+    run: str,
+    head: dict[str, Any],
+    documents: Sequence[Put] = (),
+) -> Run:
     """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
     fork_point(source, 0)
-    return await _copied(store, source, copying, run=run, mode="branch", status="running", head=head)
+    return await _copied(store, source, copying, run, Last("branch", "running", head, documents))
+
+
+class Last(NamedTuple):
+    """How a copy ends up, and what is written with that."""
+
+    mode: str
+    status: RunStatus
+    head: dict[str, Any]
+    documents: Sequence[Put]
 
 
 def _always(_: int) -> bool:
     return True
 
 
-async def _copied(
-    store: Store,
-    source: Run,
-    copying: Copying,
-    *,
-    run: str,
-    mode: str,
-    status: RunStatus,
-    head: dict[str, Any] | None = None,
-) -> Run:
-    head = {**(source.head if head is None else head), "sourceRunId": source.id, "forkMode": mode}
+async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
+    head = {**last.head, "sourceRunId": source.id, "forkMode": last.mode}
     opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name)
     await store.commit(Batch(entries=[Entry(run=run, opens=opens, status="paused", head=head)]))
     async for pieces in _pieces(store, source.id, copying.evidence):
         await store.commit(Batch(entries=[Entry(run=run, evidence=pieces)]))
     async for events, pieces in _events(store, source.id, copying.keep):
         await store.commit(Batch(entries=[Entry(run=run, events=events, evidence=pieces)]))
-    await store.commit(Batch(entries=[Entry(run=run, status=status, when=frozenset({"paused"}))]))
+    entry = Entry(run=run, status=last.status, when=frozenset({"paused"}))
+    await store.commit(Batch(entries=[entry], documents=last.documents))
     found = await store.run(run)
     assert found is not None
     return found
@@ -107,9 +119,10 @@ async def _events(
             known = read_stored(event.data)
             new = ids[known.eventId] = new_event_id()
             events.append(msgspec.structs.replace(event, data=_renamed(known, new, ids), sequence=-1))
-            if known.beside is True:
-                beside = await store.pieces(run, CONTENT, key=known.eventId)
-                pieces += [msgspec.structs.replace(piece, key=new) for piece in beside]
+            if (key := beside_key(event.type, known)) is not None:
+                beside = await store.pieces(run, CONTENT, key=key)
+                there = new if key == known.eventId else key
+                pieces += [msgspec.structs.replace(piece, key=there) for piece in beside]
         yield events, pieces
         after = page[-1].sequence
 

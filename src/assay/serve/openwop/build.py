@@ -41,7 +41,7 @@ def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Servin
             usage=offering.offer_evals,
         )
 
-    return Surface(
+    built = Surface(
         store,
         kinds,
         offer,
@@ -51,3 +51,5 @@ def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Servin
         replay=offering.offer_replay,
         cards=cards,
     )
+    evals.means.progress.tell = lambda run, data: built.feeds.tell(run, "progress", data)
+    return built

@@ -7,15 +7,17 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.asked import Asked
+from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
 from assay.agenteval.office import EvalOffice
 from assay.agenteval.request import KIND, read_request
-from assay.agenteval.shelf import Shelf
+from assay.agenteval.shelf import Shelf, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, Put, Run
-from assay.protocol.runs import RunRequest
+from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.protocol.values import JSON, is_list
 from assay.runs.refusals import NotEnded, NotScored
+from assay.runs.replay import Copying, branch, everything, replay
 from assay.serve.openwop.surface import Surface, run_of, surface_of
 from assay.serve.rest.answers import Answer, answer
 from assay.serve.rest.call import Call
@@ -38,18 +40,49 @@ class EvalOffered:
     async def open(
         self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
     ) -> Run:
-        asked = asked_of(request)
-        plan = await self.office.planned(asked, who.tenant, await self._suite(asked, who.tenant))
+        asked = asked_of(request, who.id)
+        found = await self._suite(asked, who.tenant)
+        suite, digest = found if isinstance(found, tuple) else (found, "")
+        asked = msgspec.structs.replace(asked, suite_digest=digest)
+        plan = await self.office.planned(asked, who.tenant, suite)
         return await self.office.take_in(plan, who.tenant, holder, documents, run=run)
 
-    async def _suite(self, asked: Asked, tenant: str) -> AgentEvalSuite | InvalidRequest | None:
+    async def _suite(self, asked: Asked, tenant: str) -> tuple[AgentEvalSuite, str] | InvalidRequest | None:
         """What was found, or what is wrong with it: the plan says so, in its turn."""
         if not asked.suite_ref:
             return None
         try:
-            return (await self._shelf.resolve(tenant, asked.suite_ref))[0]
+            suite, document = await self._shelf.resolve(tenant, asked.suite_ref)
+            return suite, digest_of(document)
         except InvalidRequest as refusal:
             return refusal
+
+    async def fork(
+        self,
+        source: Run,
+        request: ForkRequest,
+        who: Principal,
+        holder: str,
+        documents: Sequence[Put],
+        *,
+        run: str,
+    ) -> Run:
+        """A replay copies everything; a branch what has a score, and the rest is done again (contract §3.7)."""
+        store = self.office.store
+        if request.mode == "replay":
+            return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
+        if request.run_options_overlay:
+            told = (
+                "what is copied was measured under the options of its run: a branch of an eval changes none"
+            )
+            raise EvalRefused(Problem("runOptionsOverlay", told), field="runOptionsOverlay")
+        assert request.from_seq is not UNSET
+        branch_point(source, request.from_seq)
+        scored = await scored_of(store, source)
+        same_agent(scored.request, self.office.means.agents)
+        copying = Copying(scored.evidence, scored.keep)
+        made = await branch(store, source, copying, run=run, head=scored.head, documents=documents)
+        return await store.claim(made.id, holder, seconds=self.office.lease) or made
 
     async def shown(self, run: Run) -> JSON:
         request = await read_request(self.office.store, run.id)
@@ -58,7 +91,7 @@ class EvalOffered:
             "evalSuiteRef": f"{request.suite_id}@{request.suite_version}",
             "agentId": request.agent_id,
             "agent": {"agentId": request.agent_id, "version": request.agent_version},
-            "owner": {"tenant": run.tenant},
+            "owner": {"tenant": run.tenant} | ({"principal": request.principal} if request.principal else {}),
             "engineVersion": "1",
             "eventLogSchemaVersion": 2,
         }
@@ -66,6 +99,8 @@ class EvalOffered:
             shown["configurable"] = request.configurable
         if request.tags:
             shown["tags"] = list(request.tags)
+        if request.metadata:
+            shown["metadata"] = request.metadata
         if run.status == "failed":
             shown["error"] = await self._error(run)
         if (summary := await self.office.summary(run)) is not None:
@@ -80,7 +115,7 @@ class EvalOffered:
         return msgspec.json.decode(last.data)["payload"]["error"]
 
 
-def asked_of(request: RunRequest) -> Asked:
+def asked_of(request: RunRequest, principal: str) -> Asked:
     """What `configurable` says that an eval reads; the rest of it is kept and echoed."""
     said: JSON = {} if request.configurable is UNSET else request.configurable
     problems = [
@@ -103,8 +138,10 @@ def asked_of(request: RunRequest) -> Asked:
         judge=said.get("judge"),
         allow_target_mismatch=said.get("allowTargetMismatch", False),
         allow_suite_version_drift=said.get("allowSuiteVersionDrift", False),
+        principal=principal,
         configurable=said,
         tags=() if request.tags is UNSET else tuple(request.tags),
+        metadata={} if request.metadata is UNSET else request.metadata,
     )
 
 

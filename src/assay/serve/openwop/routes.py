@@ -2,6 +2,7 @@
 
 from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_summary
+from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
 from assay.serve.openwop.notes import annotate_run, diff_runs, list_annotations
@@ -131,6 +132,18 @@ OPENWOP = [
         takes="BulkCancelRequest",
         gives={200: Given("what came of each", "BulkCancelAnswer")},
         refuses=(400, 409, 413, 415),
+        parameters=(ONCE,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{RUN}:fork",
+        endpoint=fork_run,
+        scope=CREATE,
+        id="forkRun",
+        summary="A new run from what this one recorded: all of it, or what it left undone; needs `runs:read` too",
+        takes="ForkRequest",
+        gives={201: Given("the new run", "ForkCreated", headers=("Location",))},
+        refuses=(400, 404, 409, 413, 415, 422, 501),
         parameters=(ONCE,),
     ),
     Operation(

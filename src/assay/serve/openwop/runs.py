@@ -112,7 +112,8 @@ async def _cancelled(call: Call, surface: Surface, id: str, reason: str | msgspe
     if run.status not in CLOSED:
         try:
             async with asyncio.timeout(PATIENCE):
-                run = await call.host.desk.cancel(run.id, call.tenant)
+                said = "" if reason is UNSET else reason
+                run = await call.host.desk.cancel(run.id, call.tenant, reason=said)
         except TimeoutError:
             return CancelAnswer(run_id=run.id, status="cancelling")
         except Conflict:

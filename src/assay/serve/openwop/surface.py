@@ -1,7 +1,7 @@
 """What the run surface stands on: the kinds of run it offers, who follows them, and how a run is shown (contract §3.3)."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msgspec import UNSET
 
@@ -9,7 +9,7 @@ from assay.agenteval.shelf import Shelf
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal, Put, Run, Store
 from assay.protocol.agents import AgentCard
-from assay.protocol.runs import RunRequest
+from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.refusals import NotProvided
 from assay.serve.openwop.feed import LogFeeds
 from assay.serve.openwop.offer import Offer
@@ -27,6 +27,24 @@ class Offered(Protocol):
 
     async def shown(self, run: Run) -> dict[str, Any]:
         """The members of its RunSnapshot that this kind knows of."""
+        ...
+
+
+@runtime_checkable
+class Forkable(Protocol):
+    """A kind whose runs can be copied."""
+
+    async def fork(
+        self,
+        source: Run,
+        request: ForkRequest,
+        who: Principal,
+        holder: str,
+        documents: Sequence[Put],
+        *,
+        run: str,
+    ) -> Run:
+        """The copy: ended as its source is, or held and to be gone on with. `documents` are written when it is whole."""
         ...
 
 

@@ -18,6 +18,7 @@ log = logging.getLogger("assay.rest")
 
 Headers = tuple[tuple[bytes, bytes], ...]
 JSON, LINES, HTML = b"application/json", b"application/x-ndjson", b"text/html; charset=utf-8"
+TEXT = b"text/plain; charset=utf-8"
 encode = msgspec.json.Encoder().encode
 
 STATUS: dict[type[Exception], int] = {

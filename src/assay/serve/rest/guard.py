@@ -10,7 +10,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
 from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
-from assay.serve.rest.answers import HTML, Answer, Streaming, failed, log, refused
+from assay.serve.rest.answers import HTML, TEXT, Answer, Streaming, failed, log, refused
 from assay.serve.rest.call import Asking, Call, Gone, Host
 
 Endpoint = Callable[[Call], Awaitable[Answer | Streaming]]
@@ -86,8 +86,11 @@ class Door:
 
 
 async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> None:
-    """A path that is none of ours."""
+    """A path that is none of ours. A registry of packs would speak JSON, and there is none here (contract §11)."""
     call = Call(host, scope, receive)
+    if scope["path"].startswith("/v1/packs"):
+        await _send(Answer(b"there is no registry of packs here\n", 404, TEXT), call, send)
+        return
     await _send(
         refused(NotFound("there is nothing at this path; /v1/openapi.json lists what there is"), call.id),
         call,

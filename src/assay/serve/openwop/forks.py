@@ -1,0 +1,72 @@
+"""POST /v1/runs/{runId}:fork: a new run from what another recorded (contract §3.7)."""
+
+import msgspec
+from msgspec import UNSET
+
+from assay.access.keys import authorize
+from assay.errors import InvalidRequest, Problem
+from assay.ports import CLOSED, Put, Run
+from assay.protocol.runs import ForkCreated, ForkRequest
+from assay.runs.refusals import NotProvided
+from assay.runs.replay import fork_point
+from assay.serve.openwop.runs import new_run_id, urls
+from assay.serve.openwop.surface import Forkable, run_of, surface_of
+from assay.serve.rest.answers import Answer, Headers, answer
+from assay.serve.rest.asked import decoded, digest_of
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import REPLAYED, Once
+
+_request = msgspec.json.Decoder(ForkRequest).decode
+
+
+async def fork_run(call: Call) -> Answer:
+    """Whoever copies a run must be allowed to read it, too."""
+    call.query()
+    call.host.load.open()
+    surface = surface_of(call)
+    authorize(call.who, "runs:read")
+    if not surface.replay:
+        raise NotProvided("replay")
+    form_of(call)
+    body = await whole(call)
+    request = _sensible(decoded(_request, body))
+    source = await run_of(call, surface)
+    kind = surface.kinds[source.kind]
+    if not isinstance(kind, Forkable):
+        raise NotProvided("replay")
+    from_seq = 0 if request.from_seq is UNSET else request.from_seq
+    fork_point(source, from_seq)
+    once = Once(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
+    run = new_run_id()
+
+    async def begin(documents: list[Put]) -> None:
+        with call.host.load.seat(call.tenant):
+            holder = call.host.desk.holder
+            made = await kind.fork(source, request, call.who, holder, documents, run=run)
+            if made.status not in CLOSED:
+                call.host.desk.begin(made)
+
+    started = await once.start(run, begin)
+    found: Run = await call.host.desk.get(started.run, call.tenant)
+    created = ForkCreated(
+        run_id=found.id,
+        source_run_id=source.id,
+        mode=request.mode,
+        status=found.status,
+        events_url=urls(call, found.id)["events_url"],
+        from_seq=from_seq,
+    )
+    headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
+    return answer(created, 201, headers + REPLAYED if started.replayed else headers)
+
+
+def _sensible(request: ForkRequest) -> ForkRequest:
+    """What no schema says: a branch begins somewhere, and a replay changes nothing."""
+    if request.mode == "branch" and request.from_seq is UNSET:
+        raise InvalidRequest(Problem("fromSeq", "a branch needs the sequence it begins with"))
+    if request.mode == "replay" and request.run_options_overlay:
+        raise InvalidRequest(
+            Problem("runOptionsOverlay", "a replay changes nothing: only a branch takes one")
+        )
+    return request

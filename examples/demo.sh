@@ -18,7 +18,7 @@ cp "$here"/classifier/* "$out"
 cd "$out"
 assay run suite.yaml --agent classifier:classify --mode golden > before
 head -3 before
-sed 's/"arrive", "tracking", "parcel", "delivery", "late"/"delivery"/' classifier.py > changed.py && mv changed.py classifier.py
+sed 's/"arrive", "tracking", "parcel", "delivery", "late"/"delivery",/' classifier.py > changed.py && mv changed.py classifier.py
 echo
 echo '(some words are taken out of classifier.py)'
 run assay run suite.yaml --agent classifier:classify --baseline latest

@@ -45,7 +45,9 @@ def providers(*known, models=None, **policy):
 def chosen(known, provider_config, model_config):
     """The provider and the model that a judge would ask."""
     model, ask = known.judge(provider_config, model_config)
-    return model._line.provider, ask.model
+    return getattr(
+        model, "_inner", model
+    )._line.provider, ask.model  # it may be watched: its calls are counted
 
 
 MODELS = {"judge": "local:llama3:8b", "fast": "other:small"}

@@ -206,7 +206,7 @@ def test_operations_are_listed_by_what_is_asked_newest_first(host):
             ).json()["evaluation_id"]
             for at in range(5)
         ]
-        running = started(client, request_of(2, [slow(1)]))
+        running = started(client, request_of(2, [slow(20)]))  # it is cancelled below
 
         def listed(**asked):
             answer = client.get("/v1/evaluations", params=asked)

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from socket import socket
 from typing import Any, NamedTuple, Protocol
+from uuid import uuid4
 
 from assay.access.gate import Gate, Token
 from assay.access.issuer import Jwt
-from assay.agenteval.asked import Host
+from assay.agenteval.asked import host_of
 from assay.agenteval.kind import AgentEvalKind, Means
 from assay.agenteval.office import EvalOffice
 from assay.backends.engines.local import LocalEngine
@@ -22,8 +23,8 @@ from assay.errors import Broken, Missing, WrongUsage
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
-from assay.ports import Cipher, Provider, Providers, Repeats, Secret, Services, Store
-from assay.ports.agents import Agent, Agents, ToolBox
+from assay.ports import Cipher, Clock, Provider, Providers, Repeats, Secret, Services, Store
+from assay.ports.agents import Agent, Agents, Memory, ToolBox
 from assay.ports.declared import Loop
 from assay.ports.kinds import Kind
 from assay.ports.watch import Tracer
@@ -32,6 +33,7 @@ from assay.runs.desk import Desk
 from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
 from assay.settings import Settings
+from assay.workflow.memory import JournalMemory, View
 
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -227,7 +229,7 @@ async def house(
         gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
         cast = agents(settings, means.providers)
         flowing, meet = workflows(settings, record, known, means, cast)
-        evals = EvalOffice(record, _eval_means(settings, known, means, cast))
+        evals = EvalOffice(record, _eval_means(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
         kinds: dict[str, Kind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
@@ -246,16 +248,22 @@ async def house(
             await means.close()
 
 
-def _eval_means(settings: Settings, known: Registry, means: Services, cast: Agents) -> Means:
+def _eval_means(settings: Settings, record: Store, known: Registry, means: Services, cast: Agents) -> Means:
     """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
-    offering = settings.openwop
     return Means(
         agents=cast,
         registry=known,
         services=means,
         tools=toolbox(settings),
-        host=Host(max_tasks=offering.max_suite_tasks, max_cost_usd=offering.max_suite_cost_usd),
+        memory=lambda tenant, agent: live_memory(record, means.clock, tenant, agent),
+        host=host_of(settings.limits),
     )
+
+
+def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memory:
+    """What an agent remembers of earlier runs, as of now; what it writes there is recorded, and kept nowhere else."""
+    view = View(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
+    return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
 async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, cast, get_args
-from uuid import uuid4
 
 import msgspec
 from msgspec import Struct
@@ -19,15 +18,14 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.provider_tables import Policy
 from assay.errors import WrongUsage
 from assay.fep.project import read_result
-from assay.ports import CLOSED, Clock, Run, Store
-from assay.ports.agents import Agent, Agents, Memory
+from assay.ports import CLOSED, Run, Store
+from assay.ports.agents import Agent, Agents
 from assay.protocol.agents import AgentCard, ModelClass
 from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 from assay.runs.desk import Desk
 from assay.settings import Settings, load
-from assay.workflow.memory import JournalMemory, View
 
 TENANT = "local"
 REASONS = 1_000
@@ -177,7 +175,7 @@ async def open_evals(
         registry=app.registry(settings),
         services=services,
         tools=tools,
-        memory=lambda tenant, agent: live_memory(record, services.clock, tenant, agent),
+        memory=lambda tenant, agent: app.live_memory(record, services.clock, tenant, agent),
         host=host_of(settings.limits),
     )
     kind = AgentEvalKind(record, means)
@@ -193,12 +191,6 @@ async def open_evals(
         await declared.close()
         await tools.close()
         await services.close()
-
-
-def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memory:
-    """What an agent remembers of earlier runs, as of now; what it writes there is recorded, and kept nowhere else."""
-    view = View(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
-    return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
 class GivenAgents:

@@ -10,5 +10,3 @@ class Offering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offer_agents: bool = True  # agents.manifestRuntime: the inventory
     offer_feedback: bool = True  # annotations
     offer_replay: bool = True  # forks
-    max_suite_tasks: int = 10_000
-    max_suite_cost_usd: float = 100.0  # at which a run is stopped

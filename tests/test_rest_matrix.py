@@ -36,6 +36,7 @@ ROWS = {
     "createRun": ("runs:create", EVAL, False),
     "getRun": ("runs:read", None, True),
     "getEvalSummary": ("runs:read", None, True),
+    "getEvalReport": ("runs:read", None, True),
     "streamRunEvents": ("runs:read", None, True),
     "pollRunEvents": ("runs:read", None, True),
     "cancelRun": ("runs:cancel", {}, True),

@@ -65,7 +65,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert "wanted one that is '?', got 'B'" in shown.out
     report = json.loads(assay("show", "latest", "--json").out)
     assert report["summary"]["passed"] is False
-    assert report["report"]["pass_k"] == {"1": 1 / 3, "2": 1 / 3}
+    assert report["report"]["passK"] == {"1": 1 / 3, "2": 1 / 3}
     exported = assay("export", "latest", "-o", "all.json")
     assert exported.code == 0
     assert json.loads((tmp_path / "all.json").read_text())["summary"]["total_test_cases"] == 6

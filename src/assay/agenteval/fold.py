@@ -114,7 +114,7 @@ def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
     )
 
 
-class Verdict(Struct, frozen=True, kw_only=True):
+class Verdict(Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether the bars were cleared; `failed` names those that were not."""
 
     passed: bool

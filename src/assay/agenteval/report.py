@@ -22,7 +22,7 @@ from assay.protocol.values import JSON, is_object
 PAGE = 1_000
 
 
-class TaskReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One task, without content: `score` None was not measured, or not begun."""
 
     task_id: str
@@ -35,7 +35,7 @@ class TaskReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     latency_ms: int | None = None
 
 
-class EvalReport(Struct, frozen=True, kw_only=True):
+class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     A run as it is recorded. `low` and `high` are the 95% interval of the score over tasks: Wilson's, which for scores between 0 and 1
     is never too narrow. `pass_k[k]` is the chance that k trials of a task all pass.
@@ -155,7 +155,7 @@ def _pass_k(tasks: list[TaskReport], request: EvalRequest) -> dict[int, float]:
     }
 
 
-class Reason(Struct, frozen=True):
+class Reason(Struct, frozen=True, rename="camel"):
     """Why a trial did not pass, in words. This is content."""
 
     task_id: str
@@ -176,6 +176,19 @@ async def why_not(store: Store, run: Run) -> AsyncIterator[Reason]:
                 case: JSON = result["execution_context"]["test_case"]
                 yield Reason(case["id"], piece.first % request.trials, result["status"] == "completed", why)
         start = pieces[-1].last + 1
+
+
+async def reasons_of(store: Store, run: Run, report: EvalReport, most: int) -> tuple[tuple[Reason, ...], int]:
+    """The first reason of each task that did not pass, in the suite's order, and how many tasks there are beside those."""
+    wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
+    first: dict[str, Reason] = {}
+    if wrong and most:
+        async for reason in why_not(store, run):
+            if reason.task_id in wrong:
+                first.setdefault(reason.task_id, reason)
+            if len(first) == min(most, len(wrong)):
+                break
+    return tuple(first.values()), len(wrong) - len(first)
 
 
 def _why(result: JSON, pass_score: float) -> str | None:

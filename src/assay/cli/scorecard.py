@@ -3,47 +3,71 @@
 import sys
 
 import msgspec
+from msgspec import UNSET
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.reading import recorded_results, recorded_summary
-from assay.agenteval.report import EvalReport, Reason, report_of, why_not
+from assay.agenteval.report import EvalReport, Reason
 from assay.cli.report import percent
 from assay.fep.sinks import Closing, sink_for
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
 from assay.protocol.results import EvaluationSummary
+from assay.protocol.scorecard import EvalSummary
+from assay.runs.annotations import annotations, effective
 
 WIDE = 160  # characters, where no terminal says how many
 
 
 async def show(store: Store, run: Run, *, shown: int = 50) -> None:
-    report = await report_of(store, run)
-    console = _console()
-    took = (run.ended - (run.started or run.created)).total_seconds() if run.ended else 0.0
+    display(await _detail(store, run, shown))
+
+
+async def _detail(store: Store, run: Run, shown: int) -> EvalDetail:
+    return await detail_of(store, run, effective(await annotations(store, run)), shown=shown)
+
+
+def display(card: EvalDetail, further: str | None = None) -> None:
+    """Of a run here or on another host; `further` says how to look at it there."""
+    report, console = card.report, _console()
     trials = f" × {report.trials} trials" if report.trials > 1 else ""
     console.print(
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
-        f" {_many(report.total, 'task')}{trials} in {took:.1f} s",
+        f" {_many(report.total, 'task')}{trials} in {card.seconds:.1f} s",
         markup=False,
     )
     scored = sum(task.score is not None for task in report.tasks)
     if scored:
-        console.print(_headline(report, run, scored))
+        console.print(_headline(report, scored))
+    if card.effective is not UNSET:
+        console.print(_corrected(card.effective), markup=False)
     console.print(_tasks(report, scored), markup=False)
     console.print(_spent(report), markup=False)
-    if run.status != "completed":
-        console.print(Text(_unfinished(run, report), style="yellow"))
-    reasons, more = await _reasons(store, run, report, shown)
-    _failing(console, report, reasons, more)
-    _further(console, run)
+    if card.status != "completed":
+        console.print(Text(_unfinished(card), style="yellow"))
+    _failing(console, report, {reason.task_id: reason for reason in card.reasons}, card.more_reasons)
+    if further is None:
+        _further(console, card)
+    else:
+        console.print(further, markup=False)
 
 
-def _headline(report: EvalReport, run: Run, scored: int) -> Text:
+def _corrected(effective: Effective) -> str:
+    """What people made of it; what was recorded stands above."""
+    verdict = "passed" if effective.verdict.passed else "not passed"
+    return (
+        f"with {_many(len(effective.corrected), 'correction')}: score {effective.score:.3f}  {verdict}"
+        f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
+    )
+
+
+def _headline(report: EvalReport, scored: int) -> Text:
     """The number with its error bar, and the verdict with the bar that decided it."""
     text = Text(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
-    if run.status != "completed":
+    if report.status != "completed":
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
         text.append("passed", style="bold green")
@@ -84,27 +108,14 @@ def _spent(report: EvalReport) -> str:
     return f"cost {cost}, p95 latency {p95}"
 
 
-def _unfinished(run: Run, report: EvalReport) -> str:
+def _unfinished(card: EvalDetail) -> str:
+    report = card.report
     if report.unmeasured:
         return f"not measured: {_many(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
     left = sum(task.score is None for task in report.tasks)
-    why = f"it {run.status}" if run.status == "failed" else f"it was {run.status}"
-    return (
-        f"{why}{': ' + run.head['error'] if 'error' in run.head else ''}; {_many(left, 'task')} left undone"
-    )
-
-
-async def _reasons(store: Store, run: Run, report: EvalReport, shown: int) -> tuple[dict[str, Reason], int]:
-    """The first reason of each task that did not pass, worst first, and how many tasks there are beside those."""
-    wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
-    first: dict[str, Reason] = {}
-    if wrong:
-        async for reason in why_not(store, run):
-            if reason.task_id in wrong and reason.task_id not in first and len(first) < shown:
-                first[reason.task_id] = reason
-            if len(first) == min(shown, len(wrong)):
-                break
-    return first, len(wrong) - len(first)
+    why = f"it {card.status}" if card.status == "failed" else f"it was {card.status}"
+    told = "" if card.error is UNSET else f": {card.error}"
+    return f"{why}{told}; {_many(left, 'task')} left undone"
 
 
 def _failing(console: Console, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
@@ -129,21 +140,26 @@ def _failing(console: Console, report: EvalReport, reasons: dict[str, Reason], m
         console.print(f"  … and {more:,} more", markup=False)
 
 
-def _further(console: Console, run: Run) -> None:
-    if run.status in ("failed", "cancelled"):
-        console.print(f"complete it: assay run --resume {run.id}", markup=False)
-    console.print(f"look further: assay show {run.id}   assay export {run.id} -o results.jsonl", markup=False)
+def _further(console: Console, card: EvalDetail) -> None:
+    run = card.run_id
+    if card.status in ("failed", "cancelled"):
+        console.print(f"complete it: assay run --resume {run}", markup=False)
+    console.print(f"look further: assay show {run}   assay export {run} -o results.jsonl", markup=False)
 
 
 async def as_json(store: Store, run: Run) -> None:
     """The same for a machine."""
-    report = await report_of(store, run)
-    told = {
-        "runId": run.id,
-        "status": run.status,
-        "summary": await recorded_summary(store, run),
-        "report": report,
+    print_json(await _detail(store, run, 0), await recorded_summary(store, run))
+
+
+def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
+    told: dict[str, object] = {
+        "runId": card.run_id,
+        "status": card.status,
+        "summary": summary,
+        "report": card.report,
     }
+    told |= {} if card.effective is UNSET else {"effective": card.effective}
     print(msgspec.json.encode(told).decode())  # noqa: T201
 
 

@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.asked import Asked
+from assay.agenteval.detail import detail_of
 from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
 from assay.agenteval.office import EvalOffice
 from assay.agenteval.request import KIND, read_request
@@ -16,6 +17,7 @@ from assay.ports import CLOSED, Principal, Put, Run
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.protocol.values import JSON, is_list
+from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
 from assay.runs.replay import Copying, branch, everything, replay
 from assay.serve.openwop.surface import Surface, run_of, surface_of
@@ -158,6 +160,30 @@ async def eval_run_of(call: Call, surface: Surface) -> Run:
     if run.kind != KIND:
         raise NotFound(f"run {run.id} is no eval run")
     return run
+
+
+async def eval_report(call: Call) -> Answer:
+    """All there is to say of an eval run, ended or not; the evidence page by page."""
+    asked = call.query("first", "limit")
+    first, limit = (
+        _number(asked, name, usual, least, most)
+        for name, usual, least, most in (("first", 0, 0, 999_999_999), ("limit", 100, 0, 1_000))
+    )
+    surface = surface_of(call)
+    offered = evals_of(surface)
+    run = await eval_run_of(call, surface)
+    store = offered.office.store
+    said = await annotations(store, run) if surface.feedback else []
+    return answer(await detail_of(store, run, effective(said), first=first, limit=limit))
+
+
+def _number(asked: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
+    text = asked.get(name, str(usual))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+        raise InvalidRequest(
+            Problem(name, f"wanted a whole number from {least} to {most}, got {text[:40]!r}")
+        )
+    return int(text)
 
 
 async def eval_summary(call: Call) -> Answer:

@@ -1,7 +1,7 @@
 """The URLs of the run surface, with who may ask (contract §2.1). A scope of "" is any good key."""
 
 from assay.serve.openwop.discovery import discover
-from assay.serve.openwop.evals import eval_summary
+from assay.serve.openwop.evals import eval_report, eval_summary
 from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
@@ -79,6 +79,28 @@ OPENWOP = [
         summary="The scorecard of an eval run that completed",
         gives={200: Given("the scorecard", "EvalSummary")},
         refuses=(400, 404, 409),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/host/assay/runs/{run_id}/eval-report",
+        endpoint=eval_report,
+        scope=READ,
+        id="getEvalReport",
+        summary="All there is to say of an eval run: evidence, trials, who judged, what people corrected",
+        gives={200: Given("the report, with the evidence of some tasks", "EvalDetail")},
+        refuses=(400, 404),
+        parameters=(
+            Parameter(
+                "first",
+                {"type": "integer", "minimum": 0, "default": 0},
+                "the first task whose evidence is wanted",
+            ),
+            Parameter(
+                "limit",
+                {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
+                "of how many tasks",
+            ),
+        ),
     ),
     Operation(
         method="GET",

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from assay.agenteval.detail import EvalDetail
 from assay.agenteval.shelf import Shelved
 from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite
 from assay.serve.openwop.nouns import OPEN
@@ -23,6 +24,7 @@ NOUNS: tuple[Any, ...] = (
     operations.ListChecksResponse,
     operations.Health,
     operations.ErrorResponse,
+    EvalDetail,
     annotations.Annotation,
     annotations.AnnotationCreate,
     runs.BulkCancelAnswer,

@@ -1,0 +1,290 @@
+"""All there is to say of an eval run, for its owner alone: evidence, trials, who judged, what people corrected (contract §6.4, §9.2)."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from math import fsum
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.agenteval.fold import Verdict, mean, verdict
+from assay.agenteval.judging import reasons
+from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
+from assay.agenteval.request import RESULTS, EvalRequest, read_request
+from assay.agenteval.scoring import bar_of
+from assay.ports import Event, Piece, Run, Store
+from assay.protocol.annotations import ScoreCorrection
+from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
+from assay.protocol.facts import read_stored
+from assay.protocol.values import JSON, is_object
+
+PAGE = 1_000
+REASONS = 50
+Corrections = Mapping[str, ScoreCorrection]  # by the id of the `eval.scored` event
+
+
+class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    pass
+
+
+class Model(_Wire, frozen=True, kw_only=True):
+    provider: str
+    model: str
+
+
+class Judged(_Wire, frozen=True, kw_only=True):
+    """One criterion of a rubric, as the judge saw it."""
+
+    criterion: str
+    weight: float
+    met: bool
+    reason: str
+
+
+class TrialDetail(_Wire, frozen=True, kw_only=True):
+    """One trial with its evidence. `checks` are FEP's results."""
+
+    trial: int = msgspec.field(default=0)
+    status: str
+    outcome: str = ""
+    score: float | UnsetType = UNSET
+    latency_ms: int | UnsetType = UNSET
+    output: Any = UNSET
+    error: str | UnsetType = UNSET
+    criteria: tuple[Judged, ...] = ()
+    checks: tuple[JSON, ...] = ()
+
+
+class TaskDetail(_Wire, frozen=True, kw_only=True):
+    """A task. What was recorded is `score`; `effectiveScore` is what it is after a person's correction of the event."""
+
+    task_id: str
+    kind: str
+    event_id: str | UnsetType = UNSET
+    score: float | UnsetType = UNSET
+    passed: bool | UnsetType = UNSET
+    effective_score: float | UnsetType = UNSET
+    effective_passed: bool | UnsetType = UNSET
+    input: Any = UNSET
+    trials: tuple[TrialDetail, ...] = ()
+
+
+class Effective(_Wire, frozen=True, kw_only=True):
+    """The run as it is with people's corrections. What was recorded stays beside it."""
+
+    score: float
+    verdict: Verdict
+    passed_count: int
+    corrected: tuple[str, ...]  # tasks
+
+
+class EvalDetail(_Wire, frozen=True, kw_only=True):
+    run_id: str
+    status: str
+    error: str | UnsetType = UNSET
+    started_at: datetime | UnsetType = UNSET
+    ended_at: datetime | UnsetType = UNSET
+    suite_digest: str
+    model_class: str
+    judge: str | UnsetType = UNSET  # as it was asked for; `judges` are those who answered
+    judges: tuple[Model, ...] = ()
+    models: tuple[Model, ...] = ()  # that the agent said it used
+    judge_cost_usd: float | None  # None: of some answer nobody knows
+    report: EvalReport
+    effective: Effective | UnsetType = UNSET
+    reasons: tuple[Reason, ...] = ()
+    more_reasons: int = 0
+    tasks: tuple[TaskDetail, ...] = ()
+    next_task: int | UnsetType = UNSET
+
+    @property
+    def seconds(self) -> float:
+        if self.started_at is UNSET or self.ended_at is UNSET:
+            return 0.0
+        return (self.ended_at - self.started_at).total_seconds()
+
+
+async def detail_of(
+    store: Store, run: Run, corrections: Corrections, *, first: int = 0, limit: int = 0, shown: int = REASONS
+) -> EvalDetail:
+    """With the evidence of so many tasks from `first` on, in the suite's order; and why tasks did not pass, of some."""
+    request = await read_request(store, run.id)
+    report, seen = await report_of(store, run), await _seen(store, run)
+    why, more = await reasons_of(store, run, report, shown)
+    tasks = report.tasks[first : first + limit]
+    evidence = await _evidence(store, run, request, first, limit) if limit else {}
+    rows = tuple(
+        _task(one, seen, corrections, request, evidence.get(at, [])) for at, one in enumerate(tasks, first)
+    )
+    following = first + limit
+    costs = seen.judge_costs
+    return EvalDetail(
+        run_id=run.id,
+        status=run.status,
+        error=run.head.get("error", UNSET),
+        started_at=run.started or run.created,
+        ended_at=run.ended or UNSET,
+        suite_digest=request.suite_digest,
+        model_class=request.model_class,
+        judge=request.judge or UNSET,
+        judges=tuple(seen.judges),
+        models=tuple(seen.models),
+        judge_cost_usd=None if None in costs else round(fsum(cost for cost in costs if cost is not None), 12),
+        report=report,
+        effective=_effective(report, seen, corrections, request),
+        reasons=why,
+        more_reasons=more,
+        tasks=rows,
+        next_task=following if limit and following < len(report.tasks) else UNSET,
+    )
+
+
+class _Seen:
+    """What the log says beyond the fold: which event scored a task, and who answered."""
+
+    def __init__(self) -> None:
+        self.events: dict[str, str] = {}
+        self.scored: dict[str, EvalScored] = {}
+        self.trials: dict[tuple[str, int], TrialEnded] = {}
+        self.judges: dict[Model, None] = {}
+        self.models: dict[Model, None] = {}
+        self.judge_costs: list[float | None] = []
+
+    def add(self, event: Event) -> None:
+        match event.type:
+            case "eval.scored":
+                known = read_stored(event.data)
+                scored = msgspec.json.decode(known.payload, type=EvalScored)
+                self.events[scored.task_id], self.scored[scored.task_id] = known.eventId, scored
+            case "assay.trial.ended":
+                ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+                self.trials[ended.task_id, ended.trial] = ended
+            case "provider.usage":
+                self._used(msgspec.json.decode(read_stored(event.data).payload, type=ProviderUsage))
+            case _:
+                pass
+
+    def _used(self, usage: ProviderUsage) -> None:
+        who = Model(provider=usage.provider, model=usage.model)
+        if str(usage.node_id).startswith("judge:"):
+            self.judges[who] = None
+            self.judge_costs.append(None if usage.cost_estimate_usd is UNSET else usage.cost_estimate_usd)
+        else:
+            self.models[who] = None
+
+
+async def _seen(store: Store, run: Run) -> _Seen:
+    seen, after = _Seen(), -1
+    while events := await store.events(run.id, after=after, limit=PAGE):
+        for event in events:
+            seen.add(event)
+        after = events[-1].sequence
+    return seen
+
+
+async def _evidence(
+    store: Store, run: Run, request: EvalRequest, first: int, limit: int
+) -> dict[int, list[Piece]]:
+    """By task, its trials."""
+    found: dict[int, list[Piece]] = {}
+    start, stop = first * request.trials, (first + limit) * request.trials
+    while pieces := await store.pieces(run.id, RESULTS, start=start, stop=stop, limit=50):
+        for piece in pieces:
+            found.setdefault(piece.first // request.trials, []).append(piece)
+        start = pieces[-1].last + 1
+        if start >= stop:
+            break
+    return found
+
+
+def _task(
+    task: TaskReport, seen: _Seen, corrections: Corrections, request: EvalRequest, pieces: list[Piece]
+) -> TaskDetail:
+    event = seen.events.get(task.task_id)
+    changed = _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score))
+    results = [msgspec.json.decode(piece.data) for piece in pieces]
+    score, passed = changed or (UNSET, UNSET)
+    return TaskDetail(
+        task_id=task.task_id,
+        kind=task.kind,
+        event_id=event or UNSET,
+        score=UNSET if task.score is None else task.score,
+        passed=UNSET if task.passed is None else task.passed,
+        effective_score=score,
+        effective_passed=passed,
+        input=results[0]["execution_context"]["test_case"]["input"] if results else UNSET,
+        trials=tuple(
+            _trial(task.task_id, piece.first % request.trials, result, seen)
+            for piece, result in zip(pieces, results, strict=True)
+        ),
+    )
+
+
+def _trial(task_id: str, trial: int, result: JSON, seen: _Seen) -> TrialDetail:
+    output: JSON = result["execution_context"]["output"]
+    told: JSON = output.get("metadata", {})
+    ended, scored = seen.trials.get((task_id, trial)), seen.scored.get(task_id)
+    score = ended.score if ended is not None else scored.score if scored is not None else UNSET
+    return TrialDetail(
+        trial=trial,
+        status=result["status"],
+        outcome=told.get("outcome", ""),
+        score=score,
+        latency_ms=told.get("latency_ms", UNSET),
+        output=output.get("value", UNSET),
+        error=told.get("error", UNSET),
+        criteria=_criteria(result),
+        checks=tuple(result["check_results"]),
+    )
+
+
+def _criteria(result: JSON) -> tuple[Judged, ...]:
+    for check in result["check_results"]:
+        response = check.get("results", {}).get("response")
+        if check["check_type"] == "llm_judge" and is_object(response):
+            wanted: list[JSON] = result["execution_context"]["test_case"]["expected"]
+            return tuple(
+                Judged(criterion=one["criterion"], weight=one["weight"], met=met, reason=reason)
+                for one, (met, reason) in zip(wanted, reasons(response), strict=False)
+            )
+    return ()
+
+
+def _corrected(task_id: str, seen: _Seen, corrections: Corrections, bar: float) -> tuple[float, bool] | None:
+    """The last word on a task; of a score alone, whether it passes follows."""
+    said = corrections.get(seen.events.get(task_id, ""))
+    if said is None:
+        return None
+    recorded = seen.scored[task_id]
+    score = recorded.score if said.score is UNSET else said.score
+    if said.passed is not UNSET:
+        return score, said.passed
+    return score, score >= bar if said.score is not UNSET else recorded.passed
+
+
+def _effective(
+    report: EvalReport, seen: _Seen, corrections: Corrections, request: EvalRequest
+) -> Effective | UnsetType:
+    """Only where somebody corrected anything."""
+    changed = {
+        task.task_id: found
+        for task in report.tasks
+        if (found := _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score)))
+    }
+    if not changed:
+        return UNSET
+    rows = [
+        changed.get(task.task_id, (task.score, task.passed))
+        for task in report.tasks
+        if task.score is not None
+    ]
+    score = mean(score for score, _ in rows)
+    return Effective(
+        score=score,
+        verdict=verdict(
+            score, report.cost_usd, report.p95_latency_ms, request.thresholds, request.pass_score
+        ),
+        passed_count=sum(passed is True for _, passed in rows),
+        corrected=tuple(changed),
+    )

@@ -122,6 +122,13 @@ class House:
                 found.append(document)
         return found
 
+    async def until(self, run, type):
+        """Those of a type, once there are any."""
+        async for event in self.desk.follow(run.id, run.tenant):
+            if event is not None and event.type == type:
+                break
+        return await self.events(run, type)
+
     async def types(self, run):
         return [event.type for event in await self.store.events(run.id, limit=10_000)]
 

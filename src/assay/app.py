@@ -151,13 +151,17 @@ def workflows(
 
     As a kind of run, and what makes their Room once there is a desk; its type is not named here, so that it loads when it is used.
     """
+    from assay.backends.agents.cast import Cast  # a lazy door
     from assay.workflow.critics import Critics  # a lazy door
     from assay.workflow.declared import library  # a lazy door
     from assay.workflow.flow import Bounds  # a lazy door
     from assay.workflow.kind import WorkflowKind  # a lazy door
     from assay.workflow.perform import Performer  # a lazy door
     from assay.workflow.room import Room  # a lazy door
+    from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
 
+    if seeded():
+        cast = Cast(SAMPLE_AGENTS, cast)
     there = library(settings.workflows if loops is None else loops, seeded=seeded())
     limits = settings.limits
     bounds = Bounds(limits.max_node_executions, round(limits.run_seconds * 1000), limits.max_loop_iterations)

@@ -66,7 +66,8 @@ class Drive:
     def _compared(self, facts: list[Fact]) -> list[Fact]:
         """Of a replay: the first fact that is another than its source's is told of, and it goes on (contract §13.9)."""
         for fact in facts:
-            if not self._source:
+            if not self._source or fact.type == "replay.divergedAtRefusal":
+                self._source.clear()  # that is told of already
                 break
             event = self._source.popleft()
             if (how := difference(fact, event)) is not None:

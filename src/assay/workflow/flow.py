@@ -79,6 +79,7 @@ class Flow:
         self.outputs: dict[str, dict[str, Any]] = {}
         self.facts: list[Fact] = []
         self.told = 1  # run.started is told before
+        self._places: dict[str, int] = {}
         self.began = self.now = NEVER
         self.waited = timedelta()
         self.executions = self.iteration = self._invocations = 0
@@ -104,12 +105,19 @@ class Flow:
     ) -> str:
         """One more event; its id."""
         id = named("ev", self.run, self.told)
+        self._places[id] = self.told
         self.told += 1
         beside = {name: value for name, value in content.items() if value is not UNSET}
         self.facts.append(
             Fact(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
         )
         return id
+
+    def known_as(self, event: str) -> str:
+        """How payloads name an event of this run: of a replay, by the id that it has in its source. Other names stay."""
+        if self.origin == self.run or event not in self._places:
+            return event
+        return named("ev", self.origin, self._places[event])
 
     def drain(self) -> list[Fact]:
         facts, self.facts = self.facts, []

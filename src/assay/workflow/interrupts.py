@@ -58,7 +58,12 @@ def approval(
     """Suspend until somebody accepts or rejects; silence until the end of its time rejects."""
     data: dict[str, Any]
     if unsure is None:
-        data = {"artifactId": artifact, "artifactType": "decision", "title": title, "actions": list(actions)}
+        data = {
+            "artifactId": flow.known_as(artifact),
+            "artifactType": "decision",
+            "title": title,
+            "actions": list(actions),
+        }
         data |= {"artifactData": shown} if shown else {}
     else:
         data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed} | shown

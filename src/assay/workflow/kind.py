@@ -36,12 +36,15 @@ class WorkflowKind:
 
     def __init__(self, performer: Performer, bounds: Bounds, clock: Clock) -> None:
         self._performer, self.bounds, self._clock = performer, bounds, clock
-        self._children: dict[str, tuple[str, str]] = {}  # of runs here that wait for one
+        self._waiting: set[str] = set()  # runs whose child is being waited for here
+        self.children: dict[
+            str, tuple[str, str]
+        ] = {}  # of runs here: the child that is next to end, and whose
         self._cancelling: set[asyncio.Task[Any]] = set()
 
     async def story(self, store: Store, run: Run) -> "WorkflowStory":
         drive, _, facts = await driven(store, run, self.bounds)
-        return WorkflowStory(run, drive, facts, self._clock)
+        return WorkflowStory(self, run, drive, facts, self._clock)
 
     def started(self, run: Run) -> Outcome:
         owner = Owner(
@@ -60,21 +63,21 @@ class WorkflowKind:
     async def perform(self, unit: bytes) -> bytes:
         asked = _unit(unit)
         if isinstance(asked.effect, AwaitChild):
-            self._children[asked.run] = asked.effect.child, asked.tenant
+            self._waiting.add(asked.run)
         try:
             return _pack(await self._performer.perform(asked))
         finally:
-            self._children.pop(asked.run, None)
+            self._waiting.discard(asked.run)
 
     def stop(self, run: str) -> bool:
         """A child that is waited for is cancelled too, and its end is waited for."""
-        child = self._children.get(run)
+        child = self.children.pop(run, None)
         if child is None or self._performer.hands is None:
             return False
         task = asyncio.create_task(self._cancel(*child))
         self._cancelling.add(task)
         task.add_done_callback(self._cancelling.discard)
-        return True
+        return run in self._waiting
 
     async def _cancel(self, child: str, tenant: str) -> None:
         assert self._performer.hands is not None
@@ -95,8 +98,8 @@ class WorkflowKind:
 class WorkflowStory:
     """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
 
-    def __init__(self, run: Run, drive: Drive, facts: list[Fact], clock: Clock) -> None:
-        self._run, self.drive, self._clock = run, drive, clock
+    def __init__(self, kind: WorkflowKind, run: Run, drive: Drive, facts: list[Fact], clock: Clock) -> None:
+        self._kind, self._run, self.drive, self._clock = kind, run, drive, clock
         self._expected = deque(["run.started", *(fact.type for fact in facts)])
         self._events = 0
         self._durable = asyncio.Event()
@@ -117,9 +120,17 @@ class WorkflowStory:
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         while self.drive.effect is not None and (self._taken or self.drive.waiting is None):
+            self._expect_child()
             self._durable = asyncio.Event()
             yield _pack(self._next())
             await self._durable.wait()
+
+    def _expect_child(self) -> None:
+        effect = self.drive.effect
+        if isinstance(effect, AwaitChild) and not self._taken:
+            self._kind.children[self._run.id] = effect.child, self._run.tenant
+        else:
+            self._kind.children.pop(self._run.id, None)
 
     @property
     def _taken(self) -> bool:
@@ -193,7 +204,9 @@ class WorkflowStory:
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         drive, now = self.drive, self._clock.now()
+        self._expect_child()
         if status == "cancelled":
+            self._kind.stop(self._run.id)
             parent = (drive.flow.request.parent or {}).get("runId", UNSET)
             drive.flow.tell("run.cancelled", RunCancelled(parent_run_id=parent))
             events, evidence, _ = split(drive.flow.drain(), now)
@@ -201,6 +214,7 @@ class WorkflowStory:
         facts: list[Fact] = []
         if trouble is not None:
             facts = drive.fail(Stop(trouble.code, str(trouble)))
+        self._kind.children.pop(self._run.id, None)
         if (wait := drive.waiting) is not None:
             return Ending(resting(wait), [], self.head())
         assert drive.over is not None

@@ -196,6 +196,10 @@ class Room:
             raise NotFound(f"there is no run {run!r}")
         return found
 
+    async def rested(self, run: str) -> Run:
+        """Once it has ended, or waits for somebody."""
+        return await self.hands.ended(run)
+
     async def report(self, run: str, tenant: str) -> Report:
         found = await self.get(run, tenant)
         return report(found, await self.store.events(run, limit=100_000))

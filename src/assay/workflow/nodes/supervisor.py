@@ -9,6 +9,7 @@ from assay.workflow.flow import Flow, Last, Steps, Stop
 from assay.workflow.gating import below
 from assay.workflow.interrupts import Unsure, accepted, approval
 
+HELD = 0.0  # how sure a plan is of the turn at which it is to be held
 RULE = "local.assay.supervisor"  # who decides where no agent does
 
 
@@ -43,7 +44,7 @@ def _planned(flow: Flow, node: Node) -> tuple[dict[str, Any], float | None]:
             {"kind": "terminate", "reason": "goal-reached"},
         ]
     if plan is not None and turn < len(plan):
-        return _read(plan[turn], node), None
+        return _read(plan[turn], node), HELD if config.get("mockHoldAtTurn") == turn + 1 else None
     return {"kind": "terminate", "reason": "plan-exhausted"}, None
 
 

@@ -93,7 +93,7 @@ def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
             critic,
             task=task,
             result=done.result,
-            target=target,
+            target=flow.known_as(target),
             cause=target,
             criteria=criteria,
         )

@@ -1,0 +1,153 @@
+"""
+What a conformance suite asks of a host to see its verifier, loop and merges at work (contract §10.4, §10.7): real runs, told in its words.
+
+Only where the samples are seeded. Its agents do what the task says.
+"""
+
+from typing import Any
+
+import msgspec
+
+from assay.errors import InvalidRequest, Problem
+from assay.ports import Principal, Run
+from assay.ports.agents import Scene
+from assay.ports.declared import Loop
+from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.facts import read_stored
+from assay.protocol.values import is_object
+from assay.workflow.declared import workflow_of
+from assay.workflow.definition import Workflow, read
+from assay.workflow.flow import Request
+from assay.workflow.gating import VERDICTS
+from assay.workflow.room import Room, new_run_id
+from assay.workflow.samples import D, document, samples
+
+ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
+VERIFIED = "conformance-verified"
+
+
+class SampleActor:
+    """Does what it is asked, and says so."""
+
+    card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish:
+        return Finish(outcome="completed", result={"done": True})
+
+    async def close(self) -> None: ...
+
+
+class SampleCritic:
+    """Gives the verdict that the task asks for."""
+
+    card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
+
+    async def invoke(self, task: Any, scene: Scene) -> Finish:
+        return Finish(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
+
+    async def close(self) -> None: ...
+
+
+SAMPLE_AGENTS = (SampleActor(), SampleCritic())
+
+
+def verified() -> Workflow:
+    return workflow_of(VERIFIED, Loop(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2))
+
+
+async def verify_run(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+    """`{"simulateVerdict", "task"?}`: a verified run as far as it goes; each verdict flat, and never what it is about."""
+    if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
+        raise InvalidRequest(Problem("simulateVerdict", f"wanted one of {', '.join(VERDICTS)}"))
+    task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
+    run = await _ran(room, principal, verified(), {"task": task})
+    found = await room.report(run.id, principal.tenant)
+    status = "escalated" if run.status.startswith("waiting") else run.status
+    events = [
+        {"type": "agent.verified", "agentId": one.agent_id, "target": one.target, "verdict": one.verdict}
+        for one in found.verdicts
+    ]
+    return {
+        "runId": run.id,
+        "status": status,
+        "committed": found.committed,
+        "outcome": "completed" if found.committed else "withheld",
+        "verdict": body["simulateVerdict"],
+        "events": events,
+    }
+
+
+async def agent_loop(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+    """`{"turns", "suspendAtTurn"?, "resume"?}`: a plan of so many turns, one of them held for a person (CP-1)."""
+    turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
+    noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
+    plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
+    shown = document(samples()["conformance-dispatch-loop"])
+    shown["nodes"][0]["config"] = {"mockDispatchPlan": plan} | ({"mockHoldAtTurn": held} if held else {})
+    shown["nodes"][1]["config"] = D
+    run = await _ran(room, principal, read(shown | {"id": "conformance-agent-loop"}), {})
+    waited = run.status == "waiting-approval"
+    if waited and body.get("resume"):
+        may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
+        await room.respond(may, run.id, "orchestrator", {"action": "accept"})
+        run = await room.rested(run.id)
+    decided = await _payloads(room, run, "runOrchestrator.decided")
+    answer: dict[str, Any] = {
+        "runId": run.id,
+        "decisions": [{"iteration": one["iteration"]} for one in decided],
+    }
+    return answer | ({"resumedIteration": held} if waited and body.get("resume") else {})
+
+
+async def attest(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+    """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, harvested and merged as far as it may be."""
+    outputs = body.get("childOutputs") if is_object(body) else None
+    if not is_object(outputs):
+        raise InvalidRequest(Problem("childOutputs", "wanted an object"))
+    shown = document(samples()["conformance-subworkflow-parent"])
+    shown["nodes"][1]["config"] = {
+        "workflowId": "conformance-dispatch-input-mapping-child",
+        "inputMapping": {name: f"given {name}" for name in outputs},
+        "outputMapping": {name: name for name in outputs},
+        "outputAttestation": body.get("outputAttestation") or {},
+    }
+    given = {f"given {name}": value for name, value in outputs.items()}
+    run = await _ran(room, principal, read(shown | {"id": "conformance-attest"}), given)
+    action = body.get("approvalAction")
+    if run.status == "waiting-approval" and action is not None:
+        may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
+        await room.respond(may, run.id, "subwf-call", {"action": action})
+        run = await room.rested(run.id)
+    variables = (await room.snapshot(run))["variables"]
+    merged = {name: variables[name] for name in outputs if name in variables}
+    chain = await _payloads(room, run, "core.workflowChain.event")
+    harvested = next((one for one in chain if one["phase"] == "output.harvested"), None) or {}
+    answer: dict[str, Any] = {
+        "runId": run.id,
+        "attestation": harvested.get("attestation"),
+        "harvestedEvent": harvested,
+        "merged": bool(merged) or not outputs,
+    }
+    return answer | ({"mergedValues": merged} if merged else {})
+
+
+async def _ran(room: Room, principal: Principal, workflow: Workflow, inputs: dict[str, Any]) -> Run:
+    owner = {"tenant": principal.tenant, "principal": principal.id}
+    run = await room.begin(
+        Request(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_run_id()
+    )
+    return await room.rested(run.id)
+
+
+async def _payloads(room: Room, run: Run, type: str) -> list[dict[str, Any]]:
+    events = await room.store.events(run.id, limit=10_000)
+    return [msgspec.json.decode(read_stored(event.data).payload) for event in events if event.type == type]
+
+
+def _whole(body: Any, name: str, *, optional: bool = False) -> int:
+    value = body.get(name) if is_object(body) else None
+    if optional and value is None:
+        return 0
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 100:
+        raise InvalidRequest(Problem(name, "wanted a whole number from 1 to 100"))
+    return value

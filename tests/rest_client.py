@@ -33,6 +33,13 @@ from assay.serve.offering import Offering
 from assay.serve.openwop.build import surface
 from assay.serve.rest.app import create_app
 from assay.serve.rest.server import server
+from assay.workflow.critics import Critics
+from assay.workflow.declared import library
+from assay.workflow.flow import Bounds
+from assay.workflow.kind import WorkflowKind
+from assay.workflow.perform import Performer
+from assay.workflow.room import Room
+from assay.workflow.seams import SAMPLE_AGENTS
 from evals import Doing, Judges, Some
 
 NOBODY = ssl.SSLContext(
@@ -69,6 +76,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
+        loops=None, seeded=False,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -76,6 +84,7 @@ class Server:
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
         self.offering = offer or Offering()
+        self.loops, self.seeded = loops or {}, seeded
         self._ready = threading.Event()
         self._trouble = None
 
@@ -109,11 +118,18 @@ class Server:
             tools=self.tools,
         )
         evals = AgentEvalKind(self.store, means)
-        kinds = {kind.name: kind, evals.name: evals}
+        there = library(self.loops, seeded=self.seeded)
+        cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
+        critics = Critics(cast, self.registry, services)
+        performer = Performer(self.store, there, cast, critics, services, self.tools)
+        flows = WorkflowKind(performer, Bounds(), services.clock)
+        kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
         self.desk = Desk(self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds)
+        performer.hands = self.desk
+        self.room = Room(self.store, self.desk, flows, there, critics, services.clock)
         self.office = Office(self.store, self.registry, services)
         self.surface = surface(
-            self.store, EvalOffice(self.store, means), self.offering, self.serving, self.limits
+            self.store, EvalOffice(self.store, means), self.offering, self.serving, self.limits, self.room
         )
         gate = Gate(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         more = {} if self.routes is None else {"routes": self.routes}

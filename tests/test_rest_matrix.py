@@ -43,6 +43,10 @@ ROWS = {
     "cancelRunByVerb": ("runs:cancel", {}, True),
     "bulkCancelRuns": ("runs:cancel", {"runIds": ["run-unknown"]}, False),
     "forkRun": ("runs:create", {"mode": "replay"}, True),
+    "resolveInterrupt": ("approvals:respond", {"resumeValue": {"action": "accept"}}, True),
+    "getRunAncestry": ("runs:read", None, True),
+    "getWorkflow": ("manifest:read", None, False),
+    "getVerification": ("runs:read", None, True),
     "diffRuns": ("runs:read", None, True),
     "annotateRun": ("", {"signal": {"kind": "flag"}}, True),
     "listAnnotations": ("runs:read", None, True),
@@ -69,7 +73,7 @@ def host(request, tmp_path_factory):
             address = sqlite(tmp_path_factory.mktemp("matrix"))
         else:
             address = stack.enter_context(postgres().database())
-        yield stack.enter_context(Server(address, keys_known_for=0))
+        yield stack.enter_context(Server(address, keys_known_for=0, seeded=True))
 
 
 @pytest.fixture(scope="module")
@@ -92,16 +96,20 @@ class Ours(NamedTuple):
 
     evaluation: str
     run: str
+    flow: str  # of a workflow, and it waits
 
     def filled(self, path):
         for place in ("{evaluation_id}", "{operation_id}"):
             path = path.replace(place, self.evaluation)
+        if path.endswith(("{node_id}", "/verification")):
+            path = path.replace("{run_id}", self.flow)
         path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
+        path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
         path = path.replace("{suite_ref}", SUITE["suiteId"])
         return f"{path}?against={self.run}" if path.endswith(":diff") else path
 
 
-UNKNOWN = Ours("eval_unknown", "run-unknown")
+UNKNOWN = Ours("eval_unknown", "run-unknown", "run-unknown")
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +120,10 @@ def ours(host):
         run = client.post("/v1/runs", json=EVAL).json()["runId"]
         while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
             pass
-        return Ours(done, run)
+        flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
+        while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
+            pass
+        return Ours(done, run, flow)
 
 
 def ask(client, route, named=UNKNOWN):
@@ -188,7 +199,7 @@ def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
     with host.client() as client, host.client(tenant="other") as other:
         run = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
         for route in NAMING:
-            assert ask(other, route, Ours(run, run)).status_code == 404
+            assert ask(other, route, Ours(run, run, run)).status_code == 404
         assert run not in other.get("/v1/evaluations").text
         assert client.get(f"/v1/operations/{run}").json()["status"] in ("pending", "running")
         token = client.get("/v1/evaluations?page_size=1").json().get("next_page_token")

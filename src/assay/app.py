@@ -337,12 +337,21 @@ def rest(
     """FEP and the run surface of OpenWOP over HTTP."""
     try:
         from assay.serve.openwop.build import surface  # a lazy door
+        from assay.serve.openwop.seams import SEAMS  # a lazy door
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
+        from assay.serve.rest.routes import ROUTES  # a lazy door
         from assay.serve.rest.server import server  # a lazy door
+        from assay.workflow.phases import Host  # a lazy door
     except ModuleNotFoundError as error:
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    offers = surface(house.store, house.evals, settings.openwop, settings.serving, settings.limits)
-    app = create_app(house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers)
+    named = Host(host_id=settings.host_id)
+    offers = surface(
+        house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
+    )
+    routes = [*ROUTES, *SEAMS] if os.environ.get("OPENWOP_TEST_SEAM_ENABLED") == "true" else ROUTES
+    app = create_app(
+        house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers, routes=routes
+    )
     return server(app, settings.serving, host=host, port=port, tls=tls, log_level=log_level)
 
 

@@ -87,3 +87,15 @@ class EventPage(_Closed, frozen=True, kw_only=True):
     events: list[msgspec.Raw]
     is_complete: bool
     last_event_seq: int
+
+
+class InterruptAnswer(_Closed, frozen=True, kw_only=True):
+    """POST /v1/runs/{runId}/interrupts/{nodeId}: an approval takes `{"action": "accept" | "reject"}`, a question any value."""
+
+    resume_value: Any
+
+
+class InterruptResolved(_Closed, frozen=True, kw_only=True):
+    run_id: str
+    node_id: str
+    status: str

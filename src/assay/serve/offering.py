@@ -10,3 +10,4 @@ class Offering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     offer_agents: bool = True  # agents.manifestRuntime: the inventory
     offer_feedback: bool = True  # annotations
     offer_replay: bool = True  # forks
+    offer_workflows: bool = True  # ordinary runs: multiAgent, agents.orchestrator, agents.dispatch

@@ -7,6 +7,7 @@ import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem, Unforkable
 from assay.ports import CLOSED, Principal, Run
+from assay.workflow.flow import Request
 from assay.workflow.opening import configurable_problems
 from assay.workflow.record import kept_steps, read_request
 from assay.workflow.room import Room, new_run_id
@@ -28,6 +29,15 @@ async def fork(
     A branch takes over the steps that lie wholly before `from_seq` and goes on by itself, with the options laid over.
     """
     source = await room.get(run, principal.tenant)
+    request = await forked(room, source, mode, from_seq, overlay)
+    return await room.begin(request, principal.tenant, new_run_id())
+
+
+async def forked(
+    room: Room, source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None
+) -> Request:
+    """What such a run is asked for; refused, in this order, where it makes no sense, reaches too far, or is no longer kept."""
+    run = source.id
     start = _checked(source, mode, from_seq, overlay)
     steps = await kept_steps(room.store, source.id)
     if source.events > 1 and len(steps) == 0:
@@ -43,7 +53,7 @@ async def fork(
             "status", f"run {run}", f"it is {source.status}, and only what has ended can be replayed"
         )
     taken = len(steps) if mode == "replay" else sum(kept.events <= start for kept in steps)
-    request = msgspec.structs.replace(
+    return msgspec.structs.replace(
         await read_request(room.store, source.id),
         source=source.id,
         source_steps=taken,
@@ -51,7 +61,6 @@ async def fork(
         overlay=dict((overlay or {}).get("configurable", overlay or {})),
         parent=None,
     )
-    return await room.begin(request, principal.tenant, new_run_id())
 
 
 def _checked(source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None) -> int:

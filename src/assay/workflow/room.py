@@ -84,10 +84,24 @@ class Room:
         run: str | None = None,
     ) -> Run:
         """A run that has begun."""
+        request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
+        return await self.begin(request, principal.tenant, run or new_run_id(), documents)
+
+    def request(
+        self,
+        principal: Principal,
+        workflow_id: str,
+        inputs: dict[str, Any] | None,
+        configurable: dict[str, Any] | None,
+        tags: Sequence[str] = (),
+        metadata: dict[str, Any] | None = None,
+        scope: str = "default",
+    ) -> Request:
+        """What is kept of what was asked for, if it makes sense."""
         inputs = {} if inputs is None else inputs
         configurable = {} if configurable is None else configurable
         workflow = self.plan(workflow_id, inputs, configurable)
-        request = Request(
+        return Request(
             workflow=workflow,
             inputs=inputs,
             configurable=configurable,
@@ -96,14 +110,20 @@ class Room:
             metadata=metadata or {},
             scope=scope,
         )
-        return await self.begin(request, principal.tenant, run or new_run_id(), documents)
+
+    async def open(
+        self, request: Request, tenant: str, run: str, documents: Sequence[Put | Drop] = ()
+    ) -> Run:
+        """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
+        await self.store.commit(opened(run, request, tenant, self.hands.holder, self.hands.lease, documents))
+        found = await self.store.run(run)
+        assert found is not None
+        return found
 
     async def begin(
         self, request: Request, tenant: str, run: str, documents: Sequence[Put | Drop] = ()
     ) -> Run:
-        await self.store.commit(opened(run, request, tenant, self.hands.holder, self.hands.lease, documents))
-        found = await self.store.run(run)
-        assert found is not None
+        found = await self.open(request, tenant, run, documents)
         self.hands.begin(found)
         return found
 

@@ -14,21 +14,35 @@ from assay.serve.offering import Offering
 from assay.serve.openwop.evals import EvalOffered
 from assay.serve.openwop.offer import EvalOffer, Offer
 from assay.serve.openwop.surface import Offered, Surface
+from assay.serve.openwop.workflows import WorkflowOffered
+from assay.workflow.phases import Host
+from assay.workflow.room import Room
 
 
-def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Serving, limits: Limits) -> Surface:
+def surface(
+    store: Store,
+    evals: EvalOffice,
+    offering: Offering,
+    serving: Serving,
+    limits: Limits,
+    room: Room | None = None,
+    host: Host = Host(),  # noqa: B008  # a value
+) -> Surface:
     """The kinds stay known where their family is off: a run that is there can be read."""
     shelf = Shelf(store)
     kinds: dict[str, Offered] = {KIND: EvalOffered(evals, shelf)}
+    flows = None if room is None else WorkflowOffered(room, host)
+    if flows is not None:
+        kinds[flows.name] = flows
 
     def cards() -> list[AgentCard]:
         return evals.means.agents.cards() if offering.offer_agents else []
 
     def offer() -> Offer:
         judged = no_judge(evals.means.services.providers, {}) is None
-        host = evals.means.host
+        own = evals.means.host
         asked = EvalOffer(
-            modes=tuple(offered(judge=judged)), max_tasks=host.max_tasks, max_cost_usd=host.max_cost_usd
+            modes=tuple(offered(judge=judged)), max_tasks=own.max_tasks, max_cost_usd=own.max_cost_usd
         )
         return Offer(
             version=version("assay"),
@@ -39,6 +53,7 @@ def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Servin
             feedback=offering.offer_feedback,
             replay=("replay", "branch") if offering.offer_replay else (),
             usage=offering.offer_evals,
+            **({} if flows is None or not offering.offer_workflows else flows.offer()),
         )
 
     built = Surface(
@@ -47,6 +62,7 @@ def surface(store: Store, evals: EvalOffice, offering: Offering, serving: Servin
         offer,
         shelf=shelf,
         evals=KIND if offering.offer_evals else None,
+        workflows=flows.name if flows is not None and offering.offer_workflows else None,
         feedback=offering.offer_feedback,
         replay=offering.offer_replay,
         cards=cards,

@@ -15,6 +15,10 @@ TEXT: dict[str, Any] = {"type": "string"}
 OPEN: dict[str, Any] = {
     "Capabilities": _open("protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"),
     "RunSnapshot": _open("runId", "workflowId", "status", runId=TEXT, workflowId=TEXT, status=TEXT),
+    "WorkflowDefinition": _open(
+        "id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata", "settings"
+    ),
+    "Ancestry": _open("runId", "hostId", "parent", runId=TEXT, hostId=TEXT),
     "RunDiff": _open("a", "b", "divergedAtSeq", "eventDiffs", "stateDiff"),
     "AgentEntry": _open(
         "agentId",

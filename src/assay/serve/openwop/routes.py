@@ -8,6 +8,7 @@ from assay.serve.openwop.listing import STATUSES, list_runs
 from assay.serve.openwop.notes import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, get_run
 from assay.serve.openwop.stream import follow_run, poll_run
+from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
 from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
@@ -167,6 +168,47 @@ OPENWOP = [
         gives={201: Given("the new run", "ForkCreated", headers=("Location",))},
         refuses=(400, 404, 409, 413, 415, 422, 501),
         parameters=(ONCE,),
+    ),
+    Operation(
+        method="POST",
+        path=f"{RUN}/interrupts/{{node_id}}",
+        endpoint=respond,
+        scope="approvals:respond",
+        id="resolveInterrupt",
+        summary="Answer a run that waits for a person; the first answer counts",
+        takes="InterruptAnswer",
+        gives={200: Given("it goes on", "InterruptResolved")},
+        refuses=(400, 404, 409, 413, 415),
+    ),
+    Operation(
+        method="GET",
+        path=f"{RUN}/ancestry",
+        endpoint=ancestry,
+        scope=READ,
+        id="getRunAncestry",
+        summary="By which run this one was started, and how",
+        gives={200: Given("one hop", "Ancestry")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/workflows/{workflow_id}",
+        endpoint=get_workflow,
+        scope=MANIFEST,
+        id="getWorkflow",
+        summary="A workflow as it is written down",
+        gives={200: Given("its definition", "WorkflowDefinition")},
+        refuses=(400, 404),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/host/assay/runs/{run_id}/verification",
+        endpoint=verification,
+        scope=READ,
+        id="getVerification",
+        summary="The verdicts of a workflow's run, whose work they are about, and whether it reached its goal",
+        gives={200: Given("the report", "Report")},
+        refuses=(400, 404),
     ),
     Operation(
         method="GET",

@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document of the whole server, from the list of routes and the protocol's own types (decision 4)."""
 
+import re
 from collections.abc import Iterable
 from importlib.metadata import version
 from typing import Any
@@ -8,7 +9,7 @@ import msgspec
 
 from assay.agenteval.detail import EvalDetail
 from assay.agenteval.shelf import Shelved
-from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite
+from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite, verification
 from assay.serve.openwop.nouns import OPEN
 from assay.serve.rest.operation import Given, Operation, Parameter
 
@@ -34,11 +35,14 @@ NOUNS: tuple[Any, ...] = (
     runs.EventPage,
     runs.ForkCreated,
     runs.ForkRequest,
+    runs.InterruptAnswer,
+    runs.InterruptResolved,
     runs.RunCreated,
     runs.RunRequest,
     scorecard.EvalSummary,
     Shelved,
     suite.AgentEvalSuite,
+    verification.Report,
 )
 SAID = {
     400: "the request does not fit: every problem with its place, in details.problems",
@@ -110,9 +114,15 @@ def _operation(route: Operation) -> dict[str, Any]:
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
-    name = path.partition("{")[2].partition("}")[0]
-    schema = {"type": "string", "pattern": PATTERNS.get(name, "^[A-Za-z0-9_.-]{1,128}$")}
-    return [{"name": name, "in": "path", "required": True, "schema": schema}] if name else []
+    return [
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": {"type": "string", "pattern": PATTERNS.get(name, "^[A-Za-z0-9_.-]{1,128}$")},
+        }
+        for name in re.findall(r"\{(\w+)\}", path)
+    ]
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""The test-only routes of workflows (contract §10.4, §10.7, §13.9): there only with OPENWOP_TEST_SEAM_ENABLED=true."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from assay.errors import InvalidRequest, NotFound, Problem
+from assay.ports import Principal
+from assay.protocol.values import is_list, is_object
+from assay.serve.openwop.surface import surface_of
+from assay.serve.openwop.workflows import workflows_of
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.asked import decoded
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.operation import Given, Operation
+from assay.workflow import seams
+from assay.workflow.cache_key import cache_key
+from assay.workflow.models import program
+from assay.workflow.room import Room
+
+SAMPLE = "/v1/host/sample"
+DIVERGENCE = "conformance-phase4-replay-divergence"
+_any = msgspec.json.Decoder(Any).decode
+Seam = Callable[[Room, Principal, Any], Awaitable[dict[str, Any]]]
+
+
+async def _cache_key(room: Room, who: Principal, body: Any) -> dict[str, Any]:
+    if not is_object(body):
+        raise InvalidRequest("wanted an object with provider, model and messages")
+    return {"cacheKey": cache_key(body)}
+
+
+async def _program(room: Room, who: Principal, body: Any) -> dict[str, Any]:
+    if room.library.get(DIVERGENCE) is None:
+        raise NotFound("there is nothing here that a program could be for")
+    if not is_object(body) or not isinstance(body.get("nodeId"), str) or not is_list(body.get("program")):
+        raise InvalidRequest(Problem("program", "wanted a nodeId and a list"))
+    entries = [one for one in body["program"] if is_object(one)]
+    return {"ok": True, "count": await program(room.store, who.tenant, body["nodeId"], entries)}
+
+
+def _route(path: str, id: str, seam: Seam) -> Operation:
+    async def endpoint(call: Call) -> Answer:
+        call.query()
+        room = workflows_of(surface_of(call)).room
+        form_of(call)
+        return answer(await seam(room, call.who, decoded(_any, await whole(call) or b"{}")))
+
+    return Operation(
+        method="POST",
+        path=SAMPLE + path,
+        endpoint=endpoint,
+        scope="",
+        id=id,
+        summary="For a conformance suite",
+        gives={200: Given("what came of it")},
+        refuses=(400, 404, 413, 415),
+    )
+
+
+SEAMS = [
+    _route("/agents/verify-run", "sampleVerifyRun", seams.verify_run),
+    _route("/agentloop/run", "sampleAgentLoop", seams.agent_loop),
+    _route("/subrun/attest", "sampleAttest", seams.attest),
+    _route("/test/llm-cache-key", "sampleCacheKey", _cache_key),
+    _route("/test/mock-ai/program", "sampleProgram", _program),
+]

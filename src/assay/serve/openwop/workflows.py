@@ -1,0 +1,130 @@
+"""Workflows over HTTP: ordinary runs, the answers people give them, where they come from and what critics said (contract §1.3, §3.1, §8, §13.8)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.errors import NotFound
+from assay.ports import Principal, Put, Run
+from assay.protocol.runs import ForkRequest, InterruptAnswer, InterruptResolved, RunRequest
+from assay.protocol.values import JSON
+from assay.serve.openwop.surface import Surface, run_of, surface_of
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.asked import decoded
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.workflow.opening import KIND
+from assay.workflow.phases import Host, execution_model
+from assay.workflow.replay import forked
+from assay.workflow.room import Room
+from assay.workflow.samples import PREFIX, document
+
+_answer = msgspec.json.Decoder(InterruptAnswer).decode
+
+
+class WorkflowOffered:
+    """The kind `workflow` on the run surface."""
+
+    name = KIND
+
+    def __init__(self, room: Room, host: Host) -> None:
+        self.room, self.host = room, host
+
+    async def open(
+        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
+    ) -> Run:
+        assert request.workflow_id is not UNSET
+        asked = self.room.request(
+            who,
+            request.workflow_id,
+            None if request.inputs is UNSET else request.inputs,
+            None if request.configurable is UNSET else request.configurable,
+            () if request.tags is UNSET else request.tags,
+            None if request.metadata is UNSET else request.metadata,
+            "default" if request.scope_id is UNSET else request.scope_id,
+        )
+        return await self.room.open(asked, who.tenant, run, documents)
+
+    async def fork(
+        self,
+        source: Run,
+        request: ForkRequest,
+        who: Principal,
+        holder: str,
+        documents: Sequence[Put],
+        *,
+        run: str,
+    ) -> Run:
+        """By the kind of each node: recorded results answer for the world (contract §13.9)."""
+        overlay = None if request.run_options_overlay is UNSET else request.run_options_overlay
+        start = None if request.from_seq is UNSET else request.from_seq
+        asked = await forked(self.room, source, request.mode, start, overlay)
+        return await self.room.open(asked, who.tenant, run, documents)
+
+    async def shown(self, run: Run) -> JSON:
+        owner = {"tenant": run.tenant} | {
+            name: run.head[name] for name in ("principal", "workspace") if name in run.head
+        }
+        shown: JSON = {"owner": owner, "engineVersion": "1", "eventLogSchemaVersion": 2}
+        if "tags" in run.head:
+            shown["tags"] = run.head["tags"]
+        return shown | await self.room.snapshot(run)
+
+    def offer(self) -> dict[str, Any]:
+        """What discovery says of them: exactly what can be started, and the phases that hold."""
+        bounds = self.room.bounds
+        seeded = tuple(id for id in self.room.library.ids() if id.startswith(PREFIX))
+        agents = {"orchestrator": True, "dispatch": True, "dispatchMapping": True, "subRunAttestation": True}
+        return {
+            "fixtures": seeded,
+            "seeded": bool(seeded),
+            "agents_more": agents,
+            "execution_model": execution_model(self.host),
+            "limits": {"maxNodeExecutions": bounds.executions, "maxLoopIterations": bounds.iterations},
+            "memory": True,
+            "envelopes": ("clarification.request",),
+        }
+
+
+def workflows_of(surface: Surface) -> WorkflowOffered:
+    offered = surface.kinds.get(KIND) if surface.workflows is not None else None
+    if not isinstance(offered, WorkflowOffered):
+        raise NotFound("there are no workflows here")
+    return offered
+
+
+async def get_workflow(call: Call) -> Answer:
+    call.query()
+    (said,) = call.scope["path_params"].values()
+    return answer(document(workflows_of(surface_of(call)).room.workflow(said)))
+
+
+async def respond(call: Call) -> Answer:
+    """200, and it goes on; whoever comes second is in conflict."""
+    call.query()
+    surface = surface_of(call)
+    room = workflows_of(surface).room
+    named = call.scope["path_params"]
+    run = await run_of(call, surface, named["run_id"])
+    form_of(call)
+    said = decoded(_answer, await whole(call))
+    gone_on = await room.respond(call.who, run.id, named["node_id"], said.resume_value)
+    return answer(InterruptResolved(run_id=run.id, node_id=named["node_id"], status=gone_on.status))
+
+
+async def ancestry(call: Call) -> Answer:
+    """Of any kind of run; a host that is off for others has none to tell."""
+    call.query()
+    surface = surface_of(call)
+    offered = workflows_of(surface)
+    run = await run_of(call, surface)
+    return answer(await offered.room.ancestry(run.id, call.tenant, offered.host.host_id))
+
+
+async def verification(call: Call) -> Answer:
+    call.query()
+    surface = surface_of(call)
+    run = await run_of(call, surface)
+    return answer(await workflows_of(surface).room.report(run.id, call.tenant))

@@ -1,0 +1,277 @@
+"""Workflows over HTTP: the rules of the verified loop, interrupts, ancestry, discovery and the seams, as a client meets them."""
+
+import json
+
+import jsonschema_rs
+import pytest
+
+from assay.ports.declared import Loop
+from assay.serve.openwop.seams import SEAMS
+from assay.serve.rest.routes import ROUTES
+from assay.workflow.samples import fixtures
+from flows import Played
+from rest_client import Server
+from shared import SHARED
+
+SCHEMA = SHARED / "openwop" / "schemas" / "capabilities.schema.json"
+CANARY = "canary-do-not-tell"
+CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["good"]}}
+
+
+def works(task, scene):
+    """The first word of the task in its first turn, the second in its second …"""
+    said = (task["task"] if isinstance(task, dict) else task).split()
+    return said[min(len(said), task["turn"] if isinstance(task, dict) else 1) - 1]
+
+
+def judges(about, scene):
+    return {"verdict": {"good": "pass", "bad": "fail"}.get(about["result"], "revise"), "notes": CANARY}
+
+
+LOOPS = {
+    "judged": Loop(actor="test.actor", critics=["test.critic"], criteria=["good"], max_turns=3),
+    "watched": Loop(actor="test.actor", critics=["test.critic"], gating=False),
+    "checked": Loop(actor="test.actor", criteria={"says-good": CONTAINS}, on_fail="give-up", failing="fail"),
+    "itself": Loop(actor="test.both", critics=["test.both"]),
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    address = f"sqlite:///{tmp_path_factory.mktemp('workflows')}/runs.db"
+    agents = (
+        Played("test.actor", works),
+        Played("test.critic", judges),
+        Played("test.both", lambda task, scene: "pass"),
+    )
+    with Server(address, agents=agents, loops=LOOPS, seeded=True, routes=[*ROUTES, *SEAMS]) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with server.client(tenant="acme") as client:
+        yield client
+
+
+def start(client, workflow, inputs=None, **more):
+    body = {"workflowId": workflow, "inputs": inputs or {}, **more}
+    created = client.post("/v1/runs", json=body)
+    assert created.status_code == 201, created.text
+    return created.json()["runId"]
+
+
+def rested(client, run):
+    """Its snapshot, once it has ended or waits."""
+    after = -1
+    while True:
+        shown = client.get(f"/v1/runs/{run}").json()
+        if shown["status"] not in ("pending", "running", "cancelling"):
+            return shown
+        page = client.get(f"/v1/runs/{run}/events/poll", params={"lastSequence": after, "timeout": 5}).json()
+        after = page["lastEventSeq"]
+
+
+def ran(client, workflow, inputs=None, **more):
+    return rested(client, start(client, workflow, inputs, **more))
+
+
+def events(client, run, type=None):
+    found = client.get(f"/v1/runs/{run}/events", headers={"Accept": "application/json"}).json()["events"]
+    return [event for event in found if type in (None, event["type"])]
+
+
+def report(client, run):
+    return client.get(f"/v1/host/assay/runs/{run}/verification").json()
+
+
+def respond(client, run, node, value):
+    return client.post(f"/v1/runs/{run}/interrupts/{node}", json={"resumeValue": value})
+
+
+@pytest.mark.parametrize(
+    ("workflow", "task", "status", "committed", "satisfied", "verdicts"),
+    [
+        ("judged", "good", "completed", True, True, ["pass"]),
+        ("judged", "so good", "completed", True, True, ["revise", "pass"]),
+        ("judged", "so so so", "failed", False, False, ["revise", "revise", "revise"]),
+        ("judged", "bad", "waiting-approval", False, False, ["fail"]),
+        ("watched", "bad", "completed", True, False, ["fail"]),
+        ("checked", "bad", "completed", False, False, ["fail"]),  # it gave up
+        ("checked", "good", "completed", True, True, ["pass"]),
+    ],
+)
+def test_what_a_verdict_does(client, workflow, task, status, committed, satisfied, verdicts):
+    shown = ran(client, workflow, {"task": task})
+    assert shown["status"] == status
+    told = report(client, shown["runId"])
+    assert (told["committed"], told["goalSatisfied"]) == (committed, satisfied)
+    assert [one["verdict"] for one in told["verdicts"]] == verdicts
+    assert [one["iteration"] for one in told["verdicts"]] == list(range(1, len(verdicts) + 1))
+    if status == "failed":
+        assert shown["error"]["code"] == "loop_limit_exceeded"
+        assert events(client, shown["runId"], "cap.breached")[0]["payload"]["kind"] == "loop-iterations"
+    listed = client.get("/v1/host/assay/runs", params={"mode": "workflow"}).json()["runs"]
+    mine = next(one for one in listed if one["runId"] == shown["runId"])
+    assert mine.get("goalSatisfied", False) is satisfied
+
+
+def test_an_approval_is_answered_once_by_who_may(server, client):
+    run = ran(client, "judged", {"task": "bad good"})["runId"]
+    with server.client(tenant="acme", scopes={"runs:read"}) as reader:
+        refused = respond(reader, run, "actor", {"action": "accept"})
+        assert (refused.status_code, refused.json()["error"]) == (403, "forbidden")
+        assert refused.json()["details"] == {"scopeRequired": "approvals:respond"}
+    with server.client(tenant="other") as other:
+        assert respond(other, run, "actor", {"action": "accept"}).status_code == 404
+    assert respond(client, run, "nowhere", {"action": "accept"}).status_code == 404
+    assert respond(client, run, "actor", {"action": "perhaps"}).status_code == 400
+    assert client.post(f"/v1/runs/{run}/interrupts/actor", json={}).status_code == 400
+    assert rested(client, run)["status"] == "waiting-approval"  # none of that changed anything
+    assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+    assert rested(client, run)["status"] == "completed"
+    again = respond(client, run, "actor", {"action": "reject"})
+    assert (again.status_code, again.json()["error"]) == (409, "conflict")
+
+
+def test_interrupt_approval(client):
+    run = ran(client, "conformance-approval")
+    assert (run["status"], run["currentNodeId"]) == ("waiting-approval", "gate")
+    assert respond(client, run["runId"], "gate", {"action": "accept"}).status_code == 200
+    assert rested(client, run["runId"])["status"] == "completed"
+
+
+def test_self_verification_is_shown(client):
+    shown = ran(client, "itself", {"task": "x"})
+    assert report(client, shown["runId"])["verdicts"][0]["selfVerified"] is True
+
+
+def test_verifier_no_content_leak(server, client):
+    run = ran(client, "judged", {"task": f"{CANARY} good"})["runId"]
+    verified = events(client, run, "agent.verified")
+    assert len(verified) == 2
+    assert CANARY not in json.dumps([event["payload"] for event in verified])
+    assert CANARY not in json.dumps(report(client, run))
+    raw = server.do(server.store.events(run))
+    assert not [event for event in raw if CANARY.encode() in event.data]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"workflowId": "nothing"}, "workflowId"),
+        ({"workflowId": "judged"}, "inputs.task"),
+        ({"workflowId": "judged", "inputs": {"task": "x"}, "configurable": {"maxLoopIterations": 0}}, "configurable.maxLoopIterations"),
+    ],
+)  # fmt: skip
+def test_a_run_that_makes_no_sense_is_400(client, body, field):
+    refused = client.post("/v1/runs", json=body)
+    assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
+    assert field in [problem["place"] for problem in refused.json()["details"]["problems"]]
+
+
+def test_runs_lifecycle_and_failure_path(client):
+    assert ran(client, "conformance-noop")["status"] == "completed"
+    failed = ran(client, "conformance-failure")
+    assert failed["error"].keys() >= {"code", "message"}
+    payload = {"a": [1, None]}
+    assert ran(client, "conformance-identity", {"payload": payload})["variables"]["payload"] == payload
+
+
+def test_cancellation(client):
+    run = start(client, "conformance-cancellable", {"delayMs": 60_000})
+    assert client.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
+    assert rested(client, run)["status"] == "cancelled"
+    waiting = ran(client, "conformance-approval")["runId"]
+    assert client.post(f"/v1/runs/{waiting}/cancel", json={}).status_code == 200
+    assert rested(client, waiting)["status"] == "cancelled"
+
+
+def test_cross_host_ancestry_endpoint(server, client):
+    run = ran(client, "conformance-dispatch-loop")["runId"]
+    host = client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]["crossHostCausation"][
+        "hostId"
+    ]
+    assert client.get(f"/v1/runs/{run}/ancestry").json() == {"runId": run, "hostId": host, "parent": None}
+    child = events(client, run, "node.dispatched")[0]["payload"]["childRunId"]
+    assert client.get(f"/v1/runs/{child}/ancestry").json()["parent"] == {
+        "runId": run, "hostId": host, "cause": "core.dispatch",
+    }  # fmt: skip
+    with server.client(tenant="other") as other:
+        assert other.get(f"/v1/runs/{run}/ancestry").status_code == 404
+
+
+def test_discovery_says_what_runs(client):
+    said = client.get("/.well-known/openwop").json()
+    assert said["fixtures"] == fixtures(seeded=True)
+    assert said["multiAgent"]["executionModel"]["version"] == 6
+    assert said["multiAgent"]["executionModel"]["verifier"] == {"supported": True, "gating": True}
+    assert "multiAgent" not in said["capabilities"]
+    assert said["limits"]["maxLoopIterations"] == 25
+    if SCHEMA.is_file():
+        families = json.loads(SCHEMA.read_text("utf-8"))["properties"]
+        for family in ("limits", "multiAgent", "fixtures"):
+            jsonschema_rs.validator_for(families[family]).validate(said[family])
+
+
+def test_a_workflow_is_shown_as_it_is_written_down(client):
+    shown = client.get("/v1/workflows/judged").json()
+    assert {
+        "id",
+        "name",
+        "version",
+        "nodes",
+        "edges",
+        "triggers",
+        "variables",
+        "metadata",
+        "settings",
+    } <= shown.keys()
+    assert client.get("/v1/workflows/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "revise"])
+def test_verifier_gating(client, verdict):
+    answered = client.post(
+        "/v1/host/sample/agents/verify-run", json={"simulateVerdict": verdict, "task": CANARY}
+    )
+    told = answered.json()
+    success = told["status"] == "completed" or told["outcome"] == "completed" or told["committed"]
+    assert (answered.status_code, success) == (200, verdict == "pass")
+    assert {event["verdict"] for event in told["events"]} == {verdict}
+    assert CANARY not in answered.text
+
+
+def test_the_seams(client):
+    sample = "/v1/host/sample"
+    loop = client.post(
+        f"{sample}/agentloop/run", json={"turns": 4, "suspendAtTurn": 2, "resume": True}
+    ).json()
+    assert (loop["resumedIteration"], [one["iteration"] for one in loop["decisions"]]) == (2, [1, 2, 3, 4])
+    body = {"childOutputs": {"x": 1}, "outputAttestation": {"checksum": True}}
+    assert client.post(f"{sample}/subrun/attest", json=body).json()["mergedValues"] == {"x": 1}
+    flat = {"provider": "anthropic", "model": "claude-x", "messages": [{"role": "user", "content": "hello"}]}
+    key = client.post(f"{sample}/test/llm-cache-key", json=flat).json()["cacheKey"]
+    assert key == "c92498949e9cc0e38bb2887e88e55b6936932e219b8344f0a7059b1de960073d"
+    assert client.post(f"{sample}/test/llm-cache-key", json={}).status_code == 400
+    entry = {"stopReason": "safety", "refusalText": "no"}
+    told = client.post(
+        f"{sample}/test/mock-ai/program", json={"nodeId": "structured-call", "program": [entry]}
+    )
+    assert told.json() == {"ok": True, "count": 1}
+    shown = ran(client, "conformance-phase4-replay-divergence")
+    assert shown["error"]["code"] == "envelope_refusal"
+
+
+def test_without_the_family_there_is_none_of_it(tmp_path):
+    from assay.serve.offering import Offering
+
+    offer = Offering(offer_workflows=False)
+    with (
+        Server(f"sqlite:///{tmp_path}/runs.db", offer=offer, seeded=True) as server,
+        server.client() as client,
+    ):
+        assert client.post("/v1/runs", json={"workflowId": "conformance-noop"}).status_code == 400
+        assert client.get("/v1/runs/run-x/ancestry").status_code == 404
+        assert client.post("/v1/host/sample/agents/verify-run", json={}).status_code == 404
+        assert "multiAgent" not in client.get("/.well-known/openwop").json()

@@ -275,3 +275,24 @@ def test_without_the_family_there_is_none_of_it(tmp_path):
         assert client.get("/v1/runs/run-x/ancestry").status_code == 404
         assert client.post("/v1/host/sample/agents/verify-run", json={}).status_code == 404
         assert "multiAgent" not in client.get("/.well-known/openwop").json()
+
+
+VALID = {"content": {"valid": True}, "stopReason": "end_turn"}
+REFUSED = {"stopReason": "safety", "refusalText": "no"}
+
+
+@pytest.mark.parametrize(("first", "then"), [(VALID, REFUSED), (REFUSED, VALID)], ids=["valid", "refused"])
+def test_replay_divergence_at_refusal(client, first, then):
+    def programmed(entry):
+        body = {"nodeId": "structured-call", "program": [entry]}
+        assert client.post("/v1/host/sample/test/mock-ai/program", json=body).status_code == 200
+
+    programmed(first)
+    source = ran(client, "conformance-phase4-replay-divergence")
+    programmed(then)
+    forked = client.post(f"/v1/runs/{source['runId']}:fork", json={"mode": "replay", "fromSeq": 0})
+    assert forked.status_code == 201
+    shown = rested(client, forked.json()["runId"])
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
+    (told,) = events(client, shown["runId"], "replay.divergedAtRefusal")
+    assert (told["payload"]["sourceRunId"], told["payload"]["nodeId"]) == (source["runId"], "structured-call")

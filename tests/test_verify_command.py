@@ -1,0 +1,95 @@
+"""`assay verify`, `assay respond` and `assay.verify`: exit codes that a pipeline can trust, and the example that is explained."""
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import assay
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "verified"
+BOTS = """
+def write(task):
+    return "good" if isinstance(task, dict) else "first"
+
+def passes(about):
+    return "pass"
+
+def rejects(about):
+    return "pass" if about["result"] == "good" else "fail"
+
+def revises(about):
+    return "revise"
+"""
+CHECKS = {"is-good": {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["good"]}}}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bots.py").write_text(BOTS)
+    (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--critic", "bots:passes"], 0, "goal reached"),
+        (["--checks", "checks.json"], 0, "is-good: met"),
+        (["--critic", "bots:rejects"], 3, "it waits at actor"),
+        (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "it gave up"),
+        (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
+        (["--critic", "bots:revises", "--max-turns", "2"], 3, "loop_limit_exceeded"),
+        (["--critic", "bots:nobody"], 2, ""),
+        (["--criterion", "a", "--criterion", "a"], 2, ""),
+        (["--on-fail", "pray"], 2, ""),
+    ],
+    ids=["pass", "checks", "fail", "give-up", "watching", "bound", "nobody", "twice", "policy"],
+)
+def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, said):
+    done = command("verify", "--actor", "bots:write", "--task", "do it", *arguments, folder=folder)
+    assert (done.code, said in done.out) == (code, True), done.err
+
+
+def test_a_run_that_waits_is_answered_once(command, folder):
+    asked = ("verify", "--actor", "bots:write", "--critic", "bots:rejects", "--task", "do it", "--json")
+    run = json.loads(command(*asked, folder=folder).out)
+    assert (run["status"], run["committed"], run["goalSatisfied"]) == ("waiting-approval", False, False)
+    done = command("respond", run["runId"], "--accept", folder=folder)
+    assert (done.code, "goal reached" in done.out) == (0, True), done.err
+    assert command("respond", run["runId"], "--reject", folder=folder).code == 2
+    assert command("respond", "run-unknown", "--reject", folder=folder).code == 2
+    assert command("respond", run["runId"], folder=folder).code == 2
+
+
+def test_the_example_runs_offline(command, tmp_path):
+    folder = shutil.copytree(EXAMPLE, tmp_path / "verified")
+    done = command("verify", "release-note", "--task", "what changed?", folder=folder)
+    assert (done.code, "migrate" in done.out) == (0, True), done.err
+    careful = command("verify", "careful-note", "--task", "what changed?", folder=folder)
+    assert careful.code == 3
+    assert command("verify", "nothing", "--task", "x", folder=folder).code == 2
+
+
+def write(task):
+    return "good" if isinstance(task, dict) else "first"
+
+
+def rejects(about):
+    return "fail"
+
+
+def test_the_library_commits_only_what_passed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    came = asyncio.run(assay.verify(write, None, "do it", criteria=CHECKS))
+    assert (came.result, came.goal_satisfied, came.turns) == ("good", True, 3)
+    came = asyncio.run(assay.verify(write, rejects, "do it"))
+    assert (came.result, came.committed, came.status) == (None, False, "waiting-approval")
+    came = asyncio.run(assay.verify(write, write, "do it", max_turns=1))
+    assert came.verdicts[0].self_verified
+    with pytest.raises(assay.InvalidRequest):
+        asyncio.run(assay.verify(write, [lambda about: "pass", lambda about: "fail"], "do it"))
+    with pytest.raises(assay.InvalidRequest):
+        asyncio.run(assay.verify(3, None, "do it"))

@@ -282,7 +282,7 @@ def judging(body):
             "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}  # fmt: skip
 
 
-@pytest.mark.parametrize("mode", ["golden", "rubric", "live-shadow"])
+@pytest.mark.parametrize("mode", ["golden", "rubric", "regression", "live-shadow"])
 def test_only_the_agent_its_model_and_the_judge_are_spoken_to(mode, tmp_path):
     agent, judge, tool = Served(answering), Served(judging), Served(lambda body: "live")
     try:
@@ -300,6 +300,12 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(mode, tmp_path):
         )
         (tmp_path / "suite.json").write_text(json.dumps(suite_of(task, modes=[mode])))
         command = [sys.executable, "-c", CHILD, "run", "suite.json", "--agent", "local.shop.bot"]
+        if mode == "regression":  # against what golden tasks came to before
+            (tmp_path / "first.json").write_text(json.dumps(suite_of(task, modes=["golden"])))
+            first = [*command[:4], "first.json", *command[5:]]
+            subprocess.run(first, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+            tool.came.clear()
+            command += ["--baseline", "latest"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
         connected = {
             int(one.rpartition(" ")[2].rstrip(")"))
@@ -308,6 +314,7 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(mode, tmp_path):
         assert done.returncode == (3 if mode == "live-shadow" else 0), done.stderr + done.stdout
         expected = {
             "golden": {agent.port},
+            "regression": {agent.port},
             "rubric": {agent.port, judge.port},
             "live-shadow": {agent.port, tool.port},
         }

@@ -12,13 +12,13 @@ import pytest
 from assay.agenteval.asked import Host
 from assay.agenteval.fold import Fold, summary_of
 from assay.agenteval.request import read_request
+from assay.app import live_memory
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
 from assay.ports import Batch, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import Finish, ToolSpec
 from assay.protocol.scorecard import EvalSummary
-from assay.suites import live_memory
 from assay.workflow.memory import puts, rows
 from evals import AGENT, TENANT, Doing, Hosted, doing, golden, hosting, replayed, resumed, rubric, suite_of
 from shared import SHARED
@@ -576,7 +576,10 @@ def test_a_replay_equals_its_source_with_everything_unplugged(mode):
             assert source.status == "completed"
             hosted.means.agents._agents.clear()
             tools.calls.clear()
+            asks = hosted.means.services.providers.model.asks
+            asks.clear()
             copy = await replayed(hosted, source)
+            assert asks == []
             assert copy.status == source.status
             theirs, ours = await hosted.events(source), await hosted.events(copy)
             check_the_log(ours)

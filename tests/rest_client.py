@@ -16,6 +16,7 @@ from assay.access import keys
 from assay.access.gate import Gate
 from assay.access.issuer import Jwt
 from assay.access.scopes import DEFAULT
+from assay.agenteval.asked import Host as EvalHost
 from assay.agenteval.kind import AgentEvalKind, Means
 from assay.agenteval.office import EvalOffice
 from assay.app import tokens
@@ -76,14 +77,14 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        loops=None, seeded=False,
+        loops=None, seeded=False, host=None,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
-        self.offering = offer or Offering()
+        self.offering, self.host_limits = offer or Offering(), host or EvalHost()
         self.loops, self.seeded = loops or {}, seeded
         self._ready = threading.Event()
         self._trouble = None
@@ -116,6 +117,7 @@ class Server:
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
             tools=self.tools,
+            host=self.host_limits,
         )
         evals = AgentEvalKind(self.store, means)
         there = library(self.loops, seeded=self.seeded)

@@ -33,6 +33,7 @@ ROWS = {
     "getOpenAPI": (None, None, False),
     "getDocs": (None, None, False),
     "getCapabilities": (None, None, False),
+    "getAsyncAPI": (None, None, False),
     "createRun": ("runs:create", EVAL, False),
     "getRun": ("runs:read", None, True),
     "getEvalSummary": ("runs:read", None, True),

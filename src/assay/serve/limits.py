@@ -26,4 +26,5 @@ class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     idle_seconds: float = 30.0  # between two requests on a connection
     body_seconds: float = 30.0  # without a byte of its body, or with less than 1 kB a second
     send_seconds: float = 60.0  # without a byte of an answer taken
+    ping_seconds: float = 15.0  # between two signs of life to a follower
     replay_hours: float = 48.0  # that an Idempotency-Key is remembered, at least

@@ -37,6 +37,11 @@ class LogFeeds:
         for feed in self._feeds.values():
             feed.close()
 
+    @property
+    def followed(self) -> int:
+        """How many runs somebody follows."""
+        return len(self._feeds)
+
     def tell(self, run: str, type: str, data: bytes) -> None:
         """Something that is not in the log, to those who follow now."""
         if (feed := self._feeds.get(run)) is not None:

@@ -14,6 +14,7 @@ def _open(*required: str, **members: Any) -> dict[str, Any]:
 TEXT: dict[str, Any] = {"type": "string"}
 OPEN: dict[str, Any] = {
     "Capabilities": _open("protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"),
+    "Channels": _open("asyncapi", "channels", "components"),
     "RunSnapshot": _open("runId", "workflowId", "status", runId=TEXT, workflowId=TEXT, status=TEXT),
     "WorkflowDefinition": _open(
         "id", "name", "version", "nodes", "edges", "triggers", "variables", "metadata", "settings"

@@ -1,5 +1,6 @@
 """The URLs of the run surface, with who may ask (contract §2.1). A scope of "" is any good key."""
 
+from assay.serve.openwop.asyncapi import show_asyncapi
 from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_report, eval_summary
 from assay.serve.openwop.forks import fork_run
@@ -47,6 +48,16 @@ OPENWOP = [
         },
         refuses=(400, 404),
         parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
+    ),
+    Operation(
+        method="GET",
+        path="/v1/asyncapi.json",
+        endpoint=show_asyncapi,
+        scope=None,
+        id="getAsyncAPI",
+        summary="The events of runs, as an AsyncAPI document",
+        gives={200: Given("AsyncAPI 3", "Channels")},
+        refuses=(400,),
     ),
     Operation(
         method="POST",

@@ -19,7 +19,6 @@ from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
 from assay.serve.rest.answers import Answer, answer, log
 from assay.serve.rest.call import Call
 
-PING = 15.0
 PAGE = 1_000  # events in one answer
 ASIDE = frozenset({"progress", "run.annotated"})  # not in the log: whoever hears updates hears them
 _encode = msgspec.json.Encoder().encode
@@ -38,7 +37,7 @@ class LogStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = EventSourceResponse(
             self._frames(),
-            ping=PING,
+            ping=self._call.host.serving.ping_seconds,
             sep="\n",
             ping_message_factory=lambda: ServerSentEvent(comment="keepalive", sep="\n"),
             send_timeout=self._call.host.serving.send_seconds,

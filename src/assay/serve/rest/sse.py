@@ -11,8 +11,6 @@ from assay.serve.rest.answers import Answer, log
 from assay.serve.rest.call import Call, Host
 from assay.serve.rest.feeds import Place, place_of
 
-PING = 15.0
-
 
 class Stream:
     """An answer that goes on until the run ends, the client leaves or the host stops."""
@@ -21,8 +19,10 @@ class Stream:
         self._host, self._run, self._place = host, run, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        seconds = self._host.serving.send_seconds
-        response = EventSourceResponse(self._frames(), ping=PING, sep="\n", send_timeout=seconds)
+        serving = self._host.serving
+        response = EventSourceResponse(
+            self._frames(), ping=serving.ping_seconds, sep="\n", send_timeout=serving.send_seconds
+        )
         del response.headers["connection"]  # it is the server's to say
         await response(scope, receive, send)
 

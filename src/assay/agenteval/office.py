@@ -1,9 +1,7 @@
 """What transports and the command ask of agent evals: gather what is known, take a plan in, read back what came of it."""
 
 import secrets
-import time
 from collections.abc import AsyncIterator, Sequence
-from itertools import chain
 
 from msgspec import UNSET
 
@@ -14,7 +12,8 @@ from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
 from assay.errors import InvalidRequest
-from assay.ports import Batch, Entry, Opening, Put, Run, Store
+from assay.fep.intake import Incoming, take_in
+from assay.ports import Put, Run, Store
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 
@@ -57,31 +56,16 @@ class EvalOffice:
         run: str | None = None,
     ) -> Run:
         """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
-        run = run or new_run_id()
         request = request_of(plan)
-        pieces = task_pieces(plan.tasks)
-        first, second = next(pieces), next(pieces, None)
-        # nobody takes up what is not all there: until then it is held by its taking in
-        intake = holder if second is None else f"intake-{run}"
-        opening = Entry(
-            run=run,
-            opens=Opening(tenant=tenant, kind=KIND, name=request.suite_id, holder=intake, seconds=self.lease),
+        incoming = Incoming(
+            run=run or new_run_id(),
+            tenant=tenant,
+            kind=KIND,
+            name=request.suite_id,
             head=request.head,
-            evidence=[request_piece(request), first],
+            request=request_piece(request),
         )
-        await self.store.commit(Batch(entries=[opening], documents=documents))
-        if second is not None:
-            renewed = time.monotonic()
-            for piece in chain((second,), pieces):
-                await self.store.commit(Batch(entries=[Entry(run=run, holder=intake, evidence=[piece])]))
-                if time.monotonic() - renewed > self.lease / 4:
-                    await self.store.renew(intake, seconds=self.lease)
-                    renewed = time.monotonic()
-            await self.store.release(run, intake)
-            await self.store.claim(run, holder, seconds=self.lease)
-        found = await self.store.run(run)
-        assert found is not None
-        return found
+        return await take_in(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)
 
     async def summary(self, run: Run) -> EvalSummary | None:
         return await recorded_summary(self.store, run)

@@ -26,7 +26,6 @@ from assay.protocol.results import EvaluationSummary, Status
 KIND = "evaluation"
 SHARD = 500  # cases, where none waits
 CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
-PARTIAL = "partial"  # in the head of a run that has not been taken in whole
 _encode = msgspec.json.Encoder().encode
 
 

@@ -10,7 +10,6 @@ from assay.checks.registry import Registry
 from assay.errors import Broken, Refusal, TooLate
 from assay.fep.evaluation import (
     KIND,
-    PARTIAL,
     Counts,
     Done,
     Ended,
@@ -23,6 +22,7 @@ from assay.fep.evaluation import (
     units,
 )
 from assay.fep.execute import Conduct
+from assay.fep.intake import PARTIAL
 from assay.fep.tally import Tally
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, Outcome

@@ -1,9 +1,7 @@
 """Evaluations and their record: taken in, done at once where they are small, and read back in pieces."""
 
-import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 import msgspec
@@ -16,7 +14,6 @@ from assay.fep.context import Context
 from assay.fep.evaluation import (
     CONTEXTS,
     KIND,
-    PARTIAL,
     RESULTS,
     SHARD,
     TALLY,
@@ -30,6 +27,7 @@ from assay.fep.evaluation import (
     request_piece,
     stored_line,
 )
+from assay.fep.intake import Incoming, take_in
 from assay.fep.plan import Checks, Plan
 from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
@@ -159,41 +157,16 @@ class Office:
 
         `documents` are written when all of it is: whoever finds them finds a run that will be done.
         """
-        run = run or new_id()
-        pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
-        first, second = next(pieces, None), next(pieces, None)
-        # nobody takes up what is not all there: until then it is held by its taking in
-        intake = holder if second is None else f"intake-{run}"
-        head = {"total": asked.total}
-        opening = Entry(
-            run=run,
-            opens=Opening(
-                tenant=tenant,
-                kind=KIND,
-                name=asked.name,
-                holder=intake,
-                seconds=self.lease,
-            ),
-            head=head if second is None else head | {PARTIAL: True},
-            evidence=[request_piece(asked.request), *([first] if first else [])],
+        incoming = Incoming(
+            run=run or new_id(),
+            tenant=tenant,
+            kind=KIND,
+            name=asked.name,
+            head={"total": asked.total},
+            request=request_piece(asked.request),
         )
-        kept = documents if second is None else ()
-        began_it = audited(tenant, "run.start", run)
-        await self.store.commit(Batch(entries=[opening], documents=kept, lines=[began_it]))
-        if second is not None:
-            renewed = time.monotonic()
-            for piece in chain((second,), pieces):
-                await self.store.commit(Batch(entries=[Entry(run=run, holder=intake, evidence=[piece])]))
-                if time.monotonic() - renewed > self.lease / 4:
-                    await self.store.renew(intake, seconds=self.lease)
-                    renewed = time.monotonic()
-            whole = Entry(run=run, holder=intake, head=head)
-            await self.store.commit(Batch(entries=[whole], documents=documents))
-            await self.store.release(run, intake)
-            await self.store.claim(run, holder, seconds=self.lease)
-        found = await self.store.run(run)
-        assert found is not None
-        return found
+        pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
+        return await take_in(self.store, incoming, pieces, holder, self.lease, documents)
 
     async def reading(self, run: Run) -> None:
         """Somebody is about to read what is in a run: that is written down before anything is shown."""

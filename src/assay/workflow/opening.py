@@ -7,6 +7,7 @@ import msgspec
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
+from assay.ports.audit import line as audited
 from assay.protocol.facts import CONTENT
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import named
@@ -61,7 +62,8 @@ def opened(
         head["tags"] = list(request.tags)
     opens = Opening(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
     entry = Entry(run=run, opens=opens, head=head, evidence=evidence)
-    return Batch(entries=[entry], documents=list(documents))
+    lines = [audited(tenant, "run.start", run)]
+    return Batch(entries=[entry], documents=list(documents), lines=lines)
 
 
 WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}

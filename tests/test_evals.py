@@ -15,7 +15,7 @@ from assay.agenteval.request import read_request
 from assay.app import live_memory
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
-from assay.ports import Batch, SystemClock
+from assay.ports import Batch, RunQuery, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import Finish, ToolSpec
 from assay.protocol.scorecard import EvalSummary
@@ -602,5 +602,33 @@ def test_the_scorecard_is_a_fold_of_what_is_recorded():
             again = summary_of(fold, ["a", "b", "c"], run.id)
             assert isinstance(again, EvalSummary)
             assert again == await hosted.office.summary(run)
+
+    asyncio.run(main())
+
+
+def test_a_run_that_was_not_taken_in_whole_ends_failed_and_is_not_taken_up_for_ever():
+    suite = suite_of(*(golden(f"t{at}", "x", "x") for at in range(1_200)))
+
+    async def main():
+        async with hosting(Doing(lambda task: task)) as hosted:
+            commit, written = hosted.store.commit, []
+
+            async def dying(batch):
+                if len(written) == 2:
+                    raise ConnectionError  # the process is gone in the middle of it
+                written.append(batch)
+                return await commit(batch)
+
+            hosted.store.commit = dying
+            with pytest.raises(ConnectionError):
+                await hosted.begin(suite)
+            hosted.store.commit = commit
+            (torn,) = await hosted.store.runs(RunQuery())
+            await hosted.store.release(torn.id, f"intake-{torn.id}")
+            await hosted.desk.open()
+            ended = await hosted.desk.ended(torn.id)
+            assert (ended.status, ended.head["done"]) == ("failed", 0)
+            (_, _, last) = await hosted.events(ended)
+            assert last["payload"]["error"]["code"] == "internal_error"
 
     asyncio.run(main())

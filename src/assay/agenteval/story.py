@@ -11,7 +11,7 @@ from assay.agenteval.fold import Fold, delta, summary_of, task_score
 from assay.agenteval.request import RESULTS, read_tasks
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import Trial, Unit
-from assay.errors import Refusal
+from assay.errors import Broken, Refusal
 from assay.ports import Clock, Event, Piece, Run, RunStatus, Store
 from assay.ports.kinds import Ending, Outcome, split
 from assay.protocol import events as payloads
@@ -38,6 +38,8 @@ class EvalStory:
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         request, fold = self._fold.request, self._fold
+        if len(self._order) < request.total:
+            raise Broken("not all of its tasks were taken in before a crash; start it again")
         for id, trials in fold.trials.items():
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):

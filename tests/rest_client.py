@@ -77,7 +77,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        loops=None, seeded=False, host=None,
+        loops=None, seeded=False, host=None, critic_seconds=60.0,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -85,7 +85,7 @@ class Server:
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
         self.offering, self.host_limits = offer or Offering(), host or EvalHost()
-        self.loops, self.seeded = loops or {}, seeded
+        self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
         self._ready = threading.Event()
         self._trouble = None
 
@@ -122,7 +122,7 @@ class Server:
         evals = AgentEvalKind(self.store, means)
         there = library(self.loops, seeded=self.seeded)
         cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
-        critics = Critics(cast, self.registry, services)
+        critics = Critics(cast, self.registry, services, seconds=self.critic_seconds)
         performer = Performer(self.store, there, cast, critics, services, self.tools)
         flows = WorkflowKind(performer, Bounds(), services.clock)
         kinds = {kind.name: kind, evals.name: evals, flows.name: flows}

@@ -1,13 +1,17 @@
 """Workflows over HTTP: the rules of the verified loop, interrupts, ancestry, discovery and the seams, as a client meets them."""
 
+import asyncio
 import json
 
 import jsonschema_rs
 import pytest
 
-from assay.ports.declared import Loop
+from assay.ports.agents import ToolFailure
+from assay.ports.declared import Floors, Loop
+from assay.protocol.agents import Finish, ToolSpec
 from assay.serve.openwop.seams import SEAMS
 from assay.serve.rest.routes import ROUTES
+from assay.workflow.children import attestation
 from assay.workflow.samples import fixtures
 from flows import Played
 from rest_client import Server
@@ -25,10 +29,86 @@ def works(task, scene):
 
 
 def judges(about, scene):
-    return {"verdict": {"good": "pass", "bad": "fail"}.get(about["result"], "revise"), "notes": CANARY}
+    said = about["result"]
+    word = said["result"] if isinstance(said, dict) else said  # of a child run: what was harvested
+    return {"verdict": {"good": "pass", "bad": "fail"}.get(word, "revise"), "notes": CANARY}
 
 
+def sure(at):
+    """Of a task `0.4/0.9`: the actor is that sure of what it says, and the critic of its verdict."""
+
+    def says(task, scene):
+        result = task["result"] if at else task
+        confidence = float(result.split("/")[at])
+        if at:
+            return {"verdict": "pass", "confidence": confidence}
+        return Finish(outcome="completed", result=task, confidence=confidence)
+
+    return says
+
+
+async def moody(about, scene):
+    """No verdict, each time in another way."""
+    match about["result"]:
+        case "crash":
+            raise RuntimeError(CANARY)
+        case "silence":
+            await asyncio.sleep(scene.left)
+            raise TimeoutError
+        case "another":
+            return {"verdict": "pass", "target": "ev-of-another-run"}
+        case _:
+            return {"verdict": "ok", "notes": CANARY}
+
+
+async def buys(task, scene):
+    """A price that the critic does not reject, at the second try."""
+    for _ in range(2):
+        try:
+            return await scene.tool("shop:price", item="tea")
+        except ToolFailure:
+            pass
+    return "none"
+
+
+class Shop:
+    """One tool: its first price is bad."""
+
+    def __init__(self):
+        self._prices = ["bad", "good"]
+
+    def known(self, tools):
+        return [ToolSpec(id=tool) for tool in tools]
+
+    async def specs(self, tools):
+        return self.known(tools)
+
+    async def call(self, tool, arguments):
+        return self._prices.pop(0)
+
+    async def close(self): ...
+
+
+AGENTS = (
+    Played("test.actor", works),
+    Played("test.critic", judges),
+    Played("test.both", lambda task, scene: "pass"),
+    Played("test.moody", moody),
+    Played("test.first", lambda about, scene: about["result"].split("/")[0]),
+    Played("test.second", lambda about, scene: about["result"].split("/")[1]),
+    Played("test.sure", sure(0)),
+    Played("test.sure-critic", sure(1)),
+    Played("test.buyer", buys, tools=("shop:price",)),
+)
 LOOPS = {
+    "free": Loop(actor="test.actor"),
+    "moody": Loop(actor="test.actor", critics=["test.moody"], criteria=["good"]),
+    "pair": Loop(actor="test.actor", critics=["test.first", "test.second"], max_turns=1),
+    "sure": Loop(actor="test.sure", critics=["test.sure-critic"], floors=Floors(actor=0.5, critic=0.5)),
+    "hurried": Loop(actor="test.actor", critics=["test.critic"], approval_seconds=0.000_001),
+    "shopping": Loop(actor="test.buyer", critics=["test.critic"], verify="tools"),
+    "outer": Loop(actor="workflow:free", critics=["test.critic"], approve=True),
+    "around": Loop(actor="workflow:judged", max_turns=1),
     "judged": Loop(actor="test.actor", critics=["test.critic"], criteria=["good"], max_turns=3),
     "watched": Loop(actor="test.actor", critics=["test.critic"], gating=False),
     "checked": Loop(actor="test.actor", criteria={"says-good": CONTAINS}, on_fail="give-up", failing="fail"),
@@ -39,12 +119,8 @@ LOOPS = {
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     address = f"sqlite:///{tmp_path_factory.mktemp('workflows')}/runs.db"
-    agents = (
-        Played("test.actor", works),
-        Played("test.critic", judges),
-        Played("test.both", lambda task, scene: "pass"),
-    )
-    with Server(address, agents=agents, loops=LOOPS, seeded=True, routes=[*ROUTES, *SEAMS]) as server:
+    given = {"agents": AGENTS, "loops": LOOPS, "tools": Shop(), "critic_seconds": 1.0}
+    with Server(address, **given, seeded=True, routes=[*ROUTES, *SEAMS]) as server:
         yield server
 
 
@@ -68,7 +144,7 @@ def rested(client, run):
         shown = client.get(f"/v1/runs/{run}").json()
         if shown["status"] not in ("pending", "running", "cancelling"):
             return shown
-        page = client.get(f"/v1/runs/{run}/events/poll", params={"lastSequence": after, "timeout": 5}).json()
+        page = client.get(f"/v1/runs/{run}/events/poll", params={"lastSequence": after, "timeout": 1}).json()
         after = page["lastEventSeq"]
 
 
@@ -99,6 +175,15 @@ def respond(client, run, node, value):
         ("watched", "bad", "completed", True, False, ["fail"]),
         ("checked", "bad", "completed", False, False, ["fail"]),  # it gave up
         ("checked", "good", "completed", True, True, ["pass"]),
+        ("free", "bad", "completed", True, True, []),  # no verdict is no gate
+        ("moody", "crash", "waiting-approval", False, False, ["fail"]),
+        ("moody", "silence", "waiting-approval", False, False, ["fail"]),
+        ("moody", "nonsense", "waiting-approval", False, False, ["fail"]),
+        ("moody", "another", "waiting-approval", False, False, ["fail"]),
+        ("pair", "pass/pass", "completed", True, True, ["pass", "pass"]),
+        ("pair", "pass/revise", "failed", False, False, ["pass", "revise"]),
+        ("pair", "revise/fail", "waiting-approval", False, False, ["revise", "fail"]),
+        ("pair", "pass/fail", "waiting-approval", False, False, ["pass", "fail"]),
     ],
 )
 def test_what_a_verdict_does(client, workflow, task, status, committed, satisfied, verdicts):
@@ -107,7 +192,8 @@ def test_what_a_verdict_does(client, workflow, task, status, committed, satisfie
     told = report(client, shown["runId"])
     assert (told["committed"], told["goalSatisfied"]) == (committed, satisfied)
     assert [one["verdict"] for one in told["verdicts"]] == verdicts
-    assert [one["iteration"] for one in told["verdicts"]] == list(range(1, len(verdicts) + 1))
+    turns = [1] * len(verdicts) if workflow == "pair" else list(range(1, len(verdicts) + 1))
+    assert [one["iteration"] for one in told["verdicts"]] == turns
     if status == "failed":
         assert shown["error"]["code"] == "loop_limit_exceeded"
         assert events(client, shown["runId"], "cap.breached")[0]["payload"]["kind"] == "loop-iterations"
@@ -132,6 +218,118 @@ def test_an_approval_is_answered_once_by_who_may(server, client):
     assert rested(client, run)["status"] == "completed"
     again = respond(client, run, "actor", {"action": "reject"})
     assert (again.status_code, again.json()["error"]) == (409, "conflict")
+
+
+@pytest.mark.parametrize(
+    ("task", "unsure"), [("0.4/0.9", "test.sure"), ("0.9/0.4", "test.sure-critic"), ("0.9/0.9", None)]
+)
+def test_either_below_its_floor_escalates(client, task, unsure):
+    shown = ran(client, "sure", {"task": task})
+    run = shown["runId"]
+    if unsure is not None:
+        assert shown["status"] == "waiting-approval"
+        (suspended,) = events(client, run, "node.suspended")
+        assert suspended["payload"]["kind"] == suspended["payload"]["reason"] == "low-confidence"
+        assert (suspended["payload"]["agentId"], suspended["payload"]["observed"]) == (unsure, 0.4)
+        assert not report(client, run)["committed"]
+        assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+    assert rested(client, run)["status"] == "completed"
+    assert report(client, run)["goalSatisfied"] is True
+
+
+@pytest.mark.parametrize("finds_out", ["an answer", "the host"])
+def test_an_approval_expires_into_a_refusal(server, client, finds_out):
+    run = ran(client, "hurried", {"task": "bad good"})["runId"]
+    if finds_out == "an answer":
+        late = respond(client, run, "actor", {"action": "accept"})
+        assert (late.status_code, late.json()["error"]) == (409, "conflict")
+    else:
+        assert server.do(server.room.expire()) == 1
+    shown = rested(client, run)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "decision_rejected")
+    (received,) = events(client, run, "approval.received")
+    assert received["payload"]["action"] == "timeout"
+    assert not report(client, run)["committed"]
+
+
+def test_a_person_who_says_no_ends_it(client):
+    run = ran(client, "judged", {"task": "bad good"})["runId"]
+    assert respond(client, run, "actor", {"action": "reject"}).status_code == 200
+    shown = rested(client, run)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "decision_rejected")
+    assert report(client, run)["goalSatisfied"] is False
+
+
+def test_an_interrupt_survives_a_restart(tmp_path):
+    address = f"sqlite:///{tmp_path}/runs.db"
+    with Server(address, agents=AGENTS, loops=LOOPS) as server:
+        key = server.key()
+        with server.client(key) as client:
+            run = ran(client, "judged", {"task": "bad good"})["runId"]
+            before = events(client, run)
+    with Server(address, agents=AGENTS, loops=LOOPS) as server, server.client(key) as client:
+        assert rested(client, run)["status"] == "waiting-approval"
+        assert events(client, run) == before
+        assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+        assert rested(client, run)["status"] == "completed"
+        assert [one["verdict"] for one in report(client, run)["verdicts"]] == ["fail", "pass"]
+        decided = events(client, run, "runOrchestrator.decided")
+        assert [one["payload"]["iteration"] for one in decided] == [1, 2, 3]
+        assert respond(client, run, "actor", {"action": "reject"}).status_code == 409
+
+
+def test_a_tool_call_is_verified_before_its_answer_is_used(client):
+    shown = ran(client, "shopping", {"task": "the price of tea"})
+    assert (shown["status"], shown["variables"]["result"]) == ("completed", "good")
+    returned = events(client, shown["runId"], "agent.toolReturned")
+    told = events(client, shown["runId"], "agent.verified")
+    assert [one["payload"]["verdict"] for one in told] == ["fail", "pass", "pass"]
+    for verdict, call in zip(told, returned, strict=False):  # the last is about the decision
+        assert verdict["payload"]["target"] == call["payload"]["callId"]
+        assert verdict["causationId"] == call["eventId"]
+
+
+def test_a_child_run_is_attested_verified_approved_and_then_merged(client):
+    shown = ran(client, "outer", {"task": "good"})
+    run = shown["runId"]
+    assert (shown["status"], "candidate" in shown["variables"]) == ("waiting-approval", False)
+    assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+    shown = rested(client, run)
+    assert shown["variables"]["result"] == "good"
+    log = events(client, run)
+    (harvested,) = [one for one in log if one["payload"].get("phase") == "output.harvested"]
+    proof = attestation({"result": "good"})
+    assert harvested["payload"]["attestation"] == {"checksum": proof.checksum, "algorithm": "sha256"}
+    (verified,) = [one for one in log if one["type"] == "agent.verified"]
+    assert verified["payload"]["target"] == harvested["payload"]["childRunId"]
+    assert verified["causationId"] == harvested["eventId"]
+    order = ["agent.verified", "interrupt.requested", "approval.received", "variable.changed"]
+    after = [one["type"] for one in log if one["sequence"] > harvested["sequence"]]
+    assert [type for type in dict.fromkeys(after) if type in order] == order
+
+
+def test_a_child_run_that_fails_its_critic_is_not_merged(client):
+    shown = ran(client, "outer", {"task": "bad"})
+    assert (shown["status"], "candidate" in shown["variables"]) == ("waiting-approval", False)
+    assert [one["verdict"] for one in report(client, shown["runId"])["verdicts"]] == ["fail"]
+
+
+@pytest.mark.parametrize(
+    ("task", "phase"), [("bad", "child.cancelled"), ("so so so", "child.failed")], ids=["cancelled", "failed"]
+)
+def test_a_child_run_that_does_not_end_well_is_no_work(client, task, phase):
+    run = start(client, "around", {"task": task})
+    if phase == "child.cancelled":
+        while not (dispatched := events(client, run, "node.dispatched")):
+            pass
+        child = dispatched[0]["payload"]["childRunId"]
+        assert rested(client, child)["status"] == "waiting-approval"
+        assert client.post(f"/v1/runs/{child}/cancel", json={}).status_code == 200
+    shown = rested(client, run)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "loop_limit_exceeded")
+    phases = [one["payload"]["phase"] for one in events(client, run, "core.workflowChain.event")]
+    assert phases == ["dispatch.began", "dispatch.succeeded", phase]
+    assert not report(client, run)["committed"]
 
 
 def test_interrupt_approval(client):

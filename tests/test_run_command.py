@@ -20,6 +20,11 @@ def upper(task):
         raise ValueError("no")
     return task.upper()
 
+def prints(task):
+    print("I greet you")
+    os.system("echo me too")
+    return task.upper()
+
 def away(task):
     if task == "b" and not os.path.exists("back"):
         raise assay.ForeignFault("its model is away")
@@ -92,6 +97,19 @@ def test_json_is_one_document(assay):
     assert (told["status"], told["summary"]["taskCount"], ended.err) == ("completed", 3, "")
 
 
+def test_what_an_agent_prints_is_not_what_we_say(assay):
+    ended = assay("run", "suite.json", "--agent", "mine:prints", "--mode", "golden", "--json")
+    assert json.loads(ended.out)["summary"]["passed"] is True
+    assert [ended.err.count(said) for said in ("I greet you", "me too")] == [3, 3]
+
+
+def test_a_baseline_that_nothing_is_compared_with_is_refused(assay):
+    first = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
+    ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--baseline", "latest")
+    assert (first.code, ended.code, ended.out) == (0, 2, "")
+    assert "--baseline is for the mode regression, and this run has golden" in ended.err
+
+
 WRONG = {
     "no suite": (["run"], "assay run needs a SUITE"),
     "no agent": (["run", "suite.json"], "assay run needs --agent WHAT"),
@@ -102,6 +120,7 @@ WRONG = {
     "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
     "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': wanted k=v"),
     "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: wanted a file"),
+    "an output in no folder": (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
     "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume goes on with a run as it was asked for"),
     "a suite there already": (["suite", "init", "suite.json"], "wanted a file that ends in .yaml"),
 }  # fmt: skip

@@ -15,6 +15,7 @@ from assay.agenteval.office import new_run_id
 from assay.agenteval.reading import recorded_summary
 from assay.agenteval.request import KIND, read_request
 from assay.cli import scorecard
+from assay.cli.aside import prints_aside
 from assay.cli.finding import found
 from assay.cli.say import say
 from assay.cli.watching import Watch
@@ -67,18 +68,21 @@ def _sensible(wanted: Wanted) -> None:
     for name in wanted.to:
         if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
             raise WrongUsage(f"-o {name}: wanted a file that ends in .json, .jsonl or .csv")
+        if not Path(name).parent.is_dir():
+            raise WrongUsage(f"-o {name}: there is no folder {Path(name).parent}")
 
 
 async def _carried_out(wanted: Wanted, settings: Settings) -> int:
     async with app.store(settings) as store:
         source = None if wanted.resume is None else await found(store, wanted.resume, KIND)
-        async with _evals(wanted, settings, store, source) as (evals, agent):
-            if source is not None:
-                run = await _resumed(evals, source)
-            else:
-                assert agent is not None
-                run = await _begun(wanted, settings, evals, agent)
-            ended = await _watched(evals, run, quiet=wanted.json)
+        with prints_aside():
+            async with _evals(wanted, settings, store, source) as (evals, agent):
+                if source is not None:
+                    run = await _resumed(evals, source)
+                else:
+                    assert agent is not None
+                    run = await _begun(wanted, settings, evals, agent)
+                ended = await _watched(evals, run, quiet=wanted.json)
         return await _told(wanted, store, ended)
 
 
@@ -117,6 +121,12 @@ async def _begun(wanted: Wanted, settings: Settings, evals: Evals, agent: Agent)
         plan = await evals.office.planned(asked, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_said(one, refused) for one in refused.problems]) from None
+    if baseline is not None and plan.baseline is None:
+        has = ", ".join(plan.modes)
+        raise WrongUsage(
+            f"--baseline is for the mode regression, and this run has {has}: give --mode regression too,"
+            " and have it among the modes of the suite"
+        )
     run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
     evals.desk.begin(run)
     return run

@@ -215,6 +215,18 @@ def test_an_agent_that_fails_was_measured_with_zero(how):
     assert results[1]["check_results"][0]["results"] == {"passed": False}
 
 
+@pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400], ids=["64 bits", "negative", "no double"])
+def test_a_number_of_any_size_is_an_answer(number):
+    async def counts(task, ctx):
+        return await ctx.tool("shop:count", of=task)
+
+    fixtures = {"toolResponses": [{"tool": "shop:count", "response": number}]}
+    suite = suite_of(golden("a", number, number, "json-match", fixtures=fixtures))
+    run, _, summary, results = doing(counts, suite)
+    assert (run.status, summary.aggregate_score) == ("completed", 1.0)
+    assert results[0]["execution_context"]["output"]["value"] == number
+
+
 def test_a_task_that_takes_too_long_was_measured_with_zero():
     async def agent(task):
         await asyncio.sleep(60 if task == "b" else 0)

@@ -27,7 +27,7 @@ KEPT = 64  # runs whose means are kept ready
 LiveMemory = Callable[[str, str], Memory]  # of a tenant's agent
 _unpack = msgspec.msgpack.Decoder(Unit).decode
 _task = msgspec.json.Decoder(EvalTask).decode
-_pack = msgspec.msgpack.encode
+_pack = msgspec.json.encode  # what an agent says may be a number that msgpack cannot hold
 
 
 class Means(Struct, frozen=True, kw_only=True):

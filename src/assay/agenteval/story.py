@@ -20,7 +20,7 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.facts import Fact
 
 _pack = msgspec.msgpack.encode
-_trial = msgspec.msgpack.Decoder(Trial).decode
+_trial = msgspec.json.Decoder(Trial).decode
 
 
 class EvalStory:

@@ -204,6 +204,48 @@ async def test_what_a_function_is_given(function, result):
     assert finish.result == result
 
 
+def holds_itself():
+    value = [1.5]
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda task: holds_itself(),
+        lambda task: {"again": holds_itself()},
+        lambda task, ctx: ctx.tool("shop:orders", of=holds_itself()),
+    ],
+    ids=["result", "member", "argument"],
+)
+async def test_a_value_that_holds_itself_is_no_json(function):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert finish.outcome == "failed"
+    assert "JSON value" in str(finish.error)
+
+
+def tells(task):
+    raise OSError("postgres://me:hunter2@db refused sk-0123456789abcdefgh")
+
+
+def tells_no(task):
+    return Finish(outcome="refused", error="not with sk-0123456789abcdefgh")
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (tells, "OSError: postgres://me:[REDACTED:password]@db refused [REDACTED:openai-key]"),
+        (tells_no, "not with [REDACTED:openai-key]"),
+    ],
+    ids=["raised", "refused"],
+)
+async def test_what_went_wrong_is_kept_without_its_secrets(function, error):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert finish.error == error
+
+
 def exits(task):
     raise SystemExit(3)
 

@@ -3,11 +3,14 @@
 import asyncio
 from typing import Any
 
+from msgspec.structs import replace
+
 from assay.agenteval.handoff import concluded
 from assay.agenteval.scene import Stage
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import Agent
 from assay.protocol.agents import Finish
+from assay.protocol.secrets import redacted_text
 
 GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end
 
@@ -29,4 +32,9 @@ async def invoke(agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE)
         finish = Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
     finally:
         stage.close()
-    return concluded(agent.card, finish)
+    return _told(concluded(agent.card, finish))
+
+
+def _told(finish: Finish) -> Finish:
+    """What went wrong is kept, and what its words give away is not."""
+    return finish if finish.error is None else replace(finish, error=redacted_text(finish.error))

@@ -24,6 +24,7 @@ from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
 from assay.protocol.agents import Finish, MemoryEntry, Step, Usage
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
+from assay.protocol.secrets import redacted_text
 from assay.protocol.suite import EvalTask
 from assay.protocol.values import JSON
 
@@ -94,7 +95,7 @@ class Draft:
             self._finish = await invoke(self._bench.agent, self._task.input, self._stage)
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
-            self._finish = Finish(outcome="failed", error=str(fault))
+            self._finish = Finish(outcome="failed", error=redacted_text(str(fault)))
         await self._scored(self._finish)
 
     def trial(self, *, stopped: bool = False) -> Trial:
@@ -179,7 +180,9 @@ def _unanswered(sheet: Sheet, fault: Fault, services: Services) -> CheckResult:
         status="error",
         results={},
         evaluated_at=services.clock.now(),
-        error=CheckError(type=fault.type, message=str(fault)[:2000], recoverable=fault.recoverable),
+        error=CheckError(
+            type=fault.type, message=redacted_text(str(fault))[:2000], recoverable=fault.recoverable
+        ),
     )
 
 

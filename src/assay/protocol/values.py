@@ -19,15 +19,20 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether every float in it is a number that JSON can write; however deep, without recursion."""
+    """Whether every float in it is a number that JSON can write; however deep, without recursion, also of what holds itself."""
     stack: list[Any] = [value]
+    seen: dict[int, Any] = {}  # kept, so that no other takes its number
     while stack:
         part = stack.pop()
         if isinstance(part, float):
             if part - part != 0:
                 return False
+        elif id(part) in seen:
+            continue
         elif is_mapping(part):
+            seen[id(part)] = part
             stack.extend(part.values())
         elif is_list(part) or isinstance(part, tuple):
+            seen[id(part)] = part  # pyright: ignore[reportUnknownArgumentType]
             stack.extend(part)  # pyright: ignore[reportUnknownArgumentType]
     return True

@@ -18,7 +18,7 @@ def published(name: str, part: str = ""):
     schemas = {path.name: json.loads(path.read_text("utf-8")) for path in folder.glob("*.json")}
 
     def retrieve(uri: str):
-        return schemas[uri.rsplit("/", 1)[-1]]
+        return schemas.get(uri.rsplit("/", 1)[-1], {})  # what is not in the folder says nothing
 
     whole = schemas[f"{name}.schema.json"]
     wanted = {"$ref": whole["$id"] + part} if part else whole

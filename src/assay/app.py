@@ -181,6 +181,11 @@ def seeded(environment: Mapping[str, str] | None = None) -> bool:
     return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
 
 
+def seams_on(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether the test-only routes of a conformance suite are here (contract §0.6)."""
+    return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"
+
+
 @asynccontextmanager
 async def flows(
     settings: Settings,
@@ -254,6 +259,11 @@ async def house(
 
 def _eval_means(settings: Settings, record: Store, known: Registry, means: Services, cast: Agents) -> Means:
     """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
+    if seams_on():
+        from assay.agenteval.samples import SAMPLES  # a lazy door
+        from assay.backends.agents.cast import Cast  # a lazy door
+
+        cast = Cast(SAMPLES, cast)
     return Means(
         agents=cast,
         registry=known,
@@ -348,7 +358,7 @@ def rest(
     offers = surface(
         house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
     )
-    routes = [*ROUTES, *SEAMS] if os.environ.get("OPENWOP_TEST_SEAM_ENABLED") == "true" else ROUTES
+    routes = [*ROUTES, *SEAMS] if seams_on() else ROUTES
     app = create_app(
         house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers, routes=routes
     )

@@ -43,6 +43,17 @@ class UnsupportedMode(Refusal):
         return {"supported": list(self.supported)}
 
 
+class CredentialLeak(Refusal):
+    """A word about usage that carries a credential (RFC 0026)."""
+
+    code = "provider_usage_credential_leak"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "payload: it holds a reference to a secret, and usage is told to everybody who follows"
+        )
+
+
 class ForeignTenant(Forbidden):
     """A body that names a tenant which is not the credential's (contract §2.2)."""
 

@@ -8,6 +8,7 @@ import msgspec
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.values import is_list, is_object
+from assay.serve.openwop.sampled import SAMPLED
 from assay.serve.openwop.surface import surface_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.rest.answers import Answer, answer
@@ -66,4 +67,13 @@ SEAMS = [
     _route("/subrun/attest", "sampleAttest", seams.attest),
     _route("/test/llm-cache-key", "sampleCacheKey", _cache_key),
     _route("/test/mock-ai/program", "sampleProgram", _program),
+    *SAMPLED,
 ]
+
+
+def under(prefix: str) -> list[Operation]:
+    """The same at another place: a later major has them elsewhere (contract §0.1)."""
+    return [
+        msgspec.structs.replace(one, path=prefix + one.path.removeprefix(SAMPLE), id=f"{one.id}Again")
+        for one in SEAMS
+    ]

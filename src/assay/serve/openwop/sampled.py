@@ -1,0 +1,197 @@
+"""The test-only routes of evals (contract §10.2, §10.3, §10.6): the log of real runs, and runs on the same path as all others."""
+
+import hashlib
+from collections import defaultdict
+from typing import Annotated, Any, Literal
+from weakref import WeakKeyDictionary
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.agenteval.samples import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
+from assay.errors import InvalidRequest, NotFound, Problem
+from assay.ports import Run
+from assay.protocol.events import ProviderUsage
+from assay.protocol.facts import new_event_id
+from assay.protocol.runs import RunRequest
+from assay.protocol.values import JSON
+from assay.runs.reading import whole as whole_log
+from assay.runs.refusals import CredentialLeak
+from assay.serve.openwop.evals import evals_of
+from assay.serve.openwop.runs import new_run_id
+from assay.serve.openwop.surface import Surface, run_of, surface_of
+from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.asked import decoded
+from assay.serve.rest.bodies import form_of, whole
+from assay.serve.rest.call import Call
+from assay.serve.rest.guard import Endpoint
+from assay.serve.rest.operation import Given, Operation, Parameter
+
+BASE = "/v1/host/sample"
+FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
+MOST = 1_000  # invented events of a tenant
+
+
+class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    pass
+
+
+class EvalRun(_Body, frozen=True, kw_only=True):
+    agent_id: str = SAMPLE
+    modes: list[str] | UnsetType = UNSET
+    task_count: Annotated[int, msgspec.Meta(ge=1, le=100)] = 2
+
+
+class LiveInvoke(_Body, frozen=True, kw_only=True):
+    agent_id: str | UnsetType = UNSET
+    source: Literal["run-api"] = "run-api"  # the only way in that this seam has
+    return_schema_ref: Literal["conformance-strict-handoff"] | UnsetType = UNSET
+    force_invalid_result: bool = False
+    attempt_tool: str | UnsetType = UNSET
+
+
+class Emitted(_Body, frozen=True, kw_only=True):
+    run_id: Annotated[str, msgspec.Meta(min_length=1, max_length=128)]
+    payload: dict[str, Any]
+    correlation_id: str | UnsetType = UNSET
+    node_id: str | UnsetType = UNSET
+
+
+_eval_run = msgspec.json.Decoder(EvalRun).decode
+_live = msgspec.json.Decoder(LiveInvoke).decode
+_emitted = msgspec.json.Decoder(Emitted).decode
+_invented: WeakKeyDictionary[Surface, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
+
+
+def _of(surface: Surface) -> defaultdict[str, list[JSON]]:
+    return _invented.setdefault(surface, defaultdict(list))
+
+
+async def read_log(call: Call) -> Answer:
+    """A run that is not there, or not ours, has no events: a suite asks for one to see whether this is here."""
+    asked = call.query(*FILTERS)
+    surface = surface_of(call)
+    events = [one for one in _of(surface)[call.tenant] if one["runId"] == call.run_id]
+    try:
+        run = await run_of(call, surface)
+        events += [one async for one in whole_log(surface.store, run.id)]
+    except NotFound:
+        pass
+    wanted = [(FILTERS[name], value) for name, value in asked.items()]
+    return answer({"events": [one for one in events if all(one.get(n) == value for n, value in wanted)]})
+
+
+async def reset(call: Call) -> Answer:
+    """What was invented is gone; runs stay."""
+    call.query()
+    await whole(call)
+    _of(surface_of(call)).pop(call.tenant, None)
+    return answer({"ok": True})
+
+
+async def emit_usage(call: Call) -> Answer:
+    call.query()
+    surface = surface_of(call)
+    form_of(call)
+    said = decoded(_emitted, await whole(call))
+    if "secret:" in msgspec.json.encode(said.payload).decode():
+        raise CredentialLeak
+    try:
+        usage = msgspec.convert(said.payload, ProviderUsage)
+    except msgspec.ValidationError as wrong:
+        raise InvalidRequest(Problem("payload", str(wrong))) from None
+    kept = _of(surface)[call.tenant]
+    if len(kept) >= MOST:
+        raise InvalidRequest(Problem("runId", f"there are {MOST} events: reset"))
+    event: JSON = {
+        "eventId": new_event_id(),
+        "runId": said.run_id,
+        "type": "provider.usage",
+        "payload": msgspec.to_builtins(usage),
+        "timestamp": call.host.clock.now().isoformat().replace("+00:00", "Z"),
+        "sequence": sum(one["runId"] == said.run_id for one in kept),
+    }
+    event |= {} if said.correlation_id is UNSET else {"causationId": said.correlation_id}
+    event |= {} if said.node_id is UNSET else {"nodeId": said.node_id}
+    kept.append(event)
+    return answer({"ok": True, "eventId": event["eventId"]})
+
+
+async def eval_run(call: Call) -> Answer:
+    """To its end, before anything is answered."""
+    call.query()
+    form_of(call)
+    said = decoded(_eval_run, await whole(call) or b"{}")
+    modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
+    run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
+    told = run.head
+    return answer(
+        {
+            "runId": run.id,
+            "suiteId": told["suiteId"],
+            "suiteVersion": told["suiteVersion"],
+            "taskCount": told["total"],
+            "passed": told.get("passed", False),
+            "aggregateScore": told.get("aggregateScore", 0),
+        }
+    )
+
+
+async def live_invoke(call: Call) -> Answer:
+    """One invocation, as the one task of an eval."""
+    call.query()
+    form_of(call)
+    said = decoded(_live, await whole(call) or b"{}")
+    agent = said.agent_id
+    if agent is UNSET:
+        agent = STRICT if said.return_schema_ref == STRICT_SCHEMA else SAMPLE
+    result: Any = {"answer": 7} if said.force_invalid_result else {"answer": "seven"}
+    attempt = None if said.attempt_tool is UNSET else said.attempt_tool
+    mark = hashlib.sha256(msgspec.json.encode([result, attempt])).hexdigest()[:16]
+    run = await _ended(call, invocation_suite(f"invoke-{mark}", result, attempt), agent, {})
+    ends: JSON = {}
+    async for event in whole_log(surface_of(call).store, run.id):
+        if event["type"] == "agent.invocation.completed":
+            ends = {name: event["payload"][name] for name in ("invocationId", "outcome")}
+    return answer({"runId": run.id, **ends})
+
+
+async def _ended(call: Call, suite: JSON, agent: str, configurable: JSON) -> Run:
+    """As POST /v1/runs does it, and then to the end."""
+    surface = surface_of(call)
+    offered = evals_of(surface)
+    shelved, _ = await surface.shelf.put(call.tenant, suite)
+    request = RunRequest(
+        mode="eval",
+        eval_suite_ref=f"{shelved.suite_id}@{shelved.version}",
+        agent_id=agent,
+        configurable=configurable or UNSET,
+    )
+    with call.host.load.seat(call.tenant):
+        desk = call.host.desk
+        opened = await offered.open(request, call.who, desk.holder, [], run=new_run_id())
+        desk.begin(opened)
+    return await call.unless_gone(desk.ended(opened.id))
+
+
+def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> Operation:
+    return Operation(
+        method=method,
+        path=BASE + path,
+        endpoint=endpoint,
+        scope=scope,
+        id=id,
+        summary="For a conformance suite",
+        gives={200: Given("what came of it")},
+        refuses=(400, 404, 413, 415),
+        parameters=tuple(Parameter(name, {"type": "string"}, "only those") for name in filters),
+    )
+
+
+SAMPLED = [
+    _route("GET", "/test/runs/{run_id}/events", "sampleEvents", read_log, "runs:read", *FILTERS),
+    _route("POST", "/test/reset", "sampleReset", reset, ""),
+    _route("POST", "/test/emit-provider-usage", "sampleEmitUsage", emit_usage, "runs:create"),
+    _route("POST", "/agents/eval-run", "sampleEvalRun", eval_run, "runs:create"),
+    _route("POST", "/agents/live-invoke", "sampleLiveInvoke", live_invoke, "runs:create"),
+]

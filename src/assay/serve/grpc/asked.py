@@ -6,21 +6,21 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context, NotAContext, context_of, depth
+from assay.fep.context import Context
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.grpc import unpacked
+from assay.serve.grpc.contexts import Contexts
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.grpc.packed import DEEPEST, sized
-from assay.serve.grpc.results import Echo, echo_of
+from assay.serve.grpc.layouts import Layouts
+from assay.serve.grpc.results import Echo
+from assay.serve.grpc.unpacked import Part
 from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered, paired
 from assay.serve.rest.plans import Planned, Plans
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
-DEEP = DEEPEST - 2  # so that a result can say it too, among the nodes that a path has found
 _ONCE = (_CHECKS, _EXPERIMENT)
 _encode = msgspec.json.Encoder().encode
-Part = tuple[int, int]  # where a message lies among the bytes of another
 
 
 class Converted(NamedTuple):
@@ -58,12 +58,12 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
         if tag not in found or (tag in _ONCE and found[tag]):
             raise unpacked.Unusual
         found[tag].append((start, stop))
-    echoes: list[Echo] = []
     cases, outputs = found[_CASES], found[_OUTPUTS]
+    told = Contexts(data, cases, outputs, limits)
 
     def contexts() -> list[Context]:
         paired(len(cases), len(outputs), limits)
-        return gathered(len(cases), lambda at: _context(data, cases[at], outputs[at], limits, echoes))
+        return gathered(len(cases), told.read)
 
     def experiment() -> ExperimentMetadata | None:
         return experiment_of(_experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b"")
@@ -71,87 +71,7 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
     def planned() -> Planned:
         return plans.of(_checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b"")
 
-    return Converted(asked_for(contexts, experiment, planned), echoes)
-
-
-def _context(data: bytes, case: Part, output: Part, limits: Limits, echoes: list[Echo]) -> Context:
-    document, shown = _pair(data, case, output)
-    line = _encode(document)
-    if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
-        raise NotAContext([Problem("", f"nested more than {DEEP} deep, which gRPC cannot say; REST can")])
-    context = context_of(line, document, limits)
-    echoes.append(shown or echo_of(document["test_case"], document["output"]))
-    return context
-
-
-def _pair(data: bytes, case: Part, output: Part) -> tuple[dict[str, Any], Echo | None]:
-    """The documents of a TestCase and an Output; and how they go out, unless another way of saying the same is ours."""
-    try:
-        one, about, usual = _case(data, *case)
-        other, more, common = _output(data, *output)
-    except unpacked.NotJSON as wrong:
-        raise NotAContext([Problem("", str(wrong))]) from None
-    document = {"test_case": one, "output": other}
-    if not (usual and common):
-        return document, None
-    return document, Echo(data[slice(*case)], data[slice(*output)], about + more)
-
-
-def _case(data: bytes, at: int, end: int) -> tuple[dict[str, Any], bytes, bool]:
-    """The document of a TestCase, what results say of it, and whether it was said as we do."""
-    found: dict[str, Any] = {"id": ""}
-    about, usual, before = b"", True, 0
-    for tag, start, stop in unpacked.parts(data, at, end):
-        if tag <= before or tag not in (0x0A, 0x12, 0x1A, 0x22):
-            raise unpacked.Unusual
-        before = tag
-        if tag == 0x0A:
-            found["id"] = data[start:stop].decode()
-            about = sized(b"\x0a", data[start:stop])
-        elif tag == 0x22:
-            found["metadata"] = unpacked.struct(data, start, stop)
-            about += sized(b"\x12", data[start:stop])
-        else:
-            usual &= _put(found, "input" if tag == 0x12 else "expected", data, start, stop)
-    return found, about, usual
-
-
-def _output(data: bytes, at: int, end: int) -> tuple[dict[str, Any], bytes, bool]:
-    """The same of an Output."""
-    found: dict[str, Any] = {}
-    about, usual, before = b"", True, 0
-    for tag, start, stop in unpacked.parts(data, at, end):
-        if tag <= before or tag not in (0x0A, 0x12, 0x1A):
-            raise unpacked.Unusual
-        before = tag
-        if tag == 0x0A:
-            usual = _put(found, "value", data, start, stop)
-        elif tag == 0x12:
-            found["metadata"] = unpacked.struct(data, start, stop)
-            about = sized(b"\x1a", data[start:stop])
-        else:
-            found["id"] = data[start:stop].decode()
-    return found, about, usual
-
-
-def _put(document: dict[str, Any], name: str, data: bytes, at: int, end: int) -> bool:
-    """An InputValue or an OutputValue; false: there is nothing in it, or a text or an object as if it were neither."""
-    found = list(unpacked.parts(data, at, end))
-    if not found:
-        return False
-    if len(found) > 1:
-        raise unpacked.Unusual
-    ((tag, start, stop),) = found
-    if tag == unpacked.STRING:
-        document[name] = data[start:stop].decode()
-    elif tag == unpacked.OBJECT:
-        document[name] = unpacked.struct(data, start, stop)
-    elif tag == unpacked.OTHER:
-        document[name] = said = unpacked.value(data, start, stop)
-        return not isinstance(said, str | dict)
-    else:
-        raise unpacked.Unusual
-    return True
+    return Converted(asked_for(contexts, experiment, planned), told.echoes)
 
 
 def _checks(data: bytes, at: int, end: int) -> bytes:
@@ -210,6 +130,6 @@ def _experiment(data: bytes, at: int, end: int) -> bytes:
 
 def _object(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
     try:
-        return unpacked.struct(data, at, end)
+        return Layouts().struct(data, at, end)
     except unpacked.NotJSON as wrong:
         raise InvalidRequest(Problem(place, str(wrong))) from None

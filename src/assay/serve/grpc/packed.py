@@ -16,21 +16,16 @@ _double = Struct("<d").pack
 _TRUE, _FALSE, _NULL = b"\x20\x01", b"\x20\x00", b"\x08\x00"
 
 
-def _size(number: int) -> bytes:
-    said = bytearray()
-    while number > 127:
-        said.append(number & 127 | 128)
-        number >>= 7
-    said.append(number)
-    return bytes(said)
-
-
-_SIZES = [_size(number) for number in range(1 << 14)]
+_ENDS = [bytes((low,)) for low in range(128)]  # seven bits, or two times seven, after which no more come
+_ENDS += [bytes((low | 128, high)) for high in range(1, 128) for low in range(128)]
+_GO_ON = [
+    bytes((low | 128, high | 128)) for high in range(128) for low in range(128)
+]  # and after which more do
 
 
 def size(number: int) -> bytes:
     """A varint."""
-    return _SIZES[number] if number < 1 << 14 else _size(number)
+    return _ENDS[number] if number < 1 << 14 else _GO_ON[number & 0x3FFF] + size(number >> 14)
 
 
 def sized(tag: bytes, body: bytes) -> bytes:

@@ -12,17 +12,16 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from assay.fep.sheet import Sheet
 from assay.protocol.results import CheckError, ExecutionContext, TestCaseSummary
 from assay.protocol.values import is_object
 from assay.serve.grpc import packed
-from assay.serve.grpc.columns import Column
 from assay.serve.grpc.packed import counted, entry, size, sized
 
 STATUS = {"completed": 1, "error": 2, "skip": 3}
 _ERRORS = {"jsonpath_error": 1, "validation_error": 2, "timeout_error": 3, "unknown_error": 4}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KEPT, _LONG = 1_024, 1_024  # pieces that are remembered, and the bytes that such a one has at most
+Ends = tuple[bytes, bytes]
 
 
 class Echo(NamedTuple):
@@ -63,37 +62,18 @@ class Full(Line):
 
 _line = msgspec.json.Decoder(Line).decode
 _full = msgspec.json.Decoder(Full).decode
-_decode = msgspec.json.Decoder().decode
-
-
-@lru_cache(maxsize=64)
-def shared(sheet: Sheet) -> tuple[list[Column], Any]:
-    """What is written once for them, and what reads of a line only the rest."""
-    made = [Column(bound) for bound in sheet.bounds]
-    checks = tuple[tuple(column.type for column in made)] if made else list[Checked]  # type: ignore[misc]
-    line: Any = msgspec.defstruct(
-        "SharedLine",
-        [
-            ("status", str),
-            ("check_results", checks),
-            ("summary", TestCaseSummary),
-            ("metadata", dict[str, Any] | None, None),
-        ],
-    )
-    return made, msgspec.json.Decoder(line).decode
+decode = msgspec.json.Decoder().decode
 
 
 class Writer:
     """One run's: what its checks have in common is written once."""
 
-    def __init__(self, sheet: Sheet | None = None) -> None:
-        """With the checks that all cases share, where they were asked just now and here."""
-        self._columns, self._line = (None, _line) if sheet is None else shared(sheet)
-        self._checks: dict[tuple[str, str, bytes, bytes], tuple[bytes, bytes]] = {}
+    def __init__(self) -> None:
+        self._checks: dict[tuple[str, str, bytes, bytes], Ends] = {}
         self._values: dict[bytes, bytes] = {}
         self._literals: dict[tuple[str, bytes], bytes] = {}
         self._paths: dict[tuple[str, str], tuple[bytes, bytes]] = {}
-        self._moment = "", b""
+        self._moment = b"", b""
 
     def case(self, line: bytes, echo: Echo | None = None) -> bytes:
         """The TestCaseResult of a line, as a field of its EvaluationRunResult."""
@@ -102,54 +82,36 @@ class Writer:
             assert whole.execution_context is not None
             echo = echo_of(whole.execution_context.test_case, whole.execution_context.output)
         else:
-            whole = self._line(line)
-        context = sized(b"\x0a", echo.case) + sized(b"\x12", echo.output)
-        summary = whole.summary
-        counts = (
-            counted(b"\x08", summary.total_checks)
-            + counted(b"\x10", summary.completed_checks)
-            + counted(b"\x18", summary.error_checks)
-            + counted(b"\x20", summary.skipped_checks)
-        )
-        parts = [b"\x08", size(STATUS[whole.status]), b"\x12", size(len(context)), context]
-        for at, check in enumerate(whole.check_results):
-            body = self._check(check, echo.about, at)
+            whole = _line(line)
+        parts = [b"\x08", size(STATUS[whole.status]), context_of(echo)]
+        for check in whole.check_results:
+            body = self._check(check, echo.about)
             parts += (b"\x1a", size(len(body)), body)
-        parts += (b"\x22", size(len(counts)), counts)
+        parts.append(counts(whole.summary))
         if whole.metadata is not None:
             parts.append(sized(b"\x2a", packed.struct(whole.metadata)))
         return sized(b"\x32", b"".join(parts))
 
-    def _check(self, check: Checked, about: bytes, at: int) -> bytes:
+    def _check(self, check: Checked, about: bytes) -> bytes:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
-        front, back = self._checks.get(key) or self._learn(key)
+        if (found := self._checks.get(key)) is None:
+            found = ends(*key)
+            _keep(self._checks, key, found, 0)
+        front, back = found
         arguments = b""
-        if check.resolved_arguments is not None and self._columns is not None:
-            arguments = self._known(self._columns[at], check.resolved_arguments)
-        elif check.resolved_arguments is not None:
+        if check.resolved_arguments is not None:
             members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
             arguments = sized(b"\x22", b"".join(members))
-        if self._moment[0] != check.evaluated_at:
-            moment = sized(b"\x2a", timestamp(datetime.fromisoformat(check.evaluated_at)))
-            self._moment = check.evaluated_at, moment
         many = size(len(about) + len(back))
         error = b"" if check.error is None else sized(b"\x3a", _error(check.error))
-        return b"".join((front, arguments, self._moment[1], b"\x32", many, about, back, error))
+        moment = self.moment(check.evaluated_at.encode())
+        return b"".join((front, arguments, moment, b"\x32", many, about, back, error))
 
-    def _learn(self, key: tuple[str, str, bytes, bytes]) -> tuple[bytes, bytes]:
-        """What goes before the arguments, and what ends the metadata."""
-        kind, status, results, metadata = key
-        found = _decode(results)
-        front = sized(b"\x0a", kind.encode()) + b"\x10" + size(STATUS[status])
-        front += sized(b"\x1a", packed.struct(found))
-        said: dict[str, Any] = _decode(metadata)
-        version = said.pop("check_version", "")
-        back = sized(b"\x22", str(version).encode()) if version else b""
-        back += sized(b"\x2a", packed.struct(said)) if said else b""
-        if len(self._checks) >= _KEPT:
-            self._checks.clear()
-        self._checks[key] = front, back
-        return front, back
+    def moment(self, said: bytes) -> bytes:
+        """When a check was done."""
+        if self._moment[0] != said:
+            self._moment = said, sized(b"\x2a", timestamp(datetime.fromisoformat(said.decode())))
+        return self._moment[1]
 
     def _argument(self, name: str, argument: Argument) -> bytes:
         """A member of resolved_arguments: `{value}`, or with the path that led to it."""
@@ -157,7 +119,7 @@ class Writer:
         if argument.jsonpath is None:
             literal = self._literals.get((name, raw))
             if literal is None:
-                body = entry(b"value", packed.value(_decode(raw)))
+                body = entry(b"value", packed.value(decode(raw)))
                 literal = entry(name.encode(), sized(b"\x2a", body))
                 _keep(self._literals, (name, raw), literal, len(raw))
             return literal
@@ -167,23 +129,42 @@ class Writer:
             _keep(self._paths, (name, argument.jsonpath), path, 0)
         return entry(path[0], sized(b"\x2a", path[1] + entry(b"value", self._value(raw))))
 
-    def _known(self, column: Column, arguments: Any) -> bytes:
-        """All of them, of a check that all cases share."""
-        parts = [column.literals]
-        for at, found in enumerate(msgspec.structs.astuple(arguments)):
-            if found is not None:
-                said = self._value(bytes(found.value))
-                parts += (column.before(at, len(said)), said)
-        return sized(b"\x22", b"".join(parts))
-
     def _value(self, raw: bytes) -> bytes:
         """A Value from its JSON."""
         said = self._values.get(raw)
         if said is None:
             plain = raw[0] == 0x22 and b"\\" not in raw  # a text that is written as it is
-            said = packed.text(raw[1:-1]) if plain else packed.value(_decode(raw))
+            said = packed.text(raw[1:-1]) if plain else packed.value(decode(raw))
             _keep(self._values, raw, said, len(raw))
         return said
+
+
+def ends(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
+    """What goes before the arguments of a check, and what ends its metadata."""
+    front = sized(b"\x0a", kind.encode()) + b"\x10" + size(STATUS[status])
+    front += sized(b"\x1a", packed.struct(decode(results)))
+    said: dict[str, Any] = decode(metadata)
+    version = said.pop("check_version", "")
+    back = sized(b"\x22", str(version).encode()) if version else b""
+    return front, back + sized(b"\x2a", packed.struct(said)) if said else back
+
+
+def context_of(echo: Echo) -> bytes:
+    """The execution_context of a TestCaseResult."""
+    case, output = size(len(echo.case)), size(len(echo.output))
+    many = size(2 + len(case) + len(echo.case) + len(output) + len(echo.output))
+    return b"".join((b"\x12", many, b"\x0a", case, echo.case, b"\x12", output, echo.output))
+
+
+def counts(summary: TestCaseSummary) -> bytes:
+    """The summary of one."""
+    said = (
+        counted(b"\x08", summary.total_checks)
+        + counted(b"\x10", summary.completed_checks)
+        + counted(b"\x18", summary.error_checks)
+        + counted(b"\x20", summary.skipped_checks)
+    )
+    return sized(b"\x22", said)
 
 
 def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
@@ -208,9 +189,12 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
 
 def timestamp(moment: datetime) -> bytes:
     since = moment - _EPOCH
-    return counted(b"\x08", since.days * 86_400 + since.seconds) + counted(
-        b"\x10", since.microseconds * 1_000
-    )
+    return _seconds(since.days * 86_400 + since.seconds) + counted(b"\x10", since.microseconds * 1_000)
+
+
+@lru_cache(maxsize=4)
+def _seconds(many: int) -> bytes:
+    return counted(b"\x08", many)
 
 
 def _either(said: Any) -> bytes:

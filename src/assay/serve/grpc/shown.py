@@ -17,6 +17,7 @@ from assay.protocol.operations import EvaluationOperation, EvaluationProgress
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc import packed
 from assay.serve.grpc.asked import Converted
+from assay.serve.grpc.columns import Together
 from assay.serve.grpc.results import STATUS, Writer
 from assay.serve.grpc.statuses import fep_error
 from assay.serve.rest.call import Host
@@ -51,10 +52,15 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
 
 def made_result(made: Made, converted: Converted, limit: int) -> bytes:
     """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
-    plan = converted.whole.asked.plan
-    write = Writer(plan.shared).case
+    plan, contexts = converted.whole.asked.plan, converted.whole.contexts
     parts = [head(made.run, made.experiment, {})]
-    parts += [write(line, echo) for line, echo in zip(made.lines, converted.echoes, strict=True)]
+    if plan.shared is None or not plan.shared.bounds:
+        write = Writer().case
+        parts += map(write, made.lines, converted.echoes)
+    else:
+        shared = Together(plan.shared, arguments=plan.options.resolved_arguments).case
+        lengths = [len(context.line) for context in contexts]
+        parts += map(shared, made.lines, lengths, converted.echoes)
     result = b"".join(parts)
     if len(result) > limit - MARGIN:
         raise too_large(limit, made.run.id)

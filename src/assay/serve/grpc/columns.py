@@ -138,7 +138,7 @@ def _pattern(pieces: list[Piece]) -> re.Pattern[bytes]:
 
 def _written(made: list[Column], pieces: list[Piece]) -> Write:
     """One function for all of them, as the sheet has one that scores: the parts of a result, or None if the line is another."""
-    scope: dict[str, Any] = {"size": size, "join": b"".join, "other": lambda raw: packed.value(decode(raw))}
+    scope: dict[str, Any] = {"size": size, "join": b"".join, "other": _other}
     scope |= {f"same{at}": piece for at, piece in enumerate(pieces)}
     names = dict.fromkeys(piece for piece in pieces if isinstance(piece, str))
     whole = ", ".join(f"same{at}" if isinstance(one, bytes) else one for at, one in enumerate(pieces))
@@ -163,6 +163,10 @@ def _written(made: list[Column], pieces: list[Piece]) -> Write:
     source = "\n    ".join(["def write(found, line, stamp, about):", *lines, "return parts"])
     exec(source, scope)  # noqa: S102  # made of names of our own; what came in is in constants
     return scope["write"]
+
+
+def _other(raw: bytes) -> bytes:
+    return packed.value(decode(raw))
 
 
 class Together:

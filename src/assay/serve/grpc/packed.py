@@ -16,8 +16,9 @@ _double = Struct("<d").pack
 _TRUE, _FALSE, _NULL = b"\x20\x01", b"\x20\x00", b"\x08\x00"
 
 
-_ENDS = [bytes((low,)) for low in range(128)]  # seven bits, or two times seven, after which no more come
-_ENDS += [bytes((low | 128, high)) for high in range(1, 128) for low in range(128)]
+_ENDS = [bytes((low,)) for low in range(128)] + [  # seven bits, or two times seven, after which no more come
+    bytes((low | 128, high)) for high in range(1, 128) for low in range(128)
+]
 _GO_ON = [
     bytes((low | 128, high | 128)) for high in range(128) for low in range(128)
 ]  # and after which more do

@@ -1,6 +1,7 @@
 """`assay verify`, `assay respond` and `assay.verify`: exit codes that a pipeline can trust, and the example that is explained."""
 
 import asyncio
+import csv
 import json
 import shutil
 from pathlib import Path
@@ -62,6 +63,61 @@ def test_a_run_that_waits_is_answered_once(command, folder):
     assert command("respond", run["runId"], "--reject", folder=folder).code == 2
     assert command("respond", "run-unknown", "--reject", folder=folder).code == 2
     assert command("respond", run["runId"], folder=folder).code == 2
+
+
+@pytest.fixture(scope="module")
+def kept(command, tmp_path_factory):
+    """A folder in which three runs were kept: one that waits, one that gave up, and one whose critic is the actor."""
+    folder = tmp_path_factory.mktemp("kept")
+    (folder / "bots.py").write_text(BOTS)
+    for critic, *more in (["bots:rejects"], ["bots:rejects", "--on-fail", "give-up"], ["bots:passes"]):
+        actor = "bots:passes" if critic == "bots:passes" else "bots:write"
+        command(
+            "verify", "--actor", actor, "--critic", critic, "--task", "it", "--criterion", "a", *more, folder=folder
+        )  # fmt: skip
+    runs = json.loads(command("list", "--json", folder=folder).out)
+    return folder, [run["runId"] for run in runs]
+
+
+def test_a_list_says_whether_a_goal_was_reached_and_who_is_waited_for(command, kept):
+    folder, (own, gave_up, waits) = kept
+    lines = {line.split()[0]: line for line in command("list", folder=folder).out.splitlines()}
+    assert "goal reached, self-verified" in lines[own]
+    assert "goal not reached" in lines[gave_up]
+    assert "waiting-approval" in lines[waits]
+    assert "waits for a person" in lines[waits]
+    waiting = command("list", "--status", "waiting-approval", folder=folder).out
+    assert (waits in waiting, own in waiting) == (True, False)
+    assert f"run {waits} waits for a person: assay respond {waits} --accept, or --reject" in waiting
+    (told,) = json.loads(command("list", "--status", "waiting-approval", "--json", folder=folder).out)
+    assert (told["waiting"]["nodeId"], told["verdict"]) == ("actor", "fail")
+
+
+def test_a_run_is_shown_with_its_verdicts(command, kept):
+    folder, (own, gave_up, waits) = kept
+    assert "pass, by local.bots.passes on its own work (a)" in command("show", own, folder=folder).out
+    given_up = command("show", gave_up, folder=folder).out
+    assert "a: not met\ngoal not reached: it gave up" in given_up
+    shown = command("show", waits, folder=folder)
+    assert "turn 1: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
+    assert "goal not reached: it waits at actor (approval)" in shown.out
+    assert f"assay respond {waits} --accept" in shown.out + shown.err
+    told = json.loads(command("show", own, "--json", folder=folder).out)
+    assert (told["goalSatisfied"], told["verdicts"][0]["selfVerified"]) == (True, True)
+
+
+def test_verdicts_are_exported(command, kept):
+    folder, (own, _, waits) = kept
+    done = command("export", waits, "-o", "v.jsonl", "-o", "v.json", "-o", "v.csv", folder=folder)
+    assert done.out == "1 verdict in v.jsonl, v.json, v.csv\n", done.err
+    (line,) = map(json.loads, (folder / "v.jsonl").read_text().splitlines())
+    assert (line["verdict"], line["criteria"]) == ("fail", ["a"])
+    whole = json.loads((folder / "v.json").read_text())
+    assert (whole["runId"], whole["verdicts"], whole["committed"]) == (waits, [line], False)
+    (row,) = csv.DictReader((folder / "v.csv").read_text().splitlines())
+    assert (row["verdict"], row["agentId"], row["criteria"]) == ("fail", "local.bots.rejects", "a")
+    assert json.loads(command("export", own, "-o", "-", folder=folder).out)["selfVerified"] is True
+    assert command("export", own, "-o", "v.txt", folder=folder).code == 2
 
 
 def test_the_example_runs_offline(command, tmp_path):

@@ -163,11 +163,10 @@ def workflows(
     if seeded():
         cast = Cast(SAMPLE_AGENTS, cast)
     there = library(settings.workflows if loops is None else loops, seeded=seeded())
-    limits = settings.limits
-    bounds = Bounds(limits.max_node_executions, round(limits.run_seconds * 1000), limits.max_loop_iterations)
-    critics = Critics(cast, known, means, seconds=limits.check_seconds)
-    performer = Performer(record, there, cast, critics, means, toolbox(settings), bounds=bounds)
-    kind = WorkflowKind(performer, bounds, means.clock)
+    critics = Critics(cast, known, means, seconds=settings.limits.check_seconds)
+    far = Bounds.of(settings.limits)
+    performer = Performer(record, there, cast, critics, means, toolbox(settings), bounds=far)
+    kind = WorkflowKind(performer, far, means.clock)
 
     def room(desk: Desk) -> Room:
         performer.hands = desk

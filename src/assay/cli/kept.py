@@ -13,7 +13,7 @@ from rich.table import Table
 from assay import app, settings
 from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
-from assay.cli import report
+from assay.cli import report, verdicts
 from assay.cli.finding import NONE, found
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND
@@ -22,9 +22,13 @@ from assay.fep.project import metadata_of
 from assay.fep.sinks import Closing, sink_for
 from assay.ports import Run, RunQuery, RunStatus, Services
 from assay.protocol.values import is_object
+from assay.workflow.flow import Bounds
+from assay.workflow.opening import KIND as WORKFLOW
 
 T = TypeVar("T")
-STATUSES: tuple[RunStatus, ...] = ("pending", "running", "completed", "failed", "cancelled")
+STATUSES: tuple[RunStatus, ...] = (
+    "pending", "running", "waiting-approval", "waiting-input", "completed", "failed", "cancelled",
+)  # fmt: skip
 SHOWN = 5  # cases that did not pass
 
 
@@ -74,23 +78,30 @@ def list_runs(
             *((run.tenant,) if several else ()),
             run.status,
             run.name or "–",
-            f"{cases:,}",
-            f"{missing:,}",
+            cases,
+            missing,
             score,
             f"{run.created:%Y-%m-%d %H:%M:%S}",
         )
     _console().print(table)
+    for run in runs:
+        if run.kind == WORKFLOW and (waits := verdicts.waits(run)) is not None:
+            print(waits)  # noqa: T201
 
 
-def _counts(run: Run) -> tuple[int, int, str]:
-    """Cases or tasks, how many of them were not measured, and the score of an eval."""
+def _counts(run: Run) -> tuple[str, str, str]:
+    """Cases or tasks, how many of them were not measured, and the score of an eval; of a workflow, whether its goal was reached."""
+    if run.kind == WORKFLOW:
+        return "–", "–", verdicts.in_a_list(run)
     if run.kind != KIND:
         score = run.head.get("aggregateScore")
         verdict = "passed" if run.head.get("passed") else "not passed"
         missing: int = run.head.get("unmeasured", 0)
-        return run.head.get("total", 0), missing, "–" if score is None else f"{score:.3f} {verdict}"
+        told = "–" if score is None else f"{score:.3f} {verdict}"
+        return f"{run.head.get('total', 0):,}", f"{missing:,}", told
     summary = summary_of(run)
-    return summary.total_test_cases, summary.error_test_cases + summary.skipped_test_cases, "–"
+    missed = summary.error_test_cases + summary.skipped_test_cases
+    return f"{summary.total_test_cases:,}", f"{missed:,}", "–"
 
 
 async def _listed(office: Office, query: RunQuery) -> tuple[list[Run], list[Any]]:
@@ -112,7 +123,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
             await (scorecard.as_json(office.store, run) if json else scorecard.show(office.store, run))
             return
         if run.kind != KIND:
-            print(msgspec.json.encode(_eval(run)).decode())  # noqa: T201
+            await _show_flow(office, run, json=json)
             return
         await office.reading(run)
         tally = await office.tally(run)
@@ -129,6 +140,15 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
             print(line)  # noqa: T201
 
     _with_office(work)
+
+
+async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
+    came = await verdicts.came_to(office.store, run, Bounds.of(settings.load().limits))
+    if json:
+        verdicts.print_json(came)
+        return
+    print(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")  # noqa: T201
+    verdicts.display(came, verdicts.waits(run))
 
 
 async def _failing(office: Office, run: Run) -> AsyncGenerator[str]:
@@ -156,14 +176,16 @@ def _passed(results: dict[str, Any]) -> bool:
 
 
 def export_run(which: str, to: list[str], tenant: str | None) -> None:
-    async def work(office: Office) -> int:
+    async def work(office: Office) -> str:
         run = await found(office.store, which, tenant=tenant)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 
-            return await scorecard.export(office.store, run, to)
+            return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
-            raise WrongUsage(f"{run.id} is a run of kind {run.kind}: it has no results to export")
+            came = await verdicts.came_to(office.store, run, Bounds.of(settings.load().limits))
+            many = verdicts.export(came, to)
+            return f"{many:,} verdict{'' if many == 1 else 's'}"
         try:
             terminal(run)
         except Conflict:
@@ -186,11 +208,11 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
         )
         for sink in sinks:
             sink.close(closing)
-        return many
+        return f"{many:,} results"
 
     many = _with_office(work)
     if "-" not in to:
-        print(f"{many:,} results in {', '.join(to)}")  # noqa: T201
+        print(f"{many} in {', '.join(to)}")  # noqa: T201
 
 
 def _status(status: str | None) -> RunStatus | None:

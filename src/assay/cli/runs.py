@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 LIST = "List the runs that were kept, newest first."
-SHOW = "Show a run: what passed, what failed, what was not measured, and the first cases that did not pass."
-EXPORT = "Write the results of a run into files: .jsonl, .json or .csv."
+SHOW = "Show a run: what passed, what failed, what was not measured, and the first cases that did not pass; of a workflow, its verdicts."
+EXPORT = "Write the results of a run, or its verdicts, into files: .jsonl, .json or .csv."
 
 AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 Which = Annotated[str, typer.Argument(help="A run's id, or the beginning of one, or `latest`.", metavar="ID")]
@@ -17,7 +17,8 @@ def list_(
     status: Annotated[
         str | None,
         typer.Option(
-            help="Only those that are pending, running, completed, failed or cancelled.", metavar="S"
+            help="Only those that are pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
+            metavar="S",
         ),
     ] = None,
     experiment: Annotated[str | None, typer.Option(help="Only an experiment's.", metavar="NAME")] = None,

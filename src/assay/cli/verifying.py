@@ -5,14 +5,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import msgspec
-import typer
 from msgspec import Struct
 
 from assay import app, settings
 from assay.access.local import TENANT
 from assay.backends.agents.cast import Cast
-from assay.cli.say import say
+from assay.cli import verdicts
 from assay.errors import Conflict, NotFound, WrongUsage
 from assay.fep.files import document_of
 from assay.ports import Principal, Run
@@ -24,7 +22,6 @@ from assay.runs.desk import Desk
 from assay.workflow.declared import read_loop, workflow_of
 from assay.workflow.flow import Request
 from assay.workflow.record import read_request
-from assay.workflow.report import verification
 from assay.workflow.room import RESTING, Room, new_run_id
 
 ME = Principal(
@@ -56,10 +53,10 @@ def verify(asked: Asked) -> int:
         raise WrongUsage(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
     if not asked.task:
         raise WrongUsage("wanted a --task")
-    return _told(asyncio.run(_verify(chosen, asked)), json=asked.json)
+    return _told(*asyncio.run(_verify(chosen, asked)), json=asked.json)
 
 
-async def _verify(chosen: settings.Settings, asked: Asked) -> Verification:
+async def _verify(chosen: settings.Settings, asked: Asked) -> tuple[Run, Verification]:
     task = _said(asked.task, chosen)
     if asked.workflow is not None:
         async with _room(chosen, {}) as (room, desk):
@@ -102,10 +99,10 @@ def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: b
         raise WrongUsage("wanted one of --accept, --reject and --answer")
     chosen = settings.load()
     value = _said(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
-    return _told(asyncio.run(_respond(chosen, run, value)), json=json)
+    return _told(*asyncio.run(_respond(chosen, run, value)), json=json)
 
 
-async def _respond(chosen: settings.Settings, id: str, value: Any) -> Verification:
+async def _respond(chosen: settings.Settings, id: str, value: Any) -> tuple[Run, Verification]:
     async with app.store(chosen) as store:
         run = await store.run(id, tenant=ME.tenant)
         if run is None:
@@ -129,48 +126,21 @@ async def _room(chosen: settings.Settings, given: dict[str, Agent]) -> AsyncGene
             await cast.close()
 
 
-async def _came(room: Room, desk: Desk, run: Run) -> Verification:
+async def _came(room: Room, desk: Desk, run: Run) -> tuple[Run, Verification]:
     ended = await desk.ended(run.id)
-    shown = await room.snapshot(ended)
-    return verification(await room.report(run.id, ME.tenant), shown["variables"])
+    return ended, await verdicts.came_to(room.store, ended, room.bounds)
 
 
 def _said(text: str, chosen: settings.Settings) -> Any:
     return document_of(text[1:], chosen.limits) if text.startswith("@") else text
 
 
-def _told(came: Verification, *, json: bool) -> int:
+def _told(run: Run, came: Verification, *, json: bool) -> int:
     if json:
-        typer.echo(msgspec.json.encode(came))
+        verdicts.print_json(came)
     else:
-        _show(came)
+        verdicts.display(came, verdicts.waits(run))
     if came.goal_satisfied:
         return REACHED
     broke = came.error is not None and came.error["code"] not in MEASURED
     return BROKE if broke else NOT_REACHED
-
-
-def _show(came: Verification) -> None:
-    for one in came.verdicts:
-        about = "its own work" if one.self_verified else f"the work of {one.actor_id}"
-        keys = f" ({', '.join(one.criteria)})" if one.criteria else ""
-        sure = "" if one.confidence is None else f", {one.confidence:.0%} sure"
-        typer.echo(f"turn {one.iteration}: {one.verdict}, by {one.agent_id} on {about}{keys}{sure}")
-    for criterion in came.success_criteria:
-        typer.echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
-    if came.committed:
-        result = came.result if isinstance(came.result, str) else msgspec.json.encode(came.result).decode()
-        typer.echo(f"result: {result}")
-    typer.echo(_verdict(came))
-    if came.waiting is not None:
-        say(f"run {came.run_id} waits for a person: assay respond {came.run_id} --accept, or --reject")
-
-
-def _verdict(came: Verification) -> str:
-    if came.goal_satisfied:
-        return "goal reached"
-    if came.error is not None:
-        return f"goal not reached: {came.error['code']}: {came.error['message']}"
-    if came.waiting is not None:
-        return f"goal not reached: it waits at {came.waiting['nodeId']} ({came.waiting['kind']})"
-    return f"goal not reached: it gave up, and is {came.status}"

@@ -2,10 +2,11 @@
 
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from msgspec import UNSET, Struct
 
+from assay.ports import Limits
 from assay.protocol.events import CapBreached, ErrorOf
 from assay.protocol.facts import Fact
 from assay.protocol.orchestration import VariableChanged
@@ -26,6 +27,10 @@ class Bounds(NamedTuple):
     executions: int = 1000
     milliseconds: int = 3_600_000
     iterations: int = 25
+
+    @classmethod
+    def of(cls, limits: Limits) -> Self:
+        return cls(limits.max_node_executions, round(limits.run_seconds * 1000), limits.max_loop_iterations)
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -63,6 +68,7 @@ class Last(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     met: dict[str, bool] = {}
     gave_up: bool = False
+    self_verified: bool = False  # the actor is among those who said so
 
 
 class Flow:

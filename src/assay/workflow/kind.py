@@ -192,6 +192,7 @@ class WorkflowStory:
             head |= {"iteration": flow.iteration, "supervisor": flow.supervisor}
         if flow.last is not None and flow.last.verdict is not None:
             head["verdict"] = flow.last.verdict
+            head |= {"selfVerified": True} if flow.last.self_verified else {}
         if wait := self.drive.waiting:
             deadline = None if wait.deadline is None else wait.deadline.isoformat()
             head["waiting"] = {

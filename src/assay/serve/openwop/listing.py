@@ -70,5 +70,5 @@ def listed(run: Run) -> JSON:
 SHOWN = (
     "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
     "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
-    "parentRunId", "tags",
+    "verdict", "selfVerified", "waiting", "parentRunId", "tags",
 )  # fmt: skip

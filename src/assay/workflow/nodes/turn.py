@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from assay.workflow.bracket import Judged, Turn, bracket, decided, invoked, judged
 from assay.workflow.children import Hand, child_run
@@ -42,7 +42,8 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     verdict = combined(one.verdict for one in candidate.judged)
     met = {key: held for one in candidate.judged for key, held in one.met.items()}
     notes = tuple(one.notes for one in candidate.judged if one.notes)
-    flow.last = Last(verdict=verdict, committed=False, notes=notes, met=met)
+    own = any(one.agent == candidate.agent for one in candidate.judged)
+    flow.last = Last(verdict=verdict, committed=False, notes=notes, met=met, self_verified=own)
     if candidate.failed is not None:
         flow.last = Last(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed"}
@@ -62,7 +63,7 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     elif step == "breach":
         flow.breach_loop(node.id)
     elif step == "commit":
-        flow.last = Last(verdict=verdict, committed=True, notes=notes, met=met)
+        flow.last = structs.replace(flow.last, committed=True)
         flow.set("result", candidate.result, node=node.id, cause=flow.decided_id)
     return {"outcome": "committed" if step == "commit" else "withheld"}
 
@@ -160,9 +161,7 @@ def _failed(flow: Flow, node: Node, candidate: Candidate) -> Steps[None]:
     policy = node.config.get("onFail", "escalate")
     assert flow.last is not None
     if policy == "give-up":
-        flow.last = Last(
-            verdict="fail", committed=False, notes=flow.last.notes, met=flow.last.met, gave_up=True
-        )
+        flow.last = structs.replace(flow.last, gave_up=True)
         return
     if policy == "escalate":
         answer = yield from approval(

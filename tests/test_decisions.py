@@ -355,7 +355,9 @@ def test_decision_32_a_thread_is_abandoned_and_a_process_killed():
     (thread,) = answers(check("sleepy", seconds=20), timeout=0.2)
     assert time.perf_counter() - began < 10
     assert thread.error.type == "timeout_error"
-    (first,) = answers(check("killable", seconds=0), timeout=60)  # to start a process takes as long as it takes
+    (first,) = answers(
+        check("killable", seconds=0), timeout=60
+    )  # to start a process takes as long as it takes
     assert first.results["process"] != os.getpid()
     hung, after = answers(check("killable"), check("sleepy", seconds=0.1), timeout=2, concurrency=1)
     assert hung.error.type == "timeout_error"

@@ -1,4 +1,4 @@
-"""A host of one verified loop, to be killed: `flows_worker.py ADDRESS`. It starts the run if there is none, takes it up if there is one, and ends with it."""
+"""A host of one verified loop, to be killed: `work` with the address of its store. It starts the run if there is none, takes it up if there is one, and ends with it."""
 
 import asyncio
 import os
@@ -40,5 +40,5 @@ async def main(address):
     await store.close()
 
 
-if __name__ == "__main__":
+def work():
     asyncio.run(main(sys.argv[1]))

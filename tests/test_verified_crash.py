@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-import flows_worker
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import Broken, Conflict
@@ -24,6 +21,7 @@ from flows import ME, House, Played, loop
 from flows_worker import LEASE, verdict_of
 from postgres import server
 
+HERE = Path(__file__).parent
 VERDICTS = ["pass", "fail", "revise", "nonsense"]
 
 
@@ -230,21 +228,20 @@ def address(request, tmp_path):
             yield url
 
 
-def test_killed_between_commits_no_turn_is_taken_twice_and_it_ends(address, tmp_path):
+def test_killed_between_commits_no_turn_is_taken_twice_and_it_ends(zygote, address, tmp_path):
     log = tmp_path / "log"
     log.touch()
     codes = []
     for failpoint in ("commit.after:4", "commit.before:3", "commit.written:2", ""):
-        environment = {**os.environ, "FLOWS_LOG": str(log), "ASSAY_FAILPOINT": failpoint}
-        done = subprocess.run(
-            [sys.executable, flows_worker.__file__, address], env=environment, capture_output=True, timeout=60, check=False
-        )  # fmt: skip
-        codes.append(done.returncode)
-        if done.returncode == 0:
+        environ = {"FLOWS_LOG": str(log), "ASSAY_FAILPOINT": failpoint}
+        process = zygote.start(address, folder=HERE, target="flows_worker:work", environ=environ)
+        _, trouble = process.communicate()
+        codes.append(process.returncode)
+        if process.returncode == 0:
             break
         time.sleep(LEASE)
     assert codes[0] == -signal.SIGKILL
-    assert codes[-1] == 0, done.stderr.decode()
+    assert codes[-1] == 0, trouble
 
     async def read():
         store = await open_store(address)

@@ -12,7 +12,7 @@ import os
 import sys
 
 LOADED = ("yaml", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app", "assay.cli.evaluating",
-          "assay.cli.report", "assay.cli.serving", "assay.cli.shard", "runs_worker", "stores_worker")  # fmt: skip
+          "assay.cli.report", "assay.cli.serving", "assay.cli.shard", "flows", "runs_worker", "stores_worker")  # fmt: skip
 
 
 def ask(path, job, descriptors):

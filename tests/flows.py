@@ -19,6 +19,7 @@ from assay.workflow.opening import Library
 from assay.workflow.perform import Performer
 from assay.workflow.room import Room
 from assay.workflow.samples import samples
+from evals import Judges
 
 EVERYTHING = frozenset({"runs:create", "runs:read", "runs:cancel", "approvals:respond", "manifest:read"})
 ME = Principal(tenant="t", id="key-me", scopes=EVERYTHING)
@@ -65,10 +66,10 @@ class House:
     """`async with House(...) as house:`; what it stands on may be a store of before."""
 
     def __init__(
-        self, *agents, loops=None, workflows=(), store=None, tools=None, bounds=None, seconds=5.0, lease=1.0
-    ):
+        self, *agents, loops=None, workflows=(), store=None, tools=None, bounds=None, seconds=5.0, lease=1.0, judge=None
+    ):  # fmt: skip
         self.store = store or MemoryStore()
-        services = Services()
+        services = Services(providers=Judges(judge) if judge is not None else None)
         self.agents = Cast(*agents)
         self.critics = Critics(self.agents, STANDARD, services, seconds=seconds)
         self.library = Library(samples().values())

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from assay.errors import InvalidRequest
+from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import Floors, Loop
 from assay.protocol.agents import Finish, ToolSpec
@@ -324,6 +324,44 @@ async def test_a_check_that_errs_is_a_fail_never_a_pass():
     }
     run, _, report = await ran(actor("R"), criteria=criteria)
     assert (run.status, [one.verdict for one in report.verdicts]) == ("waiting-approval", ["fail"])
+
+
+JUDGED = {
+    "type": "llm_judge",
+    "arguments": {
+        "prompt": "Is `{{$.output.value}}` an answer to {{$.test_case.input}}?",
+        "response_format": {
+            "type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}},
+        },
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("judge", "status", "verdicts"),
+    [
+        ({"`Paris`": {"passed": True}, "`Lyon`": {"passed": False}}, "completed", ["revise", "pass"]),
+        (lambda ask: "I would rather not say", "waiting-approval", ["fail"]),
+        (lambda ask: TimeFault("too slow"), "waiting-approval", ["fail"]),
+    ],
+    ids=["a verdict", "nonsense", "too slow"],
+)
+async def test_a_judge_is_a_critic(judge, status, verdicts):
+    """An `llm_judge` among the criteria; what it is asked holds the candidate, and what is told of it does not."""
+    declared = loop(critics=(), criteria={"answers": JUDGED})
+    async with House(actor("Lyon", "Paris"), loops={"loop": declared}, judge=judge) as house:
+        run = await house.run("loop", {"task": "the capital?"})
+        report = await house.room.report(run.id, "t")
+        told = [event["payload"] for event in await house.events(run, "agent.verified")]
+    assert (run.status, [one.verdict for one in report.verdicts]) == (status, verdicts)
+    assert {one.criteria for one in report.verdicts} == {("answers",)}
+    assert not [one for one in told if "Lyon" in json.dumps(one)]
+
+
+async def test_a_judge_where_there_is_none_is_refused_before_anything_runs():
+    async with House(actor("R"), loops={"loop": loop(critics=(), criteria={"answers": JUDGED})}) as house:
+        with pytest.raises(InvalidRequest):
+            await house.room.start(house_me(), "loop", {"task": 1})
 
 
 # supervisors

@@ -10,7 +10,20 @@ from typing import Any, NoReturn
 
 import typer
 
-from assay.cli import audit, evaluate, key, providers, rekey, run, runs, schema, serve, suite, verify
+from assay.cli import (
+    annotate,
+    audit,
+    evaluate,
+    key,
+    providers,
+    rekey,
+    run,
+    runs,
+    schema,
+    serve,
+    suite,
+    verify,
+)
 from assay.errors import BadLine, Broken, InvalidRequest, Refusal
 
 app = typer.Typer(
@@ -30,6 +43,7 @@ app.command("serve", help=serve.HELP)(serve.serve)
 app.command("list", help=runs.LIST)(runs.list_)
 app.command("show", help=runs.SHOW)(runs.show)
 app.command("export", help=runs.EXPORT)(runs.export)
+app.command("annotate", help=annotate.HELP)(annotate.annotate)
 app.command("rekey", help=rekey.HELP)(rekey.rekey)
 app.command("schema", help=schema.HELP)(schema.schema)
 app.add_typer(suite.suite, name="suite", help=suite.HELP)

@@ -65,8 +65,17 @@ def run(
         ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The scorecard as JSON instead of a table.")] = False,
+    server: Annotated[
+        str | None,
+        typer.Option(help="Run it on another host; --agent is then the id of an agent there.", metavar="URL"),
+    ] = None,
+    key_file: Annotated[
+        str | None,
+        typer.Option(help="The file with the key for --server; without it, ASSAY_API_KEY.", metavar="F"),
+    ] = None,
 ) -> None:
-    from assay.cli.running import Wanted, carry_out  # a lazy door: the help needs none of it
+    from assay.cli.running import carry_out  # a lazy door: the help needs none of it
+    from assay.cli.wanted import Wanted  # a lazy door
 
     code = carry_out(
         Wanted(
@@ -84,6 +93,8 @@ def run(
             any_agent=any_agent,
             to=tuple(output or ()),
             json=json,
+            server=server,
+            key_file=key_file,
         )
     )
     raise typer.Exit(code)

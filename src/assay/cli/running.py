@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
 from assay import app
 from assay.agenteval.asked import Asked
@@ -18,6 +17,7 @@ from assay.cli import scorecard
 from assay.cli.aside import prints_aside
 from assay.cli.finding import found
 from assay.cli.say import say
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted
 from assay.cli.watching import Watch
 from assay.errors import EvalRefused, InvalidRequest, Problem, WrongUsage
 from assay.ports import ACTIVE, CLOSED, Run, Store
@@ -26,31 +26,14 @@ from assay.runs.replay import Copying, branch
 from assay.settings import Settings, load
 from assay.suites import TENANT, Evals, open_evals, suite_from, with_model
 
-PASSED, BROKEN, NOT_PASSED = 0, 1, 3
-
-
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What the command line says."""
-
-    suite: str | None = None
-    agent: str | None = None
-    modes: tuple[str, ...] | None = None
-    baseline: str | None = None
-    trials: int = 1
-    model: str | None = None
-    judge: str | None = None
-    concurrency: int | None = None
-    timeout: float | None = None
-    resume: str | None = None
-    tags: tuple[str, ...] = ()
-    any_agent: bool = False
-    to: tuple[str, ...] = ()
-    json: bool = False
-
 
 def carry_out(wanted: Wanted) -> int:
     settings = with_model(load(concurrency=wanted.concurrency), wanted.model)
     _sensible(wanted)
+    if wanted.server is not None:
+        from assay.cli.driving import drive  # a lazy door
+
+        return drive(wanted, settings)
     return asyncio.run(_carried_out(wanted, settings))
 
 

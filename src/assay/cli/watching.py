@@ -29,21 +29,24 @@ class Watch:
 
     async def follow(self, events: AsyncIterator[Event | None]) -> None:
         async for event in events:
-            if event is None:
-                continue
-            if event.type == "eval.scored":
-                scored = msgspec.json.decode(read_stored(event.data).payload, type=EvalScored)
-                self._done += 1
-                self._passed += scored.passed
-                self._task(
-                    "✓" if scored.passed else "✗", scored.task_id, f"{scored.score:.2f}", scored.latency_ms
-                )
-            elif event.type == "assay.trial.ended":
-                ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
-                if ended.score is UNSET:
-                    self._missing += 1
-                    self._task("?", ended.task_id, "not measured", UNSET)
-            self._tell()
+            if event is not None:
+                self.see(event.type, read_stored(event.data).payload)
+
+    def see(self, type: str, payload: bytes | msgspec.Raw) -> None:
+        """One event, here or from elsewhere."""
+        if type == "eval.scored":
+            scored = msgspec.json.decode(payload, type=EvalScored)
+            self._done += 1
+            self._passed += scored.passed
+            self._task(
+                "✓" if scored.passed else "✗", scored.task_id, f"{scored.score:.2f}", scored.latency_ms
+            )
+        elif type == "assay.trial.ended":
+            ended = msgspec.json.decode(payload, type=TrialEnded)
+            if ended.score is UNSET:
+                self._missing += 1
+                self._task("?", ended.task_id, "not measured", UNSET)
+        self._tell()
 
     def _task(self, mark: str, id: str, told: str, latency: int | msgspec.UnsetType) -> None:
         if self._quiet or not self._live or self._total > EACH:

@@ -1,0 +1,129 @@
+"""`assay run --server`: the same on another host: put the suite there, start, follow, report."""
+
+import secrets
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.agenteval.detail import EvalDetail
+from assay.cli import scorecard
+from assay.cli.remote import Remote
+from assay.cli.say import say
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted
+from assay.cli.watching import Watch
+from assay.errors import WrongUsage
+from assay.protocol.runs import EventPage, ForkCreated, RunCreated
+from assay.protocol.scorecard import EvalSummary
+from assay.settings import Settings
+from assay.suites import suite_from
+
+_created = msgspec.json.Decoder(RunCreated).decode
+_forked = msgspec.json.Decoder(ForkCreated).decode
+_page = msgspec.json.Decoder(EventPage).decode
+_detail = msgspec.json.Decoder(EvalDetail).decode
+_summary = msgspec.json.Decoder(EvalSummary).decode
+
+
+def drive(wanted: Wanted, settings: Settings) -> int:
+    assert wanted.server is not None
+    _sensible(wanted)
+    host = Remote(wanted.server, wanted.key_file)
+    run = _begun(wanted, settings, host) if wanted.resume is None else _resumed(host, wanted.resume)
+    _watched(host, run, quiet=wanted.json)
+    return _told(wanted, host, run)
+
+
+def _sensible(wanted: Wanted) -> None:
+    for name, value in (
+        ("model", wanted.model),
+        ("concurrency", wanted.concurrency),
+        ("timeout", wanted.timeout),
+    ):
+        if value is not None:
+            raise WrongUsage(f"--{name} is the server's own: give none with --server")
+    for name in wanted.to:
+        if not name.endswith(".json"):
+            raise WrongUsage(
+                f"-o {name}: with --server, the scorecard alone is written: a file that ends in .json"
+            )
+
+
+def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
+    assert wanted.suite is not None
+    suite = suite_from(wanted.suite, settings)
+    host.ask("POST", "/v1/host/assay/suites", suite)
+    said: dict[str, Any] = {"trials": wanted.trials} if wanted.trials != 1 else {}
+    said |= {} if wanted.modes is None else {"evalModes": list(wanted.modes)}
+    said |= {} if wanted.judge is None else {"judge": wanted.judge}
+    said |= {"allowTargetMismatch": True} if wanted.any_agent else {}
+    if wanted.baseline is not None:
+        said["baselineRunId"] = _found(host, wanted.baseline, suite.suite_id)
+    body: dict[str, Any] = {
+        "mode": "eval",
+        "evalSuiteRef": f"{suite.suite_id}@{suite.version}",
+        "agentId": wanted.agent,
+        "configurable": said,
+        "tags": list(wanted.tags),
+    }
+    once = {"Idempotency-Key": secrets.token_hex(16)}
+    return _created(host.ask("POST", "/v1/runs", body, **once)).run_id
+
+
+def _found(host: Remote, which: str, suite: str | None = None) -> str:
+    """A run by its id, or the latest."""
+    if which != "latest":
+        return which
+    query = "mode=eval&page_size=1" + (f"&workflowId={suite}&status=completed" if suite else "")
+    runs = msgspec.json.decode(host.ask("GET", f"/v1/host/assay/runs?{query}"))["runs"]
+    if not runs:
+        raise WrongUsage(f"{host.address}: there is no eval run yet")
+    return runs[0]["runId"]
+
+
+def _resumed(host: Remote, which: str) -> str:
+    """What has a score is kept, and the rest is done."""
+    source = _found(host, which)
+    page = _page(host.ask("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
+    if page.run_status == "completed":
+        raise WrongUsage(f"{source} is completed: there is nothing to resume")
+    body = {"mode": "branch", "fromSeq": page.last_event_seq}
+    return _forked(host.ask("POST", f"/v1/runs/{source}:fork", body)).run_id
+
+
+def _watched(host: Remote, run: str, *, quiet: bool) -> None:
+    """To its end, or to the end that Ctrl-C makes of it."""
+    watch: Watch | None = None
+    try:
+        for told in host.follow(run):
+            if told.type == "eval.started":
+                watch = Watch(told.document["payload"]["taskCount"], quiet=quiet)
+            elif watch is not None:
+                watch.see(told.type, msgspec.json.encode(told.document["payload"]))
+    except KeyboardInterrupt:
+        say("cancelling: what is under way is kept as far as it came")
+        host.ask("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
+    finally:
+        if watch is not None:
+            watch.clear()
+
+
+def _told(wanted: Wanted, host: Remote, run: str) -> int:
+    card = _detail(host.ask("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
+    summary = None
+    if card.status == "completed":
+        summary = _summary(host.ask("GET", f"/v1/runs/{run}/eval-summary"))
+    for name in wanted.to:
+        if summary is None:
+            say(f"{name}: the run {card.status}, so there is no scorecard to write")
+        else:
+            Path(name).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+    if wanted.json:
+        scorecard.print_json(card, summary)
+    else:
+        scorecard.display(card, f"look further: {host.address}/v1/host/assay/runs/{run}/eval-report")
+        for name in wanted.to:
+            print(f"written to {name}")  # noqa: T201
+    if summary is None:
+        return BROKEN
+    return PASSED if summary.passed else NOT_PASSED

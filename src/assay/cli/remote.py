@@ -1,0 +1,120 @@
+"""Another host, asked over HTTP with Python's own library: a question and its answer, and the events of a run."""
+
+import os
+import ssl
+import time
+from collections.abc import Iterator
+from http.client import HTTPException, HTTPResponse
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+import msgspec
+
+from assay.errors import Broken, WrongUsage
+from assay.protocol.operations import ErrorResponse
+
+KEY = "ASSAY_API_KEY"
+SECONDS = 60.0  # without a byte
+AGAIN = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new attempt to follow
+_refused = msgspec.json.Decoder(ErrorResponse).decode
+
+
+class Told(NamedTuple):
+    """An event of a run, as it came."""
+
+    type: str
+    document: dict[str, Any]
+
+
+class Remote:
+    """`assay serve` at an address, with the key of somebody there."""
+
+    def __init__(self, address: str, key_file: str | None) -> None:
+        parts = urlsplit(address)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise WrongUsage(f"--server {address!r}: wanted an address such as http://127.0.0.1:8321")
+        self.address = address.rstrip("/")
+        self._key = _key(key_file)
+        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
+        """The body of the answer; a refusal in the server's own words."""
+        with self._open(method, path, body, headers) as answer:
+            try:
+                return answer.read()
+            except (OSError, HTTPException) as trouble:
+                raise Broken(f"{self.address}: {trouble}") from None
+
+    def follow(self, run: str) -> Iterator[Told]:
+        """Every event once, to the end of the run; a connection that is lost is made again, and goes on where it was."""
+        last, tries = "", iter(AGAIN)
+        while True:
+            try:
+                for id, told in self._stream(run, last):
+                    last, tries = id, iter(AGAIN)
+                    yield told
+                    if told.type in ("run.completed", "run.failed", "run.cancelled"):
+                        return
+            except (Broken, OSError, HTTPException):
+                pause = next(tries, None)
+                if pause is None:
+                    raise
+                time.sleep(pause)
+
+    def _stream(self, run: str, last: str) -> Iterator[tuple[str, Told]]:
+        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
+        held: dict[str, str] = {}
+        with self._open("GET", f"/v1/runs/{run}/events?streamMode=debug", None, headers) as answer:
+            for raw in answer:
+                line = raw.decode().rstrip("\n")
+                if line:
+                    name, _, value = line.partition(": ")
+                    held[name] = value
+                    continue
+                if "id" in held:
+                    yield held["id"], Told(held["event"], msgspec.json.decode(held["data"]))
+                held = {}
+
+    def _open(self, method: str, path: str, body: Any, headers: dict[str, str]) -> HTTPResponse:
+        data = None if body is None else msgspec.json.encode(body)
+        said = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
+        asked = Request(self.address + path, data, said, method=method)  # noqa: S310  # http or https, see above
+        try:
+            return urlopen(asked, timeout=SECONDS, context=self._tls)  # noqa: S310
+        except HTTPError as refused:
+            raise self._refusal(refused) from None
+        except (URLError, OSError, HTTPException) as trouble:
+            why = trouble.reason if isinstance(trouble, URLError) else trouble
+            raise Broken(f"{self.address}: {why}") from None
+
+    def _refusal(self, refused: HTTPError) -> Broken | WrongUsage:
+        with refused:
+            try:
+                said = _refused(refused.read())
+                told = f"{self.address}: {said.message}"
+            except (msgspec.MsgspecError, OSError, HTTPException):
+                told = f"{self.address}: {refused.code} {refused.reason}"
+        return (
+            Broken(told)
+            if (refused.code >= 500 and refused.code != 501) or refused.code == 429
+            else WrongUsage(told)
+        )
+
+
+def _key(key_file: str | None) -> str:
+    """From the file, else from the environment; never from the command line, where everybody sees it."""
+    if key_file is not None:
+        try:
+            key = Path(key_file).read_text("utf-8").strip()
+        except OSError as wrong:
+            raise WrongUsage(f"--key-file {key_file}: {wrong.strerror}") from None
+    else:
+        key = os.environ.get(KEY, "").strip()
+    if not key:
+        raise WrongUsage(f"--server needs a key: in {KEY}, or in a file with --key-file F")
+    if not key.isascii() or not key.isprintable():
+        raise WrongUsage("the key is none: it has characters that no key has")
+    return key

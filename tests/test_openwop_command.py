@@ -1,0 +1,151 @@
+"""`assay run --server` and `assay annotate`: the same on another host as here."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from evals import AGENT, Doing, golden
+from openwop_client import suite
+from rest_client import Server, sqlite
+
+SUITE = suite(
+    golden("right", "x", "x"), golden("wrong", "y", "x"), name="driven", modes=("golden", "regression")
+)
+GOLDEN = ("--mode", "golden")
+WHO = "def answer(task):\n    return task\n"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(
+        sqlite(tmp_path_factory.mktemp("driven")),
+        agents=[Doing(lambda task: task, agent_id="local.who.answer")],
+    ) as host:
+        yield host
+
+
+@pytest.fixture
+def there(host, command, tmp_path):
+    """The command with that server's key in a file, and the suite beside it."""
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    (tmp_path / "who.py").write_text(WHO)
+    (tmp_path / "key").write_text(host.key() + "\n")
+
+    def run(*arguments, server=True):
+        more = ("--server", host.url, "--key-file", "key") if server else ()
+        return command(*arguments, *more, folder=tmp_path)
+
+    return run
+
+
+def plain(text):
+    """Without times and ids, and without where to look further."""
+    text = re.sub(r" in [\d.]+ s|p95 latency [\d,]+ ms|run-\w+", "…", text)
+    return [line.rstrip() for line in text.splitlines() if not line.startswith("look further")]
+
+
+def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
+    here = there("run", "suite.yaml", "--agent", "who:answer", *GOLDEN, "--trials", "2", server=False)
+    away = there(
+        "run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--trials", "2", "-o", "card.json"
+    )
+    assert (here.code, away.code) == (3, 3), away.err
+    away_lines = [line for line in plain(away.out) if not line.startswith("written to")]
+    assert [line for line in away_lines if "cost" not in line] == [
+        line for line in plain(here.out) if "cost" not in line
+    ]
+    assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 0.5
+    passed = there("run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--json")
+    told = json.loads(passed.out)
+    assert (told["report"]["total"], told["summary"]["passed"]) == (2, False)
+    again = there(
+        "run",
+        "suite.yaml",
+        "--agent",
+        "local.who.answer",
+        "--mode",
+        "regression",
+        "--baseline",
+        "latest",
+        "--json",
+    )
+    assert json.loads(again.out)["summary"]["regression"]["scoreDelta"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
+        (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
+        (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout is the server's own"),
+        (("suite.yaml", "--agent", AGENT, "-o", "r.jsonl"), 2, "the scorecard alone"),
+        (("--resume", "run-unknown"), 2, "there is no run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_the_server_refuses_is_one_clear_line(there, arguments, code, said):
+    done = there("run", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_no_server_no_key_no_address(there, command, tmp_path):
+    gone = command(
+        "run",
+        "suite.yaml",
+        "--agent",
+        "a",
+        *GOLDEN,
+        "--server",
+        "http://127.0.0.1:9",
+        "--key-file",
+        "key",
+        folder=tmp_path,
+    )
+    assert (gone.code, "http://127.0.0.1:9" in gone.err) == (1, True)
+    none = command("run", "suite.yaml", "--agent", "a", "--server", "http://127.0.0.1:9", folder=tmp_path)
+    assert (none.code, "ASSAY_API_KEY" in none.err) == (2, True)
+    odd = command(
+        "run", "suite.yaml", "--agent", "a", "--server", "there", "--key-file", "key", folder=tmp_path
+    )
+    assert (odd.code, "--server" in odd.err) == (2, True)
+
+
+@pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
+def test_a_correction_gives_an_effective_score(there, server):
+    agent = "local.who.answer" if server else "who:answer"
+    told = json.loads(there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--json", server=server).out)
+    done = there(
+        "annotate", told["runId"], "--task", "wrong", "--score", "1", "--note", "fine", server=server
+    )
+    assert done.code == 0, done.err
+    assert re.fullmatch(rf"ann-\S+ is kept with {told['runId']}\n", done.out)
+    if not server:
+        shown = there("show", told["runId"], server=False).out
+        assert "with 1 correction: score 1.000  passed (wrong)" in shown
+        assert "score 0.500" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "wanted one of --score"),
+        (("--rating", "3", "--flag"), "got --rating and --flag"),
+        (("--score", "1"), "--task ID"),
+        (("--task", "nothing", "--score", "1"), "no such task"),
+        (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
+        (("--event", "ev-unknown", "--flag"), "ev-unknown"),
+        (("--passed", "--failed"), "it passed or it did not"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+@pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
+def test_what_cannot_be_said(there, arguments, said, server):
+    agent = "local.who.answer" if server else "who:answer"
+    there("run", "suite.yaml", "--agent", agent, *GOLDEN, server=server)
+    done = there("annotate", "latest", *arguments, server=server)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -129,3 +129,12 @@ def test_a_client_over_each_transport(served, client, more):
     )  # fmt: skip
     assert (done.stderr, done.returncode) == ("", 0)
     assert done.stdout == f"fr {{'passed': True}}\nes {{'passed': False}}\ncompleted 2 checks\n{more}"
+
+
+def test_a_client_of_the_run_surface(served):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(CLIENTS / "over_openwop.py"), served.url, served.key(), "local.tests.agent"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == "same 1.0\nother 0.0\nscore 0.5 not passed\nrecorded 0.5 effective 1.0\n"

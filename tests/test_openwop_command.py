@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from evals import AGENT, Doing, golden
-from openwop_client import suite
+from openwop_client import begun, suite
 from rest_client import Server, sqlite
 
 SUITE = suite(
@@ -149,3 +149,22 @@ def test_what_cannot_be_said(there, arguments, said, server):
     done = there("annotate", "latest", *arguments, server=server)
     assert (done.code, done.out) == (2, "")
     assert said in done.err
+
+
+def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_path):
+    """And Ctrl-C there is a cancel here: what has a score is kept."""
+    slow = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 1.0, "say": "x"}), name="resumed")
+    with host.client() as client:
+        run = begun(client, slow)
+        while "eval.scored" not in {event["type"] for event in _events(client, run)}:
+            pass
+        client.post(f"/v1/runs/{run}/cancel")
+    done = there("run", "--resume", run, "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert (told["status"], told["summary"]["passedCount"]) == ("completed", 2)
+    assert there("run", "--resume", told["runId"]).code == 2  # there is nothing left
+
+
+def _events(client, run):
+    return client.get(f"/v1/runs/{run}/events", headers={"accept": "application/json"}).json()["events"]

@@ -9,15 +9,19 @@ from typing import Any
 import jsonschema_rs
 import pytest
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from assay.errors import InvalidRequest, NotFound
 from assay.protocol.agents import MemoryEntry
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
 from assay.workflow.definition import read
+from assay.workflow.drive import Drive
+from assay.workflow.flow import Bounds
 from assay.workflow.memory import Row, View, fold, puts, rows
 from assay.workflow.models import program
 from assay.workflow.phases import PHASES, Host, execution_model
+from assay.workflow.record import kept_steps, read_request
 from assay.workflow.replay import fork
 from assay.workflow.samples import document, samples
 from flows import ME, OTHER, House, Played, loop
@@ -430,6 +434,28 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
         "node.failed",
         "run.failed",
     ]
+
+
+@pytest.mark.parametrize(
+    ("type", "payload", "how"),
+    [("node.completed", {"nodeId": "a", "more": 1}, "output"), ("variable.changed", {"name": "x"}, "type-mismatch")],
+)  # fmt: skip
+async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_on(type, payload, how):
+    """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
+    async with House() as house:
+        source = await house.run("conformance-multi-node")
+        log, steps = await house.store.events(source.id), await kept_steps(house.store, source.id)
+        at = [event.type for event in log].index("node.completed")
+        told = json.loads(log[at].data) | {"payload": payload}
+        log[at] = replace(log[at], type=type, data=json.dumps(told).encode())
+        request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
+    drive = Drive("run-again", request, Bounds(), log)
+    facts = [fact for kept in steps for fact in drive.feed(kept.result)]
+    (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
+    assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)
+    assert (diverged.original_event_id, diverged.divergence_kind) == (told["eventId"], how)
+    assert drive.over.status == "completed"
+    assert [fact.type for fact in facts].count("node.completed") == 3
 
 
 async def test_phase_4_a_replay_that_agrees_completes():

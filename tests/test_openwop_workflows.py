@@ -71,6 +71,11 @@ async def buys(task, scene):
     return "none"
 
 
+def reasons(task, scene):
+    scene.reason("because")
+    return task
+
+
 class Shop:
     """One tool: its first price is bad."""
 
@@ -98,6 +103,7 @@ AGENTS = (
     Played("test.second", lambda about, scene: about["result"].split("/")[1]),
     Played("test.sure", sure(0)),
     Played("test.sure-critic", sure(1)),
+    Played("test.reasons", reasons),
     Played("test.buyer", buys, tools=("shop:price",)),
 )
 LOOPS = {
@@ -459,6 +465,24 @@ def test_the_seams(client):
     assert told.json() == {"ok": True, "count": 1}
     shown = ran(client, "conformance-phase4-replay-divergence")
     assert shown["error"]["code"] == "envelope_refusal"
+
+
+def test_agent_manifest_runtime(client):
+    assert client.get("/.well-known/openwop").json()["agents"]["manifestRuntime"]["supported"] is True
+    for entry in client.get("/v1/agents").json()["agents"]:
+        if entry["agentId"] not in ("local.tests.agent", "test.both", "test.reasons"):
+            continue
+        where = f"/v1/host/sample/agents/{entry['agentId']}/dispatch"
+        body = {"task": "hello", "validateHandoff": True, "availableTools": []}
+        told = client.post(where, json=body).json()
+        assert told["status"] == "completed"
+        assert {one["agentId"] for one in told["events"]} == {entry["agentId"]}
+        types = [one["type"] for one in told["events"]]
+        assert (types.count("agent.reasoned"), types.count("agent.decided")) == (1, 1)
+        assert client.post(where, json={}).status_code == 400
+    escalated = client.post("/v1/host/sample/agents/test.sure/dispatch", json={"task": "0.1/1"}).json()
+    assert escalated["status"] == "escalated"
+    assert client.post("/v1/host/sample/agents/nobody/dispatch", json={"task": 1}).status_code == 404
 
 
 def test_without_the_family_there_is_none_of_it(tmp_path):

@@ -235,7 +235,7 @@ async def house(
     )
     async with store(settings) as record:
         gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
-        cast = agents(settings, means.providers)
+        cast = _with_samples(agents(settings, means.providers))
         flowing, meet = workflows(settings, record, known, means, cast)
         evals = EvalOffice(record, _eval_means(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
@@ -256,13 +256,18 @@ async def house(
             await means.close()
 
 
+def _with_samples(cast: Agents) -> Agents:
+    """And a conformance suite's, where its seams are on."""
+    if not seams_on():
+        return cast
+    from assay.agenteval.samples import SAMPLES  # a lazy door
+    from assay.backends.agents.cast import Cast  # a lazy door
+
+    return Cast(SAMPLES, cast)
+
+
 def _eval_means(settings: Settings, record: Store, known: Registry, means: Services, cast: Agents) -> Means:
     """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
-    if seams_on():
-        from assay.agenteval.samples import SAMPLES  # a lazy door
-        from assay.backends.agents.cast import Cast  # a lazy door
-
-        cast = Cast(SAMPLES, cast)
     return Means(
         agents=cast,
         registry=known,

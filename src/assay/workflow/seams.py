@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from assay.agenteval.handoff import task_problems
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Principal, Run
 from assay.ports.agents import Scene
@@ -129,6 +130,35 @@ async def attest(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
         "merged": bool(merged) or not outputs,
     }
     return answer | ({"mergedValues": merged} if merged else {})
+
+
+async def dispatch(room: Room, principal: Principal, card: AgentCard, body: Any) -> dict[str, Any]:
+    """`{"task", "validateHandoff"?, "availableTools"?}`: that agent, asked once; its events flat. Its own allow-list says which tools it has."""
+    if not is_object(body) or "task" not in body:
+        raise InvalidRequest(Problem("task", "wanted one"))
+    if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):
+        raise InvalidRequest(found)
+    shown = document(samples()["conformance-agent-identity"])
+    shown["nodes"][0].update(
+        {
+            "typeId": "assay.agent",
+            "agent": {"agentId": card.agent_id},
+            "config": {"summary": True},
+        }
+    )
+    workflow = read(shown | {"id": "conformance-agent-dispatch"})
+    run = await _ran(room, principal, workflow, {"task": body["task"]})
+    events = await room.store.events(run.id, limit=10_000)
+    told = [
+        {"type": event.type, **msgspec.json.decode(read_stored(event.data).payload)}
+        for event in events
+        if event.type.startswith("agent.")
+    ]
+    return {
+        "runId": run.id,
+        "status": "completed" if run.status == "completed" else "escalated",
+        "events": told,
+    }
 
 
 async def _ran(room: Room, principal: Principal, workflow: Workflow, inputs: dict[str, Any]) -> Run:

@@ -15,6 +15,7 @@ from assay.serve.rest.answers import Answer, answer
 from assay.serve.rest.asked import decoded
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Call
+from assay.serve.rest.guard import Endpoint
 from assay.serve.rest.operation import Given, Operation
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
@@ -42,6 +43,18 @@ async def _program(room: Room, who: Principal, body: Any) -> dict[str, Any]:
     return {"ok": True, "count": await program(room.store, who.tenant, body["nodeId"], entries)}
 
 
+async def _dispatch(call: Call) -> Answer:
+    """An agent of the inventory: where that is not offered, there is none."""
+    call.query()
+    surface = surface_of(call)
+    room, said = workflows_of(surface).room, call.scope["path_params"]["agent_id"]
+    card = next((card for card in surface.cards() if card.agent_id == said), None)
+    if card is None:
+        raise NotFound(f"there is no agent {said[:256]!r}")
+    form_of(call)
+    return answer(await seams.dispatch(room, call.who, card, decoded(_any, await whole(call) or b"{}")))
+
+
 def _route(path: str, id: str, seam: Seam) -> Operation:
     async def endpoint(call: Call) -> Answer:
         call.query()
@@ -49,6 +62,10 @@ def _route(path: str, id: str, seam: Seam) -> Operation:
         form_of(call)
         return answer(await seam(room, call.who, decoded(_any, await whole(call) or b"{}")))
 
+    return _operation(path, id, endpoint)
+
+
+def _operation(path: str, id: str, endpoint: Endpoint) -> Operation:
     return Operation(
         method="POST",
         path=SAMPLE + path,
@@ -63,6 +80,7 @@ def _route(path: str, id: str, seam: Seam) -> Operation:
 
 SEAMS = [
     _route("/agents/verify-run", "sampleVerifyRun", seams.verify_run),
+    _operation("/agents/{agent_id}/dispatch", "sampleDispatch", _dispatch),
     _route("/agentloop/run", "sampleAgentLoop", seams.agent_loop),
     _route("/subrun/attest", "sampleAttest", seams.attest),
     _route("/test/llm-cache-key", "sampleCacheKey", _cache_key),

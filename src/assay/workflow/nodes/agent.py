@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from assay.workflow.bracket import bracket, decided, invoked
+from assay.protocol.agents import Reasoned
+from assay.protocol.events import AgentReasoned
+from assay.workflow.bracket import Turn, bracket, decided, invoked
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Steps, Stop
 from assay.workflow.gating import below
@@ -17,6 +19,8 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     cause = ""
     with bracket(flow, node.id, done):
         if done.outcome in ("completed", "escalated"):
+            if node.config.get("summary"):
+                _sum_up(flow, node, done)
             cause = decided(flow, node.id, done)
     if not cause:
         raise Stop("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
@@ -31,3 +35,16 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     variable = node.config.get("outputVariable", "result")
     flow.set(variable, done.result, node=node.id)
     return {"result": done.result}
+
+
+def _sum_up(flow: Flow, node: Node, done: Turn) -> None:
+    """A turn that said nothing of its reasons, in the words of the host."""
+    if any(isinstance(step, Reasoned) for step in done.steps):
+        return
+    said = f"asked once, with {done.tools} tools at hand; it gave no reasons"
+    flow.tell(
+        "agent.reasoned",
+        AgentReasoned(agent_id=done.agent, verbosity="summary"),
+        node=node.id,
+        reasoning=said,
+    )

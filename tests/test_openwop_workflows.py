@@ -518,3 +518,14 @@ def test_replay_divergence_at_refusal(client, first, then):
     assert (shown["status"], shown["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
     (told,) = events(client, shown["runId"], "replay.divergedAtRefusal")
     assert (told["payload"]["sourceRunId"], told["payload"]["nodeId"]) == (source["runId"], "structured-call")
+
+
+def test_a_run_whose_record_is_no_longer_kept_cannot_be_forked(server, client):
+    run = ran(client, "conformance-noop")["runId"]
+    server.do(server.store.erase(run))
+    refused = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay", "fromSeq": 0})
+    assert (refused.status_code, refused.json()["error"]) == (422, "replay_memory_snapshot_unavailable")
+    told = refused.json()["details"]
+    assert (told["reason"], told["sourceRunId"], told["fromSeq"]) == ("retention_expired", run, 0)
+    far = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay", "fromSeq": 999})
+    assert far.json()["error"] == "invalid_from_seq"  # bounds come first

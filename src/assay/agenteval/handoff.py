@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from assay.checks.schemas import validator_for
-from assay.errors import Problem
+from assay.errors import Problem, ValueFault
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.values import is_finite
 
@@ -54,7 +54,10 @@ def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
         validator = validator_for(msgspec.json.encode(schema))
     except ValueError as wrong:
         return [Problem(place, f"the hand-off schema is no schema: {wrong}")]
-    return [
-        Problem(place + "".join(f"[{part!r}]" for part in error.instance_path), error.message)
-        for error, _ in zip(validator.iter_errors(value), range(SHOWN), strict=False)
-    ]
+    try:
+        return [
+            Problem(place + "".join(f"[{part!r}]" for part in error.instance_path), error.message)
+            for error, _ in zip(validator.iter_errors(value), range(SHOWN), strict=False)
+        ]
+    except ValueFault as beyond:
+        return [Problem(place, str(beyond))]

@@ -21,6 +21,16 @@ def passes(about):
 def rejects(about):
     return "pass" if about["result"] == "good" else "fail"
 
+def says1(about):
+    print("I say")
+    return "pass"
+
+def says2(about):
+    return "fail"
+
+def Says1(task):
+    return "work"
+
 def revises(about):
     return "revise"
 """
@@ -52,6 +62,17 @@ def folder(tmp_path):
 def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, said):
     done = command("verify", "--actor", "bots:write", "--task", "do it", *arguments, folder=folder)
     assert (done.code, said in done.out) == (code, True), done.err
+
+
+def test_those_who_take_part_are_told_apart(command, folder):
+    asked = ("verify", "--critic", "bots:says1", "--task", "x", "--on-fail", "give-up")
+    one = command(*asked, "--actor", "bots:says2", "--json", folder=folder)
+    assert (json.loads(one.out)["result"], one.err) == ("fail", "I say\n")
+    both = command(*asked, "--actor", "bots:write", "--critic", "bots:says2", folder=folder)
+    assert (both.code, "by local.bots.says2 on the work of" in both.out) == (3, True), both.err
+    same = command(*asked, "--actor", "bots:Says1", folder=folder)
+    assert (same.code, same.out) == (2, "")
+    assert "'bots:Says1' and 'bots:says1' are both local.bots.says1" in same.err
 
 
 def test_a_run_that_waits_is_answered_once(command, folder):

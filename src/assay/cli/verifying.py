@@ -11,6 +11,7 @@ from assay import app, settings
 from assay.access.local import TENANT
 from assay.backends.agents.cast import Cast
 from assay.cli import verdicts
+from assay.cli.aside import prints_aside
 from assay.errors import Conflict, NotFound, WrongUsage
 from assay.fep.files import document_of
 from assay.ports import Principal, Run
@@ -53,7 +54,9 @@ def verify(asked: Asked) -> int:
         raise WrongUsage(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
     if not asked.task:
         raise WrongUsage("wanted a --task")
-    return _told(*asyncio.run(_verify(chosen, asked)), json=asked.json)
+    with prints_aside():
+        came = asyncio.run(_verify(chosen, asked))
+    return _told(*came, json=asked.json)
 
 
 async def _verify(chosen: settings.Settings, asked: Asked) -> tuple[Run, Verification]:
@@ -63,6 +66,7 @@ async def _verify(chosen: settings.Settings, asked: Asked) -> tuple[Run, Verific
             run = await room.start(ME, asked.workflow, {"task": task})
             return await _came(room, desk, run)
     given = {what: app.agent_given(what, chosen) for what in (asked.actor or "", *asked.critics)}
+    _apart(given)
     loop = _loop(asked, given, chosen)
     async with _room(chosen, given) as (room, desk):
         request = Request(
@@ -72,6 +76,17 @@ async def _verify(chosen: settings.Settings, asked: Asked) -> tuple[Run, Verific
             metadata={"given": list(given)},  # so that whoever goes on with it finds them again
         )
         return await _came(room, desk, await room.begin(request, ME.tenant, new_run_id()))
+
+
+def _apart(given: dict[str, Agent]) -> None:
+    """Who takes part is told apart by id: two of one id would be one and the same."""
+    by_id: dict[str, str] = {}
+    for what, agent in given.items():
+        other = by_id.setdefault(agent.card.agent_id, what)
+        if other != what:
+            raise WrongUsage(
+                f"{other!r} and {what!r} are both {agent.card.agent_id}: rename one, or give it an id in assay.toml"
+            )
 
 
 def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> Loop:
@@ -99,7 +114,9 @@ def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: b
         raise WrongUsage("wanted one of --accept, --reject and --answer")
     chosen = settings.load()
     value = _said(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
-    return _told(*asyncio.run(_respond(chosen, run, value)), json=json)
+    with prints_aside():
+        came = asyncio.run(_respond(chosen, run, value))
+    return _told(*came, json=json)
 
 
 async def _respond(chosen: settings.Settings, id: str, value: Any) -> tuple[Run, Verification]:

@@ -58,7 +58,7 @@ def is_async(function: Any) -> bool:
 def local_id(*words: str) -> str:
     """`local.<module>.<function>`, made to fit what an agent id may be."""
     parts = [
-        re.sub(r"[^a-z0-9_-]+", "-", part.lower()).strip("-_0123456789")
+        re.sub(r"[^a-z0-9_-]+", "-", part.lower()).lstrip("-_0123456789").rstrip("-_")
         for word in words
         for part in word.split(".")
     ]

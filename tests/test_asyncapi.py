@@ -16,7 +16,7 @@ from assay.runs.modes import is_update
 from assay.serve.openwop.asyncapi import document
 from evals import golden, rubric
 from openwop_client import begun, followed, log_of, suite
-from rest_client import Server, sqlite
+from rest_client import Server, events_of, request_of, sqlite
 from shared import SHARED, needs_shared
 
 DOCUMENT = document()
@@ -73,8 +73,9 @@ def test_every_payload_has_its_event():
 def test_the_document_is_the_catalogue_both_ways():
     messages = DOCUMENT["components"]["messages"]
     aside = {"progress", "run.annotated", "state.snapshot", "batch"}
-    assert messages.keys() == EVENTS.keys() | aside
-    assert DOCUMENT["channels"]["runEvents"]["messages"].keys() == messages.keys()
+    ours = {"evaluation.progress", "evaluation.result"}
+    assert messages.keys() == EVENTS.keys() | aside | ours
+    assert DOCUMENT["channels"]["runEvents"]["messages"].keys() == messages.keys() - ours
     for type in EVENTS:
         assert ({"name": "updates"} in messages[type]["tags"]) == is_update(type)
 
@@ -128,3 +129,16 @@ def test_what_a_run_says_fits_the_document(host):
             "components": DOCUMENT["components"],
         }
         jsonschema_rs.validator_for(schema).validate(frame.data)
+
+
+def test_what_an_evaluation_sends_fits_its_channel(tmp_path):
+    channel = DOCUMENT["channels"]["evaluationEvents"]["messages"]
+    with Server(sqlite(tmp_path)) as host, host.client() as client:
+        id = client.post("/v1/evaluate", json=request_of(3)).json()["evaluation_id"]
+        frames = events_of(client, id)
+    assert {frame.name for frame in frames} == channel.keys()
+    for frame in frames:
+        name = channel[frame.name]["$ref"].rpartition("/")[2]
+        payload = DOCUMENT["components"]["messages"][name]["payload"]
+        whole = {**payload, "components": DOCUMENT["components"]}
+        jsonschema_rs.validator_for(whole).validate(frame.data)

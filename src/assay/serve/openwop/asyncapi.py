@@ -10,12 +10,15 @@ import msgspec
 from assay.agenteval.progress import Step
 from assay.protocol.annotations import Annotation
 from assay.protocol.catalogue import EVENTS
+from assay.protocol.operations import EvaluationProgress
+from assay.protocol.results import TestCaseResult
 from assay.runs.modes import MODES, is_update
 from assay.serve.rest.answers import Answer, Headers, encode
 from assay.serve.rest.call import Call
 
 BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
 ENVELOPE = ("eventId", "runId", "type", "payload", "timestamp", "sequence")
+EVALUATION = {"evaluation.progress": "progress", "evaluation.result": "result"}  # with the name of its frame
 Doc = dict[str, Any]
 
 
@@ -40,14 +43,29 @@ def document() -> Doc:
             "license": {"name": "Apache 2.0"},
         },
         "defaultContentType": "application/json",
-        "channels": {"runEvents": _channel(messages)},
+        "channels": {
+            "runEvents": _channel(name for name in messages if name not in EVALUATION),
+            "evaluationEvents": {
+                "address": "/v1/evaluations/{evaluationId}/events",
+                "title": "An evaluation, as its cases are done",
+                "description": "`id: 5.0`, `5.1`, … results, then `id: 5` the progress they make; `Last-Event-ID` goes on there.",
+                "parameters": {"evaluationId": {"description": "the evaluation"}},
+                "messages": {said: _message(name) for name, said in EVALUATION.items()},
+            },
+        },
         "operations": {
             "streamRunEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/runEvents"},
                 "summary": "What happens, as it happens, until the run ends",
                 "security": [{"$ref": "#/components/securitySchemes/BearerAuth"}],
-            }
+            },
+            "followEvaluation": {
+                "action": "send",
+                "channel": {"$ref": "#/channels/evaluationEvents"},
+                "summary": "Progress and results, until the evaluation ends",
+                "security": [{"$ref": "#/components/securitySchemes/BearerAuth"}],
+            },
         },
         "components": {
             "messages": messages,
@@ -64,12 +82,16 @@ def _channel(messages: Iterable[str]) -> Doc:
         "title": "The log of a run, live",
         "description": f"By `streamMode`: {modes}. `Last-Event-ID` resumes strictly after it.",
         "parameters": {"runId": {"description": "the run"}},
-        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
+        "messages": {name: _message(name) for name in messages},
     }
 
 
+def _message(name: str) -> Doc:
+    return {"$ref": f"#/components/messages/{name}"}
+
+
 def _messages() -> tuple[Doc, Doc]:
-    types = tuple(dict.fromkeys((*EVENTS.values(), Annotation, Step)))
+    types = tuple(dict.fromkeys((*EVENTS.values(), Annotation, Step, EvaluationProgress, TestCaseResult)))
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     messages = {type: _event(type, payload.__name__) for type, payload in EVENTS.items()}
     messages |= {
@@ -78,6 +100,15 @@ def _messages() -> tuple[Doc, Doc]:
         ),
         "run.annotated": _aside("Somebody said something of the run", _ref("Annotation")),
         "state.snapshot": _aside("The run as it is; only with `streamMode=values`", {"type": "object"}),
+        "evaluation.progress": _aside("How far it is", _ref("EvaluationProgress")),
+        "evaluation.result": _aside(
+            "One case is done",
+            {
+                "type": "object",
+                "required": ["index", "result"],
+                "properties": {"index": {"type": "integer", "minimum": 0}, "result": _ref("TestCaseResult")},
+            },
+        ),
         "batch": _aside(
             "With `bufferMs`: events that came together", {"type": "array", "items": {"type": "object"}}
         ),

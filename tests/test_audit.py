@@ -13,9 +13,11 @@ from assay.backends.stores.sql import SqlStore
 from assay.errors import Conflict
 from assay.ports import Batch, Drop, Put
 from assay.ports.audit import START, Acting, Placed, acting, line, link
+from assay.serve.grpc import fep_pb2 as fep
 from dumps import everything_of
+from grpc_client import Both, connected, message_of, refused
 from postgres import server as postgres
-from rest_client import Server, request_of, slow, sqlite
+from rest_client import request_of, slow, sqlite
 
 pytestmark = pytest.mark.anyio
 
@@ -220,7 +222,7 @@ def host(request, tmp_path_factory):
             address = sqlite(tmp_path_factory.mktemp("audit"))
         else:
             address = stack.enter_context(postgres().database())
-        yield stack.enter_context(Server(address))
+        yield stack.enter_context(Both(address))
 
 
 def test_the_service_writes_who_did_what_to_which_run(host):
@@ -266,6 +268,41 @@ def test_the_service_writes_who_did_what_to_which_run(host):
     ]
     (refused,) = [one for one in host.do(told(host.store, "other")) if one.action == "refused"]
     assert (refused.who, refused.what, refused.outcome) == (other_id, run, "not_found")
+    assert host.do(verify(host.store)).troubles == []
+    assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
+
+
+def test_grpc_writes_the_same_lines(host):
+    key = host.key(tenant="called")
+    mute = host.key(tenant="called", scopes={"evaluations:read"})
+    id, mute_id = (text.split("_")[1] for text in (key, mute))
+    wanted = message_of(request_of(1, experiment_metadata={"name": "canary"}))
+
+    def tagged(number, *more):
+        return {"metadata": (("x-request-id", number), *more)}
+
+    with (
+        connected(host, key) as ours,
+        connected(host, mute) as muted,
+        connected(host, tenant="beside") as theirs,
+    ):
+        run = ours.RunEvaluation(wanted, **tagged("g1", ("idempotency-key", "once"))).evaluation_id
+        ours.RunEvaluation(wanted, **tagged("g1", ("idempotency-key", "once")))
+        ours.GetEvaluation(fep.GetEvaluationRequest(evaluation_id=run), **tagged("g2"))
+        refused(muted.RunEvaluation, wanted, **tagged("g3"))
+        refused(theirs.GetEvaluation, fep.GetEvaluationRequest(evaluation_id=run), **tagged("g4"))
+        long = ours.StartEvaluation(message_of(request_of(1, [slow(30)])), **tagged("g5")).operation_id
+        ours.CancelOperation(fep.CancelOperationRequest(operation_id=long), **tagged("g6"))
+    found = host.do(told(host.store, "called"))
+    assert [(one.who, one.action, one.what, one.outcome, one.request) for one in found[2:]] == [
+        (id, "run.start", run, "ok", "g1"),
+        (id, "run.read", run, "ok", "g1"),
+        (id, "run.read", run, "ok", "g2"),
+        (mute_id, "refused", "/fep.v1.EvaluationService/RunEvaluation", "forbidden", "g3"),
+        (id, "run.start", long, "ok", "g5"),
+        (id, "run.cancel", long, "ok", "g6"),
+    ]
+    assert [one.what for one in host.do(told(host.store, "beside")) if one.action == "refused"] == [run]
     assert host.do(verify(host.store)).troubles == []
     assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
 

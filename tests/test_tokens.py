@@ -345,6 +345,14 @@ async def test_a_subject_is_told_by_a_name_that_says_nothing(issuer):
     assert "jo" not in one.id.removeprefix("jwt_")
 
 
+@pytest.mark.parametrize(
+    "scope", ["runs:read openid admin *", ["runs:read", "runs:*", "", 7, None]], ids=["text", "list"]
+)
+async def test_scopes_that_are_none_of_ours_are_dropped(issuer, scope):
+    gate, _ = gate_of(issuer, Clock())
+    assert (await gate.authenticate(issuer.token(scope=scope))).scopes == {"runs:read"}
+
+
 async def test_claims_may_have_other_names(issuer):
     gate, _ = gate_of(issuer, Clock(), tenant_claim="https://assay/org", scope_claim="permissions")
     token = issuer.token(tenant="x", **{"https://assay/org": "acme", "permissions": ["runs:read"]})

@@ -118,16 +118,18 @@ class Door:
             return data
         read = self._method.takes.FromString
         try:
-            return read(data) if len(data) <= LARGE else await asyncio.to_thread(read, data)
+            message: Any = read(data) if len(data) <= LARGE else await asyncio.to_thread(read, data)
         except DecodeError as wrong:
             raise no_message(self._method.takes, wrong) from None
+        call.named = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")
+        return message
 
 
 async def _refuse(call: Call, method: Method, trouble: Exception) -> NoReturn:
     """A status, REST's body in the details, and the number of the request."""
     refusal = trouble if isinstance(trouble, Refusal) else None
     if refusal is not None:
-        await call.note(refusal, method.path)
+        await call.note(refusal, call.named or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
         said = failure(trouble, call.id)

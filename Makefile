@@ -26,7 +26,7 @@ demo: $(MADE)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 lint: $(MADE)
 	$(BIN)/ruff check .

@@ -1,9 +1,16 @@
 """What several files of tests share."""
 
+import signal
+
 import pytest
 
 from command import Command
 from forked import Zygote
+
+
+# A run in the background ignores the interrupts that some tests send, and its children would too.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

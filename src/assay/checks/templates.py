@@ -14,7 +14,7 @@ from assay.errors import MalformedPath, PathFault
 from assay.ports import Limits
 
 OPEN, CLOSE = "{{", "}}"
-PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")*+""", re.DOTALL)
+PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""", re.DOTALL)
 
 
 class Blank(NamedTuple):

@@ -7,7 +7,6 @@ import pytest
 from command import Command
 from forked import Zygote
 
-
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -112,7 +112,11 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
         (["show", "latest"], 2, "no runs are kept here"),
         (["show", "eval_none"], 2, "there is no run 'eval_none'; `assay list`"),
         (["export", "eval_none", "-o", "x.jsonl"], 2, "there is no run"),
-        (["list", "--status", "done"], 2, "wanted one of pending, running, waiting-approval, waiting-input, completed, failed, cancelled"),
+        (
+            ["list", "--status", "done"],
+            2,
+            "wanted one of pending, running, waiting-approval, waiting-input, completed, failed, cancelled",
+        ),
         (["list"], 0, ""),
     ],
 )

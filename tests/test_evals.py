@@ -548,7 +548,7 @@ def test_a_bug_of_ours_ends_a_run_with_a_well_formed_event():
             assert ended.status == "failed"
             assert events[-1]["type"] == "run.failed"
             assert events[-1]["payload"]["error"]["code"] == "internal_error"
-            (broken,) = hosted.kind.broken(run)
+            (broken,) = hosted.kind.broken(run, "a bug in assay: KeyError")
             assert b'"code":"internal_error"' in broken.data
 
     asyncio.run(main())
@@ -642,5 +642,33 @@ def test_a_run_that_was_not_taken_in_whole_ends_failed_and_is_not_taken_up_for_e
             assert (ended.status, ended.head["done"]) == ("failed", 0)
             (_, _, last) = await hosted.events(ended)
             assert last["payload"]["error"]["code"] == "internal_error"
+
+    asyncio.run(main())
+
+
+def test_a_copy_that_a_crash_cut_off_ends_failed_and_its_source_can_be_copied_again():
+    async def main():
+        async with hosting(Doing(lambda task: task)) as hosted:
+            source = await hosted.run(suite_of(golden("a", "x", "x")))
+            commit, written = hosted.store.commit, []
+
+            async def dying(batch):
+                if len(written) == 2:
+                    raise ConnectionError  # the process is gone in the middle of it
+                written.append(batch)
+                return await commit(batch)
+
+            hosted.store.commit = dying
+            with pytest.raises(ConnectionError):
+                await replayed(hosted, source)
+            hosted.store.commit = commit
+            (torn,) = await hosted.store.runs(RunQuery(statuses=frozenset({"pending"})))
+            await hosted.store.release(torn.id, f"copy-{torn.id}")
+            await hosted.desk.open()
+            ended = await hosted.desk.ended(torn.id)
+            assert ended.status == "failed"
+            *_, last = await hosted.events(ended)
+            assert "fork that again" in last["payload"]["error"]["message"]
+            assert (await replayed(hosted, source)).status == "completed"
 
     asyncio.run(main())

@@ -93,8 +93,8 @@ class AgentEvalKind:
             task.cancel()
         return True
 
-    def broken(self, run: Run) -> list[Event]:
-        error = payloads.ErrorOf(code="internal_error", message="a bug in assay ended this run")
+    def broken(self, run: Run, why: str) -> list[Event]:
+        error = payloads.ErrorOf(code="internal_error", message=why)
         fact = Fact(type="run.failed", payload=payloads.RunFailed(error=error))
         return split([fact], self._means.services.clock.now()).events
 

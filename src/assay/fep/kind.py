@@ -56,7 +56,7 @@ class EvaluationKind:
     def stop(self, run: str) -> bool:
         return False
 
-    def broken(self, run: Run) -> list[Event]:
+    def broken(self, run: Run, why: str) -> list[Event]:
         return [Event("run.failed", b'{"error":"internal_error"}', self._services.clock.now())]
 
     async def perform(self, unit: bytes) -> bytes:

@@ -10,6 +10,8 @@ from assay.errors import Refusal
 from assay.ports import Drop, Event, Piece, Put, Run, RunStatus, Store
 from assay.protocol.facts import CONTENT, Fact, stored
 
+COPYING = "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
+
 
 class Outcome(NamedTuple):
     """What a unit leaves in the record, in one transaction."""
@@ -80,6 +82,6 @@ class Kind(Protocol):
         """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
         ...
 
-    def broken(self, run: Run) -> list[Event]:
-        """The last events of a run that a bug of ours ended."""
+    def broken(self, run: Run, why: str) -> list[Event]:
+        """The last events of a run that cannot go on: a bug of ours, a copy that was cut off."""
         ...

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.errors import Broken, Conflict, Refusal
 from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
-from assay.ports.kinds import Kind, Story
+from assay.ports.kinds import COPYING, Kind, Story
 from assay.ports.watch import watch
 from assay.runs.record import Record
 
@@ -47,12 +47,18 @@ class Conductor:
         except Broken:
             raise  # the store is away: the run is taken up again when it is back
         except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
-            head = {**self._run.head, "status": "error", "error": f"a bug in assay: {type(bug).__name__}"}
-            last = self._kind.broken(self._run)
-            entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=last, head=head)
-            await self._store.commit(Batch(entries=[entry]))
+            await self._fail(f"a bug in assay: {type(bug).__name__}")
+
+    async def _fail(self, why: str) -> None:
+        head = {**self._run.head, "status": "error", "error": why}
+        last = self._kind.broken(self._run, why)
+        entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=last, head=head)
+        await self._store.commit(Batch(entries=[entry]))
 
     async def _conduct(self) -> None:
+        if self._run.head.get(COPYING):
+            await self._fail("it was copied from another run, and a crash cut that off: fork that again")
+            return
         story = await self._kind.story(self._store, self._run)
         await self._remember(story)
         record = Record(self._store, self._run.id, self._holder, story)

@@ -2,7 +2,7 @@
 A new run that copies what another recorded (contract §3.7): all of it for a replay, what is worth keeping for a branch.
 
 Nothing is asked of a model, a judge, a tool or a clock. Events get ids of the new run, and causes point at those; everything else, payloads
-and timestamps too, is as it was. Until the copy is whole the run is `paused`, so that nobody takes it up.
+and timestamps too, is as it was. Until the copy is whole it is held by its copying; what a crash cuts off is ended `failed` by whoever takes it up.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,10 +12,12 @@ import msgspec
 
 from assay.errors import Unfinished, Unforkable
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Put, Run, RunStatus, Store
+from assay.ports.kinds import COPYING
 from assay.protocol.facts import CONTENT, Stored, beside_key, new_event_id, read_stored
 
 PAGE = 200  # events at a time
 PIECES = 20
+LEASE = 30.0  # seconds that a copy may stand still before it counts as cut off
 _encode = msgspec.json.Encoder().encode
 Evidence = Mapping[
     str, Callable[[int], bool]
@@ -84,14 +86,18 @@ def _always(_: int) -> bool:
 
 async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
     head = {**last.head, "sourceRunId": source.id, "forkMode": last.mode}
-    opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name)
-    await store.commit(Batch(entries=[Entry(run=run, opens=opens, status="paused", head=head)]))
+    holder = f"copy-{run}"
+    opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
+    await store.commit(Batch(entries=[Entry(run=run, opens=opens, head=head | {COPYING: True})]))
     async for pieces in _pieces(store, source.id, copying.evidence):
-        await store.commit(Batch(entries=[Entry(run=run, evidence=pieces)]))
+        await store.commit(Batch(entries=[Entry(run=run, holder=holder, evidence=pieces)]))
+        await store.renew(holder, seconds=LEASE)
     async for events, pieces in _events(store, source.id, copying.keep):
-        await store.commit(Batch(entries=[Entry(run=run, events=events, evidence=pieces)]))
-    entry = Entry(run=run, status=last.status, when=frozenset({"paused"}))
+        await store.commit(Batch(entries=[Entry(run=run, holder=holder, events=events, evidence=pieces)]))
+        await store.renew(holder, seconds=LEASE)
+    entry = Entry(run=run, holder=holder, status=last.status, head=head, when=frozenset({"pending"}))
     await store.commit(Batch(entries=[entry], documents=last.documents))
+    await store.release(run, holder)
     found = await store.run(run)
     assert found is not None
     return found

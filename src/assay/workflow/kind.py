@@ -84,8 +84,8 @@ class WorkflowKind:
         with suppress(Refusal):  # it has ended by itself
             await self._performer.hands.cancel(child, tenant)
 
-    def broken(self, run: Run) -> list[Event]:
-        error = ErrorOf(code="internal_error", message="a bug in assay")
+    def broken(self, run: Run, why: str) -> list[Event]:
+        error = ErrorOf(code="internal_error", message=why)
         return [
             Event(
                 "run.failed",

@@ -161,8 +161,13 @@ async def test_an_agent_that_is_cancelled_lets_go(agent):
 # functions
 
 
+def hands():
+    return {one for one in threading.enumerate() if isinstance(one, bounded.Hand)}
+
+
 async def test_threads_that_hang_are_given_up_and_bounded():
     LET_GO.clear()
+    others = hands()
     agent = CallableAgent(card("callable"), plain)
     many = await asyncio.gather(
         *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(bounded.ABANDONED))
@@ -171,11 +176,7 @@ async def test_threads_that_hang_are_given_up_and_bounded():
     with pytest.raises(ForeignFault, match="still hang in threads"):
         await done(agent, {"do": "say", "value": 1})
     LET_GO.set()
-    await until(
-        lambda: (
-            not bounded._abandoned and not any(isinstance(one, bounded.Hand) for one in threading.enumerate())
-        )
-    )
+    await until(lambda: not bounded._abandoned and not hands() - others)
     assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
 
 

@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 MADE := src/assay/serve/grpc/fep_pb2.py
 export PYTHONDONTWRITEBYTECODE :=  # compiled once, or each of many short processes does it again
 
-.PHONY: demo test lint bench soak docs lock clean
+.PHONY: demo test lint form types suite bench soak docs lock clean
 .DELETE_ON_ERROR:
 
 # The lock first, with its hashes; then the project itself, editable, which hashes cannot cover.
@@ -25,14 +25,22 @@ $(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
 demo: $(MADE)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-test: lint
-	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
+# Types are checked beside the tests: each leaves part of two cores idle.
+test: form
+	$(MAKE) --no-print-directory -j 2 types suite
 
-lint: $(MADE)
+lint: form types
+
+form: $(MADE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
+
+types: $(MADE)
 	$(BIN)/pyright
+
+suite: $(MADE)
+	$(BIN)/python -m pytest -n 3 --dist worksteal $(ARGS)
 
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)

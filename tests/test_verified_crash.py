@@ -1,6 +1,7 @@
 """The real loop with a crash between any two commits: nothing is committed after a fail, every history ends, and it ends as if left alone."""
 
 import asyncio
+import gc
 import json
 import signal
 import time
@@ -217,6 +218,32 @@ TestHistories = Histories.TestCase
 TestHistories.settings = settings(
     max_examples=25, stateful_step_count=4, deadline=None, suppress_health_check=list(HealthCheck)
 )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("commits", range(2, 7))
+async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, caplog):
+    """The same process, and one line; nothing is raised where nobody listens."""
+    unheard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unheard.append(told["message"]))
+    store, script = Mortal(MemoryStore()), [("revise", "pass"), ("pass", "pass")]
+    actor, *critics = cast(script)
+    declared = loop(critics=["test.critic-0", "test.critic-1"])
+    async with House(actor, *critics, loops={"loop": declared}, store=store, lease=0.5) as house:
+        store.left, store.after = commits, after
+        run = await house.room.start(ME, "loop", {"task": "secret"})
+        while run.id in house.desk._conductors:
+            await asyncio.wait({house.desk._conductors[run.id][1]})
+            await asyncio.sleep(0)
+        assert store.dead
+        gc.collect()
+        store.dead = False
+        ended = await house.desk.ended(run.id)
+    assert (ended.status, ended.head["goalSatisfied"], unheard) == ("completed", True, [])
+    told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
+    assert told == [f"run {run.id} is left until it can be written again: Broken"]
+    assert len(actor.tasks) <= 3  # at most the turn that was under way is taken again
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -20,7 +20,8 @@ class Conductor:
     def __init__(self, store: Store, engine: Engine, kind: Kind, run: Run, holder: str) -> None:
         self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
         self._stopped = asyncio.Event()
-        self._parking = False
+        self._parking = self._lost = False
+        self._working: asyncio.Task[None] | None = None
 
     @property
     def tenant(self) -> str:
@@ -34,6 +35,12 @@ class Conductor:
         """Let what is under way end, begin nothing more, and leave the rest to whoever comes."""
         self._parking = True
         self._stopped.set()
+
+    def _lose(self) -> None:
+        """What was done could not be written, and what would follow from it is not begun."""
+        self._lost = True
+        if self._working is not None:
+            self._working.cancel()
 
     async def conduct(self) -> None:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
@@ -61,11 +68,13 @@ class Conductor:
             return
         story = await self._kind.story(self._store, self._run)
         await self._remember(story)
-        record = Record(self._store, self._run.id, self._holder, story)
+        record = Record(self._store, self._run.id, self._holder, story, self._lose)
         begun = self._run.status != "pending" or await record.begin(self._kind.started(self._run))
         if not begun or self._run.status == "cancelling":
             self._stopped.set()
         trouble = await self._units(story, record)
+        if self._lost:
+            await record.drain()  # which raises why
         if trouble is None and self._parking:
             await record.drain()
             await self._store.release(self._run.id, self._holder)
@@ -87,7 +96,7 @@ class Conductor:
 
     async def _units(self, story: Story, record: Record) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""
-        work = asyncio.create_task(self._work(story, record))
+        work = self._working = asyncio.create_task(self._work(story, record))
         stop = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)

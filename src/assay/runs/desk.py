@@ -1,9 +1,10 @@
 """Where runs are started, found, cancelled, followed and taken up again: the same for every kind."""
 
 import asyncio
+import logging
 import secrets
 from collections.abc import AsyncIterator, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import msgspec
 
@@ -17,6 +18,8 @@ from assay.protocol.secrets import redacted_text
 from assay.runs.conduct import Conductor
 from assay.runs.follow import follow
 
+log = logging.getLogger("assay.runs")
+log.addHandler(logging.NullHandler())  # a command says itself what went wrong
 LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
 BEATS = 5  # signs of life within a lease
 
@@ -40,6 +43,7 @@ class Desk:
         self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
         self.holder = f"desk-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
+        self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
         self._closing = False
         self._adopting = True
         self._beat: asyncio.Task[None] | None = None
@@ -59,7 +63,14 @@ class Desk:
         conductor = Conductor(self.store, self._engine, self._kinds[run.kind], run, self.holder)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
-        task.add_done_callback(lambda _: self._conductors.pop(run.id, None))
+        task.add_done_callback(lambda task: self._done(run.id, task))
+
+    def _done(self, run: str, task: asyncio.Task[None]) -> None:
+        """Ended, at rest, somebody else's; or left in the middle, of which one line is told."""
+        self._conductors.pop(run, None)
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            self._left.add(run)
+            log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
 
     @property
     def closing(self) -> bool:
@@ -155,23 +166,33 @@ class Desk:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for run, (_, task) in held:
-                if task in late:
-                    await self.store.release(run, self.holder)
+            self._left |= {run for run, (_, task) in held if task in late}
+        with suppress(Broken):  # then their leases end by themselves
+            await self._let_go()
 
     async def _beating(self) -> None:
         while True:
             await asyncio.sleep(self.lease / BEATS)
-            try:
-                held: dict[str, RunStatus] = await self.store.renew(self.holder, seconds=self.lease)
-            except Broken:
-                continue  # the database is away; it may come back before the leases end
-            for run, (conductor, task) in list(self._conductors.items()):
-                if run not in held:
-                    task.cancel()  # somebody else has it
-                elif held[run] == "cancelling":
-                    conductor.cancel()
-            await self._adopt()
+            with suppress(Broken):  # the database is away; it may come back before the leases end
+                await self._signed()
+                await self._adopt()
+
+    async def _signed(self) -> None:
+        """A sign of life for what this desk holds; what is somebody else's by now is not conducted on."""
+        mine = list(self._conductors.items())  # what begins while this waits is not in the answer
+        await self._let_go()
+        held: dict[str, RunStatus] = await self.store.renew(self.holder, seconds=self.lease)
+        for run, (conductor, task) in mine:
+            if run not in held:
+                task.cancel()  # somebody else has it
+            elif held[run] == "cancelling":
+                conductor.cancel()
+
+    async def _let_go(self) -> None:
+        """What was left in the middle is anybody's again."""
+        for run in list(self._left):
+            await self.store.release(run, self.holder)
+            self._left.discard(run)
 
     async def _adopt(self) -> None:
         if not self._adopting:

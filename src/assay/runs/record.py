@@ -1,6 +1,7 @@
 """The only writer of a run's log: what comes is committed in the order it came, as much at once as has come."""
 
 import asyncio
+from collections.abc import Callable
 
 from assay.errors import Conflict
 from assay.ports import Batch, Entry, Store
@@ -10,10 +11,10 @@ BEHIND = 256  # outcomes that may wait to be written before their maker has to
 
 
 class Record:
-    """One run's, held by one process. Trouble with a commit is raised to whoever adds next, or at the end."""
+    """One run's, held by one process. Trouble with a commit is told to `lost`, and raised to whoever adds next, or at the end."""
 
-    def __init__(self, store: Store, run: str, holder: str, story: Story) -> None:
-        self._store, self._run, self._holder, self._story = store, run, holder, story
+    def __init__(self, store: Store, run: str, holder: str, story: Story, lost: Callable[[], None]) -> None:
+        self._store, self._run, self._holder, self._story, self._lost = store, run, holder, story, lost
         self._waiting: list[Outcome] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -44,7 +45,7 @@ class Record:
         """Soon; when too much waits, not before that is written."""
         self._waiting.append(outcome)
         if self._writing is None:
-            self._writing = asyncio.create_task(self._write())
+            self._writing = self._begun()
         if self._writing.done() or len(self._waiting) >= BEHIND:
             await self.drain()
 
@@ -52,7 +53,7 @@ class Record:
         """Until everything is written."""
         while self._writing is not None:
             await asyncio.shield(self._writing)
-            self._writing = asyncio.create_task(self._write()) if self._waiting else None
+            self._writing = self._begun() if self._waiting else None
 
     async def end(self, ending: Ending) -> None:
         await self.drain()
@@ -65,6 +66,16 @@ class Record:
             head=ending.head,
         )
         await self._store.commit(Batch(entries=[entry]))
+
+    def _begun(self) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._write())
+        task.add_done_callback(self._written)
+        return task
+
+    def _written(self, task: asyncio.Task[None]) -> None:
+        """What waits for a step to be recorded would wait for ever for one that is not."""
+        if not task.cancelled() and task.exception() is not None:
+            self._lost()
 
     async def _write(self) -> None:
         while self._waiting:

@@ -69,13 +69,14 @@ class Frame(NamedTuple):
     data: Any
 
 
-def frames_of(lines, most=None):
-    """Server-sent events, from the lines of an answer."""
+def frames_of(lines, most=None, comments=False):
+    """Server-sent events, from the lines of an answer; signs of life come whenever a machine is slow."""
     held: dict[str, str] = {}
     many = 0
     for line in lines:
         if line.startswith(":"):
-            yield Frame(None, "comment", line)
+            if comments:
+                yield Frame(None, "comment", line)
         elif line:
             name, _, value = line.partition(": ")
             held[name] = value
@@ -86,11 +87,11 @@ def frames_of(lines, most=None):
                 return
 
 
-def followed(client, run, after=None, most=None, **query):
+def followed(client, run, after=None, most=None, comments=False, **query):
     """The frames of a run, to its end."""
     headers = {"accept": "text/event-stream"} | ({} if after is None else {"last-event-id": str(after)})
     with client.stream("GET", f"/v1/runs/{run}/events", params=query, headers=headers) as answer:
         assert answer.status_code == 200, answer.read()
         assert answer.headers["content-type"].startswith("text/event-stream")
         assert answer.headers["connection"] == "close"
-        return list(frames_of(answer.iter_lines(), most))
+        return list(frames_of(answer.iter_lines(), most, comments))

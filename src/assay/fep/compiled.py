@@ -6,6 +6,7 @@ for the plain form is handed back, with the answers that were given.
 """
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 
-Score = Callable[..., bytes | None]  # (values, line, rows, answers, now)
+Score = Callable[..., bytes | None]  # (values, line, rows, answers, now, told)
+Told = tuple[list[Any], list[bytes], datetime]  # what checks were given, what each found, as JSON, and when
 Run = Callable[..., Any]
 
 
@@ -28,6 +30,7 @@ def write_score(
     """
     The function for these checks: the result's bytes, or None with every answer in `answers`.
 
+    What the bytes were made of is put into `told`, for those who write it in another form; unless that is None.
     `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
     """
     body = _Body()
@@ -54,9 +57,11 @@ def write_score(
         body.line(f"else: r{at}.note('completed', a{at}); p{at} = encode(a{at})")
     for which in shown:
         body.line(f"e{which} = encode(v{which})")
-    body.line("moment = encode(now())")
+    body.line("when = now()")
+    body.line(f"if told is not None: told.append((values, [{', '.join(f'p{at}' for at in checks)}], when))")
+    body.line("moment = encode(when)")
     body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
-    return body.function("values, line, rows, answers, now")
+    return body.function("values, line, rows, answers, now, told")
 
 
 class _Body:

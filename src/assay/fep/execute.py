@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from assay.errors import Spent
+from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.floor import Case, Floor
 from assay.fep.plan import Plan
@@ -35,13 +36,19 @@ class Conduct(NamedTuple):
     max_cost: float | None = None  # US dollars, what the tally holds already included
 
 
-def score(plan: Plan, contexts: Iterable[Context], tally: Tally, first: int = 0) -> Iterator[Scored]:
+def score(
+    plan: Plan,
+    contexts: Iterable[Context],
+    tally: Tally,
+    first: int = 0,
+    told: list[Told | None] | None = None,
+) -> Iterator[Scored]:
     """For a plan of which no check waits; `first` is the number of the first case."""
     rows: dict[Sheet, list[Row]] = {}
     for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
         counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
-        scored = sheet.score(context, counted)
+        scored = sheet.score(context, counted, told)
         tally.case(scored.status)
         yield scored
 

@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import Conflict
+from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.evaluation import (
     CONTEXTS,
@@ -95,13 +96,14 @@ class Office:
         documents: Sequence[Put] = (),
         *,
         run: str | None = None,
+        told: list[Told | None] | None = None,
     ) -> tuple[Run, list[bytes]]:
-        """One transaction: the run begins and ends with it. Here it is, and its results."""
+        """One transaction: the run begins and ends with it. Here it is, and its results, with what they are made of in `told`."""
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id()
         with watch.span("run evaluation", {"assay.run.id": run, "assay.run.kind": KIND}):
-            lines = await scored(asked.plan, contexts, tally)
+            lines = await scored(asked.plan, contexts, tally, told=told)
         now = self.services.clock.now()
         summary = tally.summary()
         event, evidence = recorded(Done(0, 0, lines, tally), now, summary)

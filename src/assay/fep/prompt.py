@@ -20,6 +20,7 @@ from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
 from assay.checks.regex import Flags, Regex
 from assay.checks.threshold import Threshold
+from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.execute import score
 from assay.fep.plan import Plan
@@ -34,18 +35,23 @@ THREADS = 8
 
 
 async def scored(
-    plan: Plan, contexts: Sequence[Context], tally: Tally, first: int = 0, seconds: float = math.inf
+    plan: Plan,
+    contexts: Sequence[Context],
+    tally: Tally,
+    first: int = 0,
+    seconds: float = math.inf,
+    told: list[Told | None] | None = None,
 ) -> list[bytes]:
     """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
     sizes = [len(context.line) for context in contexts]
     small = sum(sizes) <= MOST and max(sizes, default=0) <= LONGEST
     if small and all(map(prompt, sheets(plan, contexts, first))):
-        return [one.line for one in score(plan, contexts, tally, first)]
+        return [one.line for one in score(plan, contexts, tally, first, told)]
     stopped, until = False, time.monotonic() + seconds
 
     def work() -> list[bytes]:
         lines: list[bytes] = []
-        for one in score(plan, contexts, tally, first):
+        for one in score(plan, contexts, tally, first, told):
             lines.append(one.line)
             if stopped or time.monotonic() > until:
                 break

@@ -17,7 +17,7 @@ from assay.checks.arguments import Bound, Path, build, follow
 from assay.checks.checker import PLAIN, Checker
 from assay.checks.run import Options, Prepared, ask, concluded, examined, quick_form, run_here, skipped
 from assay.errors import Fault, PathFault, ValueFault
-from assay.fep.compiled import Run, Score, write_score
+from assay.fep.compiled import Run, Score, Told, write_score
 from assay.fep.context import Context
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Row, Tally
@@ -54,6 +54,7 @@ class Sheet:
         self.bounds = tuple(bounds)
         self.labels = tuple(labels)
         self.waits = any(waits(bound.checker) for bound in bounds)
+        self.takes: list[list[int]] = []
         self._services, self._options = services, options
         self._patience = patience
         self._score: Score | None = None
@@ -64,31 +65,31 @@ class Sheet:
         if self.waits or self._options.timings:
             return
         bounds, services = self.bounds, self._services
-        self._read, self._takes = reader(bounds, services.limits)
+        self._read, self.takes = reader(bounds, services.limits)
         self._runs: list[Run] = [quick_form(bound) or default(bound, services) for bound in bounds]
-        self._score = write_score(bounds, self._runs, self._takes, arguments=self._options.resolved_arguments)
+        self._score = write_score(bounds, self._runs, self.takes, arguments=self._options.resolved_arguments)
 
     def rows(self, tally: Tally) -> list[Row]:
         """The lines of a tally that these checks count in: take them once a run, or once a case."""
         return [tally.row(label) for label in self.labels]
 
-    def score(self, context: Context, rows: list[Row]) -> Scored:
-        """A case whose checks do not wait, from beginning to end."""
+    def score(self, context: Context, rows: list[Row], told: list[Told | None] | None = None) -> Scored:
+        """A case whose checks do not wait, from beginning to end. In `told` goes what its line is made of, or None."""
         if self._score is None:
             self._patience -= 1
             if self._patience == 0:
                 self._compile()
-            return self.plainly(context, rows)
+            return _untold(told, self.plainly(context, rows))
         values = self._read(context.document)
         answers: list[Any] = []
         if MISSING in values:
             answers = [self._answer(at, values) for at in range(len(self.bounds))]
         else:
-            line = self._score(values, context.line, rows, answers, self._services.clock.now)
+            line = self._score(values, context.line, rows, answers, self._services.clock.now, told)
             if line is not None:
                 return Scored(line, "completed")
         results = [self._result(at, answer, values, context) for at, answer in enumerate(answers)]
-        return self.closed(context, results, rows)
+        return _untold(told, self.closed(context, results, rows))
 
     def plainly(self, context: Context, rows: list[Row], *, fail_fast: bool = False) -> Scored:
         """The same, by the plain form; what follows an error may be skipped."""
@@ -132,7 +133,7 @@ class Sheet:
         return Scored(b"".join(parts), status, spending)
 
     def _answer(self, at: int, values: list[Any]) -> Any:
-        given = [values[which] for which in self._takes[at]]
+        given = [values[which] for which in self.takes[at]]
         if MISSING in given:
             return PLAIN
         try:
@@ -146,10 +147,17 @@ class Sheet:
         if answer is PLAIN:
             return run_here(bound, context.document, self._services, self._options)
         seen = {
-            path.field.name: values[which] for path, which in zip(bound.paths, self._takes[at], strict=True)
+            path.field.name: values[which] for path, which in zip(bound.paths, self.takes[at], strict=True)
         }
         prepared = Prepared(bound, seen, ValueFault(""), 0.0)
         return concluded(prepared, answer, self._services, self._options)
+
+
+def _untold(told: list[Told | None] | None, scored: Scored) -> Scored:
+    """There is more to this one than its compiled form can tell."""
+    if told is not None:
+        told.append(None)
+    return scored
 
 
 @lru_cache(maxsize=512)

@@ -71,7 +71,8 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
     def planned() -> Planned:
         return plans.of(_checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b"")
 
-    return Converted(asked_for(contexts, experiment, planned), told.echoes)
+    whole = asked_for(contexts, experiment, planned)
+    return Converted(Whole(whole.asked, whole.contexts, []), told.echoes)
 
 
 def _checks(data: bytes, at: int, end: int) -> bytes:

@@ -110,7 +110,7 @@ class Writer:
     def moment(self, said: bytes) -> bytes:
         """When a check was done."""
         if self._moment[0] != said:
-            self._moment = said, sized(b"\x2a", timestamp(datetime.fromisoformat(said.decode())))
+            self._moment = said, moment(datetime.fromisoformat(said.decode()))
         return self._moment[1]
 
     def _argument(self, name: str, argument: Argument) -> bytes:
@@ -187,9 +187,11 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
     return Echo(b"".join(one), b"".join(other), about)
 
 
-def timestamp(moment: datetime) -> bytes:
-    since = moment - _EPOCH
-    return _seconds(since.days * 86_400 + since.seconds) + counted(b"\x10", since.microseconds * 1_000)
+def moment(when: datetime) -> bytes:
+    """The evaluated_at of a check."""
+    since = when - _EPOCH
+    seconds = _seconds(since.days * 86_400 + since.seconds)
+    return sized(b"\x2a", seconds + counted(b"\x10", since.microseconds * 1_000))
 
 
 @lru_cache(maxsize=4)

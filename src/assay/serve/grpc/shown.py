@@ -52,15 +52,13 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
 
 def made_result(made: Made, converted: Converted, limit: int) -> bytes:
     """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
-    plan, contexts = converted.whole.asked.plan, converted.whole.contexts
+    plan, told = converted.whole.asked.plan, converted.whole.told
     parts = [head(made.run, made.experiment, {})]
-    if plan.shared is None or not plan.shared.bounds:
-        write = Writer().case
-        parts += map(write, made.lines, converted.echoes)
+    if told is None or plan.shared is None or not plan.shared.bounds:
+        parts += map(Writer().case, made.lines, converted.echoes)
     else:
-        shared = Together(plan.shared, arguments=plan.options.resolved_arguments).case
-        lengths = [len(context.line) for context in contexts]
-        parts += map(shared, made.lines, lengths, converted.echoes)
+        shared = Together(plan.shared, arguments=plan.options.resolved_arguments)
+        parts += map(shared.case, made.lines, told, converted.echoes)
     result = b"".join(parts)
     if len(result) > limit - MARGIN:
         raise too_large(limit, made.run.id)

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assay.errors import InvalidRequest, Problem
+from assay.fep.compiled import Told
 from assay.fep.context import Context, NotAContext, context_of, message_of, not_json, place_in, read_context
 from assay.fep.office import Asked
 from assay.fep.prompt import waits
@@ -42,10 +43,11 @@ class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Whole(Struct, frozen=True):
-    """A request that makes sense, with its contexts in memory."""
+    """A request that makes sense, with its contexts in memory; and where what its results are made of goes, if anybody wants it."""
 
     asked: Asked
     contexts: list[Context]
+    told: list[Told | None] | None = None
 
 
 _wire = msgspec.json.Decoder(Wire).decode

@@ -72,7 +72,7 @@ async def begin(call: Asking, want: Wanted, part: str = "", *, at_once: bool = T
         nonlocal made
         if at_once and asked.at_once and isinstance(request, Whole):
             done, lines = await call.host.office.at_once(
-                asked, request.contexts, call.tenant, documents, run=run
+                asked, request.contexts, call.tenant, documents, run=run, told=request.told
             )
             made = Made(done, asked.experiment, lines)
         else:

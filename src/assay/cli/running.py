@@ -151,11 +151,11 @@ async def _resumed(evals: Evals, source: Run) -> Run:
     scored = await scored_of(evals.store, source)
     copying = Copying(scored.evidence, scored.keep)
     run = await branch(evals.store, source, copying, run=new_run_id(), head=scored.head)
-    claimed = await evals.store.claim(run.id, evals.desk.holder, seconds=evals.desk.lease)
-    assert claimed is not None
     say(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are kept from {source.id}")
-    evals.desk.begin(claimed)
-    return claimed
+    claimed = await evals.store.claim(run.id, evals.desk.holder, seconds=evals.desk.lease)
+    if claimed is not None:  # else a server on the same record was quicker, and does the rest
+        evals.desk.begin(claimed)
+    return run
 
 
 async def _watched(evals: Evals, run: Run, *, quiet: bool) -> Run:

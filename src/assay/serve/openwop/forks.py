@@ -44,7 +44,7 @@ async def fork_run(call: Call) -> Answer:
         with call.host.load.seat(call.tenant):
             holder = call.host.desk.holder
             made = await kind.fork(source, request, call.who, holder, documents, run=run)
-            if made.status not in CLOSED:
+            if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
                 call.host.desk.begin(made)
 
     started = await once.start(run, begin)

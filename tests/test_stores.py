@@ -264,6 +264,13 @@ async def test_documents_are_listed_in_one_order_everywhere(store):
     assert await found(after="ab", limit=2) == ["é", "\ud7ff"]
 
 
+async def test_what_no_database_could_keep_is_not_there(store):
+    await store.commit(Batch(documents=[put(key) for key in ("a", "a/1", "b")]))
+    assert (await store.document("t", "suite", "a\0"), await store.run("a\0")) == (None, None)
+    assert await store.documents("t", "suite", prefix="a\0") == []
+    assert [one.key for one in await store.documents("t", "suite", after="a\0b")] == ["a/1", "b"]
+
+
 async def test_old_documents_are_swept(store):
     await store.commit(Batch(documents=[put(f"{n}", kind="idempotency", tenant=f"t{n}") for n in range(5)]))
     await store.commit(Batch(documents=[put("suite")]))

@@ -85,6 +85,8 @@ class SqlStore:
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
+        if "\0" in run:  # no name holds one, and PostgreSQL cannot even be asked
+            return None
         found = await self._read(lambda connection: queries.find_runs(connection, self._vault, [run]))
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
@@ -113,6 +115,8 @@ class SqlStore:
         return await self._do(lambda connection: self._scribe.erase(connection, run, kind, limit))
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        if "\0" in key:
+            return None
         name = tenant, kind, key
         found = await self._read(lambda connection: queries.find_documents(connection, self._vault, [name]))
         return found[0] if found else None
@@ -120,6 +124,9 @@ class SqlStore:
     async def documents(
         self, tenant: str, kind: str, *, prefix: str = "", after: str = "", limit: int = 100
     ) -> list[Document]:
+        if "\0" in prefix:
+            return []
+        after = after.partition("\0")[0]  # nothing lies between the two
         return await self._read(
             lambda connection: queries.list_documents(
                 connection, self._vault, tenant, kind, prefix, after, limit

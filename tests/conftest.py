@@ -43,6 +43,18 @@ def address(request, tmp_path):
         yield {"memory": "memory:", "sqlite": f"sqlite:///{tmp_path}/runs.db"}[request.param]
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def database(request, tmp_path_factory):
+    """Of each database an empty one, for all tests of a file."""
+    if request.param == "postgres":
+        from postgres import server
+
+        with server().database() as address:
+            yield address
+    else:
+        yield f"sqlite:///{tmp_path_factory.mktemp('database')}/runs.db"
+
+
 @pytest.fixture
 async def store(address):
     from assay.backends.stores.open import open_store

@@ -1,4 +1,4 @@
-"""POST /v1/runs: who may, and every refusal in its order (contract §2, §3.1, §3.2), through HTTP."""
+"""POST /v1/runs: who may, and every refusal in its order (contract §2, §3.1, §3.2), through HTTP, on SQLite and PostgreSQL."""
 
 import pytest
 
@@ -33,8 +33,8 @@ SUITES = {
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    with Server(sqlite(tmp_path_factory.mktemp("create")), agents=AGENTS) as host:
+def host(database):
+    with Server(database, agents=AGENTS) as host:
         yield host
 
 

@@ -1,6 +1,5 @@
 """Forks, comparisons and cancelling over HTTP (contract §3.5, §3.6, §3.7, §6.3, §9.1), on SQLite and PostgreSQL."""
 
-import contextlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from assay.serve.offering import Offering
 from evals import golden, rubric
 from openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
-from postgres import server as postgres
 from rest_client import Server, sqlite
 from shared import fits
 
@@ -27,14 +25,10 @@ class Moody:
         return met if self.well else "no"
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("forks"))
-        else:
-            address = stack.enter_context(postgres().database())
-        yield stack.enter_context(Server(address))
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")

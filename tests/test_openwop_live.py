@@ -13,7 +13,7 @@ from assay.ports import RunQuery
 from assay.serve.limits import Serving
 from evals import golden
 from openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
-from rest_client import NOBODY, Server, sqlite
+from rest_client import NOBODY, Server
 from shared import fits
 
 FOLLOWERS = 200
@@ -22,9 +22,15 @@ SECRET = "a very private task"
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    serving = Serving(ping_seconds=0.05)
-    with Server(sqlite(tmp_path_factory.mktemp("live")), serving=serving) as host:
+def host(database):
+    with Server(database, serving=Serving(ping_seconds=0.05)) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def beside(database, host):
+    """Another process on the same record, as far as anybody can tell."""
+    with Server(database) as host:
         yield host
 
 
@@ -167,6 +173,51 @@ def test_5_1_progress_is_sent_while_tasks_run_without_an_id_and_without_content(
     assert "ended" in {frame.data["state"] for frame in told}
     assert SECRET not in json.dumps([frame.data for frame in told])
     assert "progress" not in {event["type"] for event in log_of(client, run)}
+
+
+def test_5_1_progress_keeps_its_place_and_nothing_is_told_behind_the_last_event(client):
+    run = begun(client, gated("placed", many=1), trials=2)
+    frames = [frame for frame in followed(client, run, streamMode="debug") if frame.name != "comment"]
+    assert frames[-1].name == "run.completed"
+    told = [(frame.data["taskId"], frame.data["trial"]) for frame in frames if _came_back(frame)]
+    assert sorted(told) == [("t0", 0), ("t0", 1)]
+    for at, frame in enumerate(frames):
+        if _came_back(frame):
+            assert frames[at - 1].name == "assay.trial.ended"
+
+
+def _came_back(frame):
+    return frame.name == "progress" and frame.data["state"] == "ended"
+
+
+def test_5_1_and_9_2_who_follows_at_another_process_hears_what_is_told(client, beside):
+    """A task that came back is read off the record; what is said there is heard here."""
+    document = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 60}), name="beside")
+    with beside.client() as other:
+        run = begun(client, document)
+        headers = {"accept": "text/event-stream"}
+        with other.stream("GET", f"/v1/runs/{run}/events", headers=headers) as answer:
+            frames = frames_of(answer.iter_lines())
+            told = next(frame for frame in frames if frame.name in ("progress", "eval.scored"))
+            if told.name == "eval.scored":  # it was not there to see before
+                assert told.data["payload"]["taskId"] == "quick"
+            else:
+                assert told.data == {"runId": run, "taskId": "quick", "trial": 0, "state": "ended"}
+            made = [
+                client.post(f"/v1/runs/{run}/annotations", json={"signal": {"kind": "label", "label": label}})
+                for label in ("one", "two")
+            ]
+            heard = [next(frame for frame in frames if frame.name == "run.annotated") for _ in made]
+            last = client.post(f"/v1/runs/{run}/annotations", json={"signal": {"kind": "flag"}})
+            client.post(f"/v1/runs/{run}/cancel")
+            rest = [frame for frame in frames if frame.name != "comment"]
+    assert [(frame.id, frame.data) for frame in heard] == [(None, one.json()) for one in made]
+    assert [frame.name for frame in rest if frame.name.startswith("run.")] == [
+        "run.annotated",
+        "run.cancelled",
+    ]
+    assert rest[-1].name == "run.cancelled"
+    assert [one.data for one in rest if one.name == "run.annotated"] == [last.json()]
 
 
 def test_4_4_a_sign_of_life_while_nothing_happens(client):

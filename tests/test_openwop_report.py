@@ -9,7 +9,6 @@ from assay.access.scopes import DEFAULT
 from assay.serve.offering import Offering
 from evals import golden, rubric
 from openwop_client import begun, done, ended, frames_of, log_of, suite
-from postgres import server as postgres
 from rest_client import Server, sqlite
 from shared import fits
 
@@ -29,14 +28,10 @@ def judge(ask):
     }
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def host(request, tmp_path_factory):
-    with contextlib.ExitStack() as stack:
-        if request.param == "sqlite":
-            address = sqlite(tmp_path_factory.mktemp("report"))
-        else:
-            address = stack.enter_context(postgres().database())
-        yield stack.enter_context(Server(address, judge=judge))
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database, judge=judge) as host:
+        yield host
 
 
 @pytest.fixture(scope="module")

@@ -84,8 +84,8 @@ class AgentEvalKind:
         bench = await self._bench(asked.run)
         draft = Draft(bench, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
-        with self._means.progress.of(asked.run, draft.task_id, asked.trial):
-            return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
+        self._means.progress.began(asked.run, draft.task_id, asked.trial)
+        return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

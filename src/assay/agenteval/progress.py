@@ -1,17 +1,22 @@
 """What is under way just now, for whoever looks on: it is in no log, and says nothing of what it is about (contract §5.1)."""
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
+from assay.agenteval.request import KIND
+from assay.ports import Event, Run
+from assay.protocol.events import EvalScored, TrialEnded
+from assay.protocol.facts import read_stored
+
 Tell = Callable[[str, bytes], None]  # of a run, what is told
+_encode = msgspec.json.Encoder().encode
 
 
 class Step(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A trial of a task begins, or has come back; its score is recorded after that."""
+    """A trial of a task begins, or has come back and is recorded."""
 
     run_id: str
     task_id: str
@@ -20,22 +25,24 @@ class Step(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Progress:
-    """One process's; nobody listens until somebody does."""
+    """What begins, one process's; nobody listens until somebody does."""
 
     def __init__(self) -> None:
         self.tell: Tell | None = None
 
-    @contextmanager
-    def of(self, run: str, task_id: str, trial: int) -> Generator[None]:
-        self._say(Step(run_id=run, task_id=task_id, trial=trial, state="started"))
-        try:
-            yield
-        finally:
-            self._say(Step(run_id=run, task_id=task_id, trial=trial, state="ended"))
-
-    def _say(self, step: Step) -> None:
+    def began(self, run: str, task_id: str, trial: int) -> None:
         if self.tell is not None:
-            self.tell(step.run_id, _encode(step))
+            self.tell(run, _encode(Step(run_id=run, task_id=task_id, trial=trial, state="started")))
 
 
-_encode = msgspec.json.Encoder().encode
+def came_back(run: Run, event: Event) -> bytes | None:
+    """What an event of the log says of that; so it is the same in every process."""
+    ended = None
+    if run.kind == KIND and event.type == "assay.trial.ended":
+        ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+    elif run.kind == KIND and event.type == "eval.scored" and run.head.get("trials", 1) == 1:
+        ended = msgspec.json.decode(read_stored(event.data).payload, type=EvalScored)
+    if ended is None:
+        return None
+    trial = ended.trial if isinstance(ended, TrialEnded) else 0
+    return _encode(Step(run_id=run.id, task_id=ended.task_id, trial=trial, state="ended"))

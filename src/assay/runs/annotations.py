@@ -27,6 +27,7 @@ from assay.protocol.facts import read_stored
 
 KIND = "annotation"
 PAGE = 1_000
+AGAIN = 100
 _read = msgspec.json.Decoder(Annotation).decode
 _correction = msgspec.json.Decoder(ScoreCorrection).decode
 Redact = Callable[[str], str]
@@ -68,6 +69,28 @@ async def annotations(store: Store, run: Run) -> list[Annotation]:
         found += page
         after = page[-1].key
     return [_read(document.data) for document in found]
+
+
+class Heard:
+    """What was said of a run since it was last asked; the order is that of the clocks of those who keep it."""
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self._store, self._run = store, run
+        self._keys: list[str] = []
+
+    async def news(self) -> list[Document]:
+        """The first time, all there is. The last hundred are looked at again: another process's clock may be behind."""
+        found: list[Document] = []
+        after = self._keys[-AGAIN - 1] if len(self._keys) > AGAIN else ""
+        prefix = f"{self._run.id}/"
+        while page := await self._store.documents(
+            self._run.tenant, KIND, prefix=prefix, after=after, limit=PAGE
+        ):
+            found += page
+            after = page[-1].key
+        new = [document for document in found if document.key not in self._keys]
+        self._keys = sorted({*self._keys, *(document.key for document in new)})[-2 * AGAIN :]
+        return new
 
 
 def corrected(text: str) -> ScoreCorrection:

@@ -7,13 +7,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from assay.agenteval.progress import came_back
 from assay.errors import Refusal
-from assay.ports import CLOSED, Run, Store
+from assay.ports import CLOSED, Event, Run, Store
+from assay.runs.annotations import Heard
 from assay.runs.follow import follow
+from assay.runs.modes import TERMINAL
 from assay.runs.reading import document, documents
+from assay.serve.sharing import shared
 
 KEPT = 4 * 1024 * 1024  # bytes of the end of a run, for those who are nearly there
 BEHIND = 1_000  # frames without an id that may wait for a slow follower
+EVERY = 1.0  # seconds after which a feed looks for what was said by way of another process
 _encode = msgspec.json.Encoder().encode
 
 
@@ -26,10 +31,10 @@ class Frame(NamedTuple):
 
 
 class LogFeeds:
-    """One feed a run, as long as somebody follows it."""
+    """One feed a run, as long as somebody follows it. `hearing`: what people say of a run is told to who follows it."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, store: Store, *, hearing: bool = True) -> None:
+        self._store, self._hearing = store, hearing
         self._feeds: dict[str, LogFeed] = {}
 
     def close(self) -> None:
@@ -47,45 +52,52 @@ class LogFeeds:
         if (feed := self._feeds.get(run)) is not None:
             feed.tell(Frame(None, type, data))
 
+    def hear(self, run: str) -> None:
+        """Something was said of a run: its feed need not wait to look."""
+        if (feed := self._feeds.get(run)) is not None:
+            feed.said.set()
+
     async def follow(self, run: Run, after: int) -> AsyncGenerator[Frame]:
         """Each event after that one once, in order, to the end of the run or as long as this host goes on."""
-        feed = self._feeds.get(run.id)
-        if feed is None:
-            feed = self._feeds[run.id] = LogFeed(self._store, run)
-        feed.followers += 1
-        try:
+        with shared(self._feeds, run.id, lambda: LogFeed(self._store, run, hearing=self._hearing)) as feed:
             async for frame in feed.read(after):
                 yield frame
-        finally:
-            feed.followers -= 1
-            if not feed.followers:
-                feed.close()
-                self._feeds.pop(run.id, None)
+
+
+class Aside(NamedTuple):
+    """A frame without a sequence, and the event it comes before."""
+
+    before: int
+    frame: Frame
 
 
 class LogFeed:
     """The end of one run, encoded."""
 
-    def __init__(self, store: Store, run: Run) -> None:
+    def __init__(self, store: Store, run: Run, *, hearing: bool) -> None:
         self._store, self._run = store, run
         self._frames: deque[Frame] = deque()
         self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
-        self._aside: deque[tuple[int, Frame]] = deque(maxlen=BEHIND)
+        self._asides: deque[Aside] = deque(maxlen=BEHIND)
         self._told = 0
-        self._ended = False
+        self._heard = Heard(store, run) if hearing and run.status not in CLOSED else None
+        self._listening = asyncio.Lock()
+        self._open = self._ended = False
         self._trouble: Refusal | None = None
         self._news = asyncio.Event()
-        self._pump = asyncio.create_task(self._read())
+        self._work = [asyncio.create_task(self._read())]
+        self.said = asyncio.Event()
         self.followers = 0
 
     def close(self) -> None:
-        self._pump.cancel()
+        for task in self._work:
+            task.cancel()
         self._ended = True
         self._ring()
 
     def tell(self, frame: Frame) -> None:
         self._told += 1
-        self._aside.append((self._told, frame))
+        self._asides.append(Aside(self._next, frame))
         self._ring()
 
     @property
@@ -96,20 +108,19 @@ class LogFeed:
         sequence, told = after + 1, self._told
         while True:
             news = self._news
-            if sequence < self._first:
+            waiting = min(self._told - told, len(self._asides))
+            if waiting and self._asides[-waiting].before <= sequence:
+                told = self._told - waiting + 1
+                yield self._asides[-waiting].frame
+            elif self._open and sequence < self._first:
                 for frame in await self._older(sequence):
                     yield frame
                     sequence += 1
-            elif sequence < self._next:
+            elif self._open and sequence < self._next:
                 yield self._frames[sequence - self._first]
                 sequence += 1
             elif self._trouble is not None:
                 raise self._trouble
-            elif told < self._told:
-                missed = [frame for number, frame in self._aside if number > told]
-                told = self._told
-                for frame in missed:
-                    yield frame
             elif self._ended:
                 return
             else:
@@ -123,23 +134,55 @@ class LogFeed:
 
     async def _read(self) -> None:
         try:
+            if self._heard is not None:
+                await self._heard.news()  # what was said before anybody followed
+                self._work.append(asyncio.create_task(self._listen()))
+            self._open = True
+            self._ring()
             if self._run.status not in CLOSED:
                 async for event in follow(self._store, self._run.id, after=self._first - 1):
                     if event is not None:
-                        one = await document(self._store, self._run.id, event)
-                        self._add(Frame(event.sequence, event.type, _encode(one)))
+                        await self._add(event)
             self._ended = True
         except Refusal as trouble:
             self._trouble = trouble
         self._ring()
 
-    def _add(self, frame: Frame) -> None:
+    async def _add(self, event: Event) -> None:
+        if event.type in TERMINAL:
+            await self._hear()  # nothing is told behind the last event
+        one = await document(self._store, self._run.id, event)
+        frame = Frame(event.sequence, event.type, _encode(one))
         self._frames.append(frame)
         self._size += len(frame.data)
         while self._size > KEPT and len(self._frames) > 1:
             self._size -= len(self._frames.popleft().data)
             self._first += 1
+        if (step := came_back(self._run, event)) is not None:
+            self.tell(Frame(None, "progress", step))
         self._ring()
+
+    async def _listen(self) -> None:
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(EVERY):
+                        await self.said.wait()
+                except TimeoutError:
+                    pass
+                await self._hear()
+        except Refusal as trouble:
+            self._trouble = trouble
+            self._ring()
+
+    async def _hear(self) -> None:
+        """What people said meanwhile, to whichever process, once and as it is kept."""
+        if self._heard is None:
+            return
+        async with self._listening:
+            self.said.clear()
+            for document in await self._heard.news():
+                self.tell(Frame(None, "run.annotated", document.data))
 
     def _ring(self) -> None:
         self._news.set()

@@ -45,7 +45,7 @@ async def annotate_run(call: Call) -> Answer:
 
     made, replayed = await once.answered(make, msgspec.Raw, lambda _: True)
     if not replayed:
-        surface.feeds.tell(run.id, "run.annotated", bytes(made))
+        surface.feeds.hear(run.id)
     return Answer(bytes(made), 201, headers=REPLAYED if replayed else ())
 
 

@@ -71,7 +71,7 @@ class Surface:
         self.store, self.kinds, self.offer = store, kinds, offer
         self.evals, self.workflows, self.shelf, self.cards = evals, workflows, shelf, cards
         self.feedback, self.replay = feedback, replay
-        self.feeds = LogFeeds(store)
+        self.feeds = LogFeeds(store, hearing=feedback)
 
     def stop(self) -> None:
         self.feeds.close()

@@ -17,6 +17,7 @@ from assay.fep.evaluation import RESULTS, Shard
 from assay.ports import CLOSED, Event, Run, Store
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
+from assay.serve.sharing import shared
 
 KEPT = 4 * 1024 * 1024  # bytes of frames at the end of a run, for those who are nearly there
 PAGE = 100
@@ -73,18 +74,9 @@ class Feeds:
 
     async def follow(self, run: Run, place: Place) -> AsyncIterator[bytes]:
         """Frames from this place on, to the end of the run."""
-        feed = self._feeds.get(run.id)
-        if feed is None:
-            feed = self._feeds[run.id] = Feed(self._store, run)
-        feed.followers += 1
-        try:
+        with shared(self._feeds, run.id, lambda: Feed(self._store, run)) as feed:
             async for frames in feed.read(place):
                 yield frames
-        finally:
-            feed.followers -= 1
-            if not feed.followers:
-                feed.close()
-                self._feeds.pop(run.id, None)
 
 
 class Feed:

@@ -1,0 +1,29 @@
+"""One feed a run: whoever comes first makes it, all others read it too, and whoever leaves last closes it."""
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+
+class Followed(Protocol):
+    followers: int
+
+    def close(self) -> None: ...
+
+
+F = TypeVar("F", bound=Followed)
+
+
+@contextmanager
+def shared(feeds: dict[str, F], run: str, make: Callable[[], F]) -> Generator[F]:
+    feed = feeds.get(run)
+    if feed is None:
+        feed = feeds[run] = make()
+    feed.followers += 1
+    try:
+        yield feed
+    finally:
+        feed.followers -= 1
+        if not feed.followers:
+            feed.close()
+            feeds.pop(run, None)

@@ -2,6 +2,8 @@
 
 import json
 import re
+import signal
+import time
 
 import pytest
 import yaml
@@ -74,13 +76,84 @@ def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
     assert json.loads(again.out)["summary"]["regression"]["scoreDelta"] == 0
 
 
+def test_a_run_elsewhere_writes_what_one_here_writes(there, tmp_path):
+    forms = ("json", "jsonl", "csv")
+    for where, agent, server in (("here", "who:answer", False), ("away", "local.who.answer", True)):
+        to = [word for form in forms for word in ("-o", f"{where}.{form}")]
+        ended = there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--trials", "2", *to, server=server)
+        assert ended.code == 3, ended.err
+        assert [line for line in ended.out.splitlines() if line.startswith("written to")] == [
+            f"written to {where}.{form}" for form in forms
+        ]
+
+    def timeless(name):
+        """Without what no two runs have in common: times; what nothing cost is unknown of a function here."""
+        text = (tmp_path / name).read_text()
+        text = re.sub(r'"(evaluated_at|latency_ms|latencyMs)": ?("[^"]*"|\d+)', r'"\1":0', text)
+        return re.sub(r',?\s*"(costUsd|totalCostUsd)": ?[\d.]+', "", text)
+
+    for form in forms:
+        assert timeless(f"away.{form}") == timeless(f"here.{form}")
+    assert len((tmp_path / "away.jsonl").read_text().splitlines()) == 4  # two tasks, two trials
+
+
+SLOW = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 60, "say": "x"}), name="interrupted")
+
+
+def following(host, zygote, folder):
+    """A command that follows a run there; its run has a task that does not end."""
+    (folder / "slow.json").write_text(json.dumps(SLOW))
+    process = zygote.start(
+        "run", "slow.json", "--agent", AGENT, "--server", host.url, "--key-file", "key", folder=folder
+    )
+    with host.client() as client:
+        while True:
+            assert process.poll() is None, process.communicate()
+            runs = client.get(
+                "/v1/host/assay/runs", params={"workflowId": SLOW["suiteId"], "status": "running"}
+            )
+            if host.surface.feeds.followed and [run for run in runs.json()["runs"] if run.get("done")]:
+                return process, runs.json()["runs"][0]["runId"]
+            time.sleep(0.02)
+
+
+def test_ctrl_c_cancels_the_run_there_and_keeps_what_is_done(host, there, zygote, tmp_path):
+    process, run = following(host, zygote, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert "it was cancelled; 1 task left undone" in out
+    assert err.splitlines() == ["assay: cancelling: what is under way is kept as far as it came"]
+    with host.client() as client:
+        assert client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
+        events = _events(client, run)
+    assert [event["payload"]["taskId"] for event in events if event["type"] == "eval.scored"] == ["quick"]
+
+
+def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path):
+    with Server(sqlite(tmp_path)) as host:
+        (tmp_path / "key").write_text(host.key())
+        process, run = following(host, zygote, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert out == ""
+    assert f"run {run} was not cancelled and may go on there" in err
+    assert f"/v1/runs/{run}/cancel" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
         (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
         (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout is the server's own"),
-        (("suite.yaml", "--agent", AGENT, "-o", "r.jsonl"), 2, "the scorecard alone"),
+        (
+            ("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "latest"),
+            2,
+            "--baseline is for the mode regression",
+        ),
+        (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".json, .jsonl or .csv"),
         (("--resume", "run-unknown"), 2, "there is no run"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,

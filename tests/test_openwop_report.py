@@ -95,6 +95,21 @@ def test_the_evidence_comes_page_by_page(client):
         assert answer.status_code == 400
 
 
+def test_the_evidence_comes_as_lines_a_result_each(client):
+    run = done(client, suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="lines"), trials=2)
+
+    def lines(**query):
+        path, accept = f"/v1/host/assay/runs/{run}/eval-report", {"accept": "application/x-ndjson"}
+        answer = client.get(path, params=query, headers=accept)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/x-ndjson")
+        results = [json.loads(line) for line in answer.text.splitlines()]
+        return [result["execution_context"]["test_case"]["id"] for result in results]
+
+    assert lines() == ["t0", "t0", "t1", "t1", "t2", "t2"]
+    assert lines(first=1, limit=1) == ["t1", "t1"]
+    assert lines(first=3) == lines(limit=0) == []
+
+
 def test_the_report_of_a_run_under_way_has_what_is_recorded(client):
     run = begun(client, suite(golden("slow", "x", {"wait": 30, "say": "x"}), name="under-way"))
     assert report(client, run)["report"]["tasks"] == [{"taskId": "slow", "kind": "golden"}]

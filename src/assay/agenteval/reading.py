@@ -26,10 +26,11 @@ async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
     return _outputs(read_stored(last.data).payload).outputs
 
 
-async def recorded_results(store: Store, run: Run) -> AsyncIterator[bytes]:
+async def recorded_results(
+    store: Store, run: Run, start: int = 0, stop: int | None = None
+) -> AsyncIterator[bytes]:
     """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
-    start = 0
-    while pieces := await store.pieces(run.id, RESULTS, start=start, limit=50):
+    while pieces := await store.pieces(run.id, RESULTS, start=start, stop=stop, limit=50):
         for piece in pieces:
             yield piece.data
         start = pieces[-1].last + 1

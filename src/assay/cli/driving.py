@@ -1,18 +1,20 @@
 """`assay run --server`: the same on another host: put the suite there, start, follow, report."""
 
 import secrets
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from assay.agenteval.detail import EvalDetail
 from assay.cli import scorecard
+from assay.cli.exporting import Export
 from assay.cli.remote import Remote
 from assay.cli.say import say
-from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
-from assay.errors import WrongUsage
+from assay.errors import Broken, WrongUsage
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
 from assay.settings import Settings
@@ -42,16 +44,13 @@ def _sensible(wanted: Wanted) -> None:
     ):
         if value is not None:
             raise WrongUsage(f"--{name} is the server's own: give none with --server")
-    for name in wanted.to:
-        if not name.endswith(".json"):
-            raise WrongUsage(
-                f"-o {name}: with --server, the scorecard alone is written: a file that ends in .json"
-            )
 
 
 def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
     assert wanted.suite is not None
     suite = suite_from(wanted.suite, settings)
+    if wanted.baseline is not None:
+        compares(wanted.modes or suite.modes)
     host.ask("POST", "/v1/host/assay/suites", suite)
     said: dict[str, Any] = {"trials": wanted.trials} if wanted.trials != 1 else {}
     said |= {} if wanted.modes is None else {"evalModes": list(wanted.modes)}
@@ -67,7 +66,11 @@ def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
         "tags": list(wanted.tags),
     }
     once = {"Idempotency-Key": secrets.token_hex(16)}
-    return _created(host.ask("POST", "/v1/runs", body, **once)).run_id
+    try:
+        return _created(host.ask("POST", "/v1/runs", body, **once)).run_id
+    except KeyboardInterrupt:
+        there = f"{host.address}/v1/host/assay/runs lists it"
+        raise Broken(f"interrupted while it was being started: if it has begun, {there}") from None
 
 
 def _found(host: Remote, which: str, suite: str | None = None) -> str:
@@ -101,29 +104,57 @@ def _watched(host: Remote, run: str, *, quiet: bool) -> None:
             elif watch is not None:
                 watch.see(told.type, msgspec.json.encode(told.document["payload"]))
     except KeyboardInterrupt:
+        if watch is not None:
+            watch.clear()
         say("cancelling: what is under way is kept as far as it came")
-        host.ask("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
+        _cancelled(host, run)
     finally:
         if watch is not None:
             watch.clear()
 
 
+def _cancelled(host: Remote, run: str) -> None:
+    """Once it has stopped; it may have ended before, and then it stays what it is."""
+    try:
+        host.ask("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
+    except WrongUsage as refused:
+        say(str(refused))
+    except Broken as broken:
+        again = f"curl -X POST {host.address}/v1/runs/{run}/cancel with the key"
+        raise Broken(
+            f"{broken}; run {run} was not cancelled and may go on there: {again} cancels it"
+        ) from None
+    for _ in host.follow(run):
+        pass
+
+
 def _told(wanted: Wanted, host: Remote, run: str) -> int:
-    card = _detail(host.ask("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
+    path = f"/v1/host/assay/runs/{run}/eval-report"
+    card = _detail(host.ask("GET", f"{path}?limit=0"))
     summary = None
     if card.status == "completed":
         summary = _summary(host.ask("GET", f"/v1/runs/{run}/eval-summary"))
     for name in wanted.to:
-        if summary is None:
+        if not name.endswith(".json"):
+            _exported(name, host.lines(path), card)
+        elif summary is None:
             say(f"{name}: the run {card.status}, so there is no scorecard to write")
         else:
-            Path(name).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+            scorecard.write(name, summary)
     if wanted.json:
         scorecard.print_json(card, summary)
     else:
-        scorecard.display(card, f"look further: {host.address}/v1/host/assay/runs/{run}/eval-report")
+        scorecard.display(card, f"look further: {host.address}{path}")
         for name in wanted.to:
             print(f"written to {name}")  # noqa: T201
     if summary is None:
         return BROKEN
     return PASSED if summary.passed else NOT_PASSED
+
+
+def _exported(name: str, lines: Iterator[bytes], card: EvalDetail) -> None:
+    files = Export([name])
+    for line in lines:
+        files.add(line)
+    ended = None if card.ended_at is UNSET else card.ended_at
+    files.close(card.run_id, card.status, card.started_at, ended)

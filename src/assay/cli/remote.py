@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
 import msgspec
 
@@ -19,6 +19,7 @@ from assay.protocol.operations import ErrorResponse
 KEY = "ASSAY_API_KEY"
 SECONDS = 60.0  # without a byte
 AGAIN = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new attempt to follow
+ENDS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 _refused = msgspec.json.Decoder(ErrorResponse).decode
 
 
@@ -27,6 +28,12 @@ class Told(NamedTuple):
 
     type: str
     document: dict[str, Any]
+
+
+class _Stay(HTTPRedirectHandler):
+    """The key is for this address, and goes to no other."""
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None: ...
 
 
 class Remote:
@@ -38,7 +45,8 @@ class Remote:
             raise WrongUsage(f"--server {address!r}: wanted an address such as http://127.0.0.1:8321")
         self.address = address.rstrip("/")
         self._key = _key(key_file)
-        self._tls = ssl.create_default_context() if parts.scheme == "https" else None
+        tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []
+        self._opener = build_opener(_Stay, *tls)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
         """The body of the answer; a refusal in the server's own words."""
@@ -48,21 +56,34 @@ class Remote:
             except (OSError, HTTPException) as trouble:
                 raise Broken(f"{self.address}: {trouble}") from None
 
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Of an answer of many lines, each as it comes."""
+        with self._open("GET", path, None, {"Accept": "application/x-ndjson"}) as answer:
+            try:
+                for line in answer:
+                    yield line.rstrip(b"\n")
+            except (OSError, HTTPException) as trouble:
+                raise Broken(f"{self.address}: {trouble}") from None
+
     def follow(self, run: str) -> Iterator[Told]:
         """Every event once, to the end of the run; a connection that is lost is made again, and goes on where it was."""
         last, tries = "", iter(AGAIN)
         while True:
+            why = "it closed the connection"
             try:
                 for id, told in self._stream(run, last):
                     last, tries = id, iter(AGAIN)
                     yield told
-                    if told.type in ("run.completed", "run.failed", "run.cancelled"):
+                    if told.type in ENDS:
                         return
-            except (Broken, OSError, HTTPException):
-                pause = next(tries, None)
-                if pause is None:
-                    raise
-                time.sleep(pause)
+            except Broken as broken:
+                why = str(broken)
+            except (OSError, HTTPException) as trouble:
+                why = f"{self.address}: {trouble}"
+            pause = next(tries, None)
+            if pause is None:
+                raise Broken(f"{why}; run {run} may go on there: {self.address}/v1/runs/{run}")
+            time.sleep(pause)
 
     def _stream(self, run: str, last: str) -> Iterator[tuple[str, Told]]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
@@ -83,7 +104,7 @@ class Remote:
         said = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
         asked = Request(self.address + path, data, said, method=method)  # noqa: S310  # http or https, see above
         try:
-            return urlopen(asked, timeout=SECONDS, context=self._tls)  # noqa: S310
+            return self._opener.open(asked, timeout=SECONDS)
         except HTTPError as refused:
             raise self._refusal(refused) from None
         except (URLError, OSError, HTTPException) as trouble:

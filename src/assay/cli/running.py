@@ -5,8 +5,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-import msgspec
-
 from assay import app
 from assay.agenteval.asked import Asked
 from assay.agenteval.fork import same_agent, scored_of
@@ -17,11 +15,12 @@ from assay.cli import scorecard
 from assay.cli.aside import prints_aside
 from assay.cli.finding import found
 from assay.cli.say import say
-from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
 from assay.errors import EvalRefused, InvalidRequest, Problem, WrongUsage
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
+from assay.protocol.scorecard import EvalSummary
 from assay.runs.replay import Copying, branch
 from assay.settings import Settings, load
 from assay.suites import TENANT, Evals, open_evals, suite_from, with_model
@@ -104,12 +103,8 @@ async def _begun(wanted: Wanted, settings: Settings, evals: Evals, agent: Agent)
         plan = await evals.office.planned(asked, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_said(one, refused) for one in refused.problems]) from None
-    if baseline is not None and plan.baseline is None:
-        has = ", ".join(plan.modes)
-        raise WrongUsage(
-            f"--baseline is for the mode regression, and this run has {has}: give --mode regression too,"
-            " and have it among the modes of the suite"
-        )
+    if baseline is not None:
+        compares(plan.modes)
     run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
     evals.desk.begin(run)
     return run
@@ -183,7 +178,7 @@ async def _told(wanted: Wanted, store: Store, run: Run) -> int:
     assert run.status in CLOSED
     summary = await recorded_summary(store, run)
     for name in wanted.to:
-        await _written(name, store, run)
+        await _written(name, store, run, summary)
     if wanted.json:
         await scorecard.as_json(store, run)
     else:
@@ -195,16 +190,10 @@ async def _told(wanted: Wanted, store: Store, run: Run) -> int:
     return PASSED if summary.passed else NOT_PASSED
 
 
-async def _written(name: str, store: Store, run: Run) -> None:
-    if name.endswith(".json"):
-        summary = await recorded_summary(store, run)
-        if summary is None:
-            say(f"{name}: the run {run.status}, so there is no scorecard to write")
-            return
-        _write(name, msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
-        return
-    await scorecard.export(store, run, [name])
-
-
-def _write(name: str, data: bytes) -> None:
-    Path(name).write_bytes(data)
+async def _written(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:
+    if not name.endswith(".json"):
+        await scorecard.export(store, run, [name])
+    elif summary is None:
+        say(f"{name}: the run {run.status}, so there is no scorecard to write")
+    else:
+        scorecard.write(name, summary)

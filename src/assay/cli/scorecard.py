@@ -1,6 +1,7 @@
 """The scorecard as a person sees it: the verdict first, then what failed and why, then how to look further."""
 
 import sys
+from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
@@ -11,11 +12,10 @@ from rich.text import Text
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.report import EvalReport, Reason
+from assay.cli.exporting import Export
 from assay.cli.report import percent
-from assay.fep.sinks import Closing, sink_for
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
-from assay.protocol.results import EvaluationSummary
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 
@@ -165,37 +165,15 @@ def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
 
 async def export(store: Store, run: Run, to: list[str]) -> int:
     """The evidence as FEP results."""
-    sinks = [sink_for(name) for name in to]
-    counts = dict.fromkeys(("cases", "completed", "error", "skip"), 0)
-    checks = dict(counts)
+    files = Export(to)
     async for line in recorded_results(store, run):
-        result = msgspec.json.decode(line)
-        counts["cases"] += 1
-        counts[result["status"]] += 1
-        for one in result["check_results"]:
-            checks["cases"] += 1
-            checks[one["status"]] += 1
-        for sink in sinks:
-            sink.write(line)
-    closing = Closing(
-        evaluation_id=run.id,
-        started_at=run.started or run.created,
-        completed_at=run.ended,
-        status="error" if counts["error"] or run.status != "completed" else "completed",
-        summary=EvaluationSummary(
-            total_test_cases=counts["cases"],
-            completed_test_cases=counts["completed"],
-            error_test_cases=counts["error"],
-            skipped_test_cases=counts["skip"],
-            total_checks=checks["cases"],
-            completed_checks=checks["completed"],
-            error_checks=checks["error"],
-            skipped_checks=checks["skip"],
-        ),
-    )
-    for sink in sinks:
-        sink.close(closing)
-    return counts["cases"]
+        files.add(line)
+    return files.close(run.id, run.status, run.started or run.created, run.ended)
+
+
+def write(name: str, summary: EvalSummary) -> None:
+    """The scorecard as a file."""
+    Path(name).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
 
 
 def _one_line(text: str) -> str:

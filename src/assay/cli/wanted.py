@@ -1,6 +1,10 @@
 """What the command line of `assay run` asks for, and how it may end."""
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+
+from assay.errors import WrongUsage
 
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
@@ -24,3 +28,12 @@ class Wanted(Struct, frozen=True, kw_only=True):
     json: bool = False
     server: str | None = None
     key_file: str | None = None
+
+
+def compares(modes: Sequence[str]) -> None:
+    """A baseline is for one of them."""
+    if "regression" not in modes:
+        raise WrongUsage(
+            f"--baseline is for the mode regression, and this run has {', '.join(modes)}: give --mode regression too,"
+            " and have it among the modes of the suite"
+        )

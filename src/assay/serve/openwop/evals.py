@@ -1,6 +1,6 @@
 """Agent evals over HTTP: from a request to a plan, and from a run to its snapshot, scorecard and report (contract §3.2–§3.4)."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from assay.agenteval.asked import Asked
 from assay.agenteval.detail import detail_of
 from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
 from assay.agenteval.office import EvalOffice
+from assay.agenteval.reading import recorded_results
 from assay.agenteval.request import KIND, read_request
 from assay.agenteval.shelf import Shelf, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
@@ -21,7 +22,7 @@ from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
 from assay.runs.replay import Copying, branch, everything, replay
 from assay.serve.openwop.surface import Surface, run_of, surface_of
-from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.answers import LINES, Answer, answer
 from assay.serve.rest.call import Call
 
 TYPES: dict[str, tuple[type, str]] = {
@@ -163,7 +164,7 @@ async def eval_run_of(call: Call, surface: Surface) -> Run:
 
 
 async def eval_report(call: Call) -> Answer:
-    """All there is to say of an eval run, ended or not; the evidence page by page."""
+    """All there is to say of an eval run, ended or not; the evidence page by page, or, as lines, alone and all of it."""
     asked = call.query("first", "limit")
     first, limit = (
         _number(asked, name, usual, least, most)
@@ -173,8 +174,17 @@ async def eval_report(call: Call) -> Answer:
     offered = evals_of(surface)
     run = await eval_run_of(call, surface)
     store = offered.office.store
+    if call.wants_lines:
+        trials: int = run.head.get("trials", 1)
+        stop = (first + limit) * trials if "limit" in asked else None
+        return Answer(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
     said = await annotations(store, run) if surface.feedback else []
     return answer(await detail_of(store, run, effective(said), first=first, limit=limit))
+
+
+async def _lines(results: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
+    async for line in results:
+        yield line + b"\n"
 
 
 def _number(asked: dict[str, str], name: str, usual: int, least: int, most: int) -> int:

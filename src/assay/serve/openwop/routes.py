@@ -99,7 +99,13 @@ OPENWOP = [
         scope=READ,
         id="getEvalReport",
         summary="All there is to say of an eval run: evidence, trials, who judged, what people corrected",
-        gives={200: Given("the report, with the evidence of some tasks", "EvalDetail")},
+        gives={
+            200: Given(
+                "the report, with the evidence of some tasks; as lines, the evidence alone, a trial each",
+                "EvalDetail",
+                "TestCaseResult",
+            )
+        },
         refuses=(400, 404),
         parameters=(
             Parameter(
@@ -110,7 +116,7 @@ OPENWOP = [
             Parameter(
                 "limit",
                 {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
-                "of how many tasks",
+                "of how many tasks; as lines, without it of all",
             ),
         ),
     ),

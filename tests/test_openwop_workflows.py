@@ -35,14 +35,14 @@ def judges(about, scene):
 
 
 def sure(at):
-    """Of a task `0.4/0.9`: the actor is that sure of what it says, and the critic of its verdict."""
+    """Of a task `0.4/0.9`: the actor is that sure of what it says, and the critic of its verdict, which may be named behind."""
 
     def says(task, scene):
-        result = task["result"] if at else task
-        confidence = float(result.split("/")[at])
+        result = task["result"] if at else task["task"] if isinstance(task, dict) else task
+        said = result.split("/")
         if at:
-            return {"verdict": "pass", "confidence": confidence}
-        return Finish(outcome="completed", result=task, confidence=confidence)
+            return {"verdict": [*said, "pass"][2], "confidence": float(said[1])}
+        return Finish(outcome="completed", result=result, confidence=float(said[0]))
 
     return says
 
@@ -69,6 +69,20 @@ async def buys(task, scene):
         except ToolFailure:
             pass
     return "none"
+
+
+def crashes(task, scene):
+    raise RuntimeError(f"{CANARY} is full")
+
+
+def decides(task, scene):
+    """One who supervises: goes on until there is a verdict, then ends, or talks nonsense."""
+    if task["task"] == "nonsense":
+        return {"kind": CANARY}
+    if task["task"] == "nobody":
+        return {"kind": "next-worker", "nextWorkerIds": [CANARY]}
+    done = task["last"] is not None
+    return {"kind": "terminate"} if done else {"kind": "next-worker", "nextWorkerIds": task["workers"]}
 
 
 def reasons(task, scene):
@@ -104,6 +118,12 @@ AGENTS = (
     Played("test.sure", sure(0)),
     Played("test.sure-critic", sure(1)),
     Played("test.reasons", reasons),
+    Played("test.crashing", crashes),
+    Played("test.boss", decides),
+    Played(
+        "test.helpless",
+        lambda task, scene: Finish(outcome="escalated", result=task, error="a person should look"),
+    ),
     Played("test.buyer", buys, tools=("shop:price",)),
 )
 LOOPS = {
@@ -115,6 +135,11 @@ LOOPS = {
     "shopping": Loop(actor="test.buyer", critics=["test.critic"], verify="tools"),
     "outer": Loop(actor="workflow:free", critics=["test.critic"], approve=True),
     "around": Loop(actor="workflow:judged", max_turns=1),
+    "noted": Loop(actor="workflow:free", critics=["test.critic"]),
+    "hopeful": Loop(actor="workflow:checked", max_turns=2),
+    "crashing": Loop(actor="test.crashing", critics=["test.critic"], max_turns=2),
+    "bossy": Loop(actor="test.actor", supervisor="test.boss", critics=["test.critic"], gating=False),
+    "helpless": Loop(actor="test.helpless"),
     "judged": Loop(actor="test.actor", critics=["test.critic"], criteria=["good"], max_turns=3),
     "watched": Loop(actor="test.actor", critics=["test.critic"], gating=False),
     "checked": Loop(actor="test.actor", criteria={"says-good": CONTAINS}, on_fail="give-up", failing="fail"),
@@ -243,6 +268,43 @@ def test_either_below_its_floor_escalates(client, task, unsure):
     assert report(client, run)["goalSatisfied"] is True
 
 
+def test_an_unsure_critic_that_asks_for_another_turn_escalates_too(client):
+    shown = ran(client, "sure", {"task": "0.9/0.4/revise"})
+    run = shown["runId"]
+    assert shown["status"] == "waiting-approval"
+    assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+    assert (
+        rested(client, run)["status"] == "waiting-approval"
+    )  # for the next turn's verdict, which is no surer
+    assert [one["iteration"] for one in report(client, run)["verdicts"]] == [1, 2]
+    assert not report(client, run)["committed"]
+
+
+@pytest.mark.parametrize(
+    ("task", "outcome", "threshold", "status"),
+    [
+        ("0.6/1", "completed", {}, "completed"),
+        ("0.4/1", "escalated", {}, "waiting-approval"),
+        ("0.6/1", "escalated", {"escalationThreshold": 0.8}, "waiting-approval"),
+        ("0.4/1", "completed", {"escalationThreshold": 0.1}, "completed"),
+    ],
+)
+def test_what_escalates_is_told_so_by_its_bracket(client, task, outcome, threshold, status):
+    shown = ran(client, "sure", {"task": task}, configurable=threshold)
+    ends = events(client, shown["runId"], "agent.invocation.completed")
+    assert (shown["status"], ends[0]["payload"]["outcome"]) == (status, outcome)
+
+
+def test_who_asks_for_a_person_gets_one(client):
+    run = ran(client, "helpless", {"task": "x"})["runId"]
+    assert rested(client, run)["status"] == "waiting-approval"
+    assert not report(client, run)["committed"]
+    (asked,) = events(client, run, "interrupt.requested")
+    assert asked["payload"]["data"]["artifactData"] == {"result": "x"}  # what is to be approved
+    assert respond(client, run, "actor", {"action": "accept"}).status_code == 200
+    assert rested(client, run)["variables"]["result"] == "x"
+
+
 @pytest.mark.parametrize("finds_out", ["an answer", "the host"])
 def test_an_approval_expires_into_a_refusal(server, client, finds_out):
     run = ran(client, "hurried", {"task": "bad good"})["runId"]
@@ -338,6 +400,98 @@ def test_a_child_run_that_does_not_end_well_is_no_work(client, task, phase):
     assert not report(client, run)["committed"]
 
 
+def test_a_child_run_has_another_turn_with_the_critics_notes(client):
+    shown = ran(client, "noted", {"task": "so good"})
+    run = shown["runId"]
+    assert (shown["status"], shown["variables"]["result"]) == ("completed", "good")
+    children = [one["payload"]["childRunId"] for one in events(client, run, "node.dispatched")]
+    second = client.get(f"/v1/runs/{children[1]}").json()
+    assert second["inputs"]["task"] == {"task": "so good", "notes": [CANARY], "turn": 2}
+
+
+def test_a_child_run_that_gave_up_is_no_work(client):
+    """It is completed, and its goal is not reached: whoever waits for it takes nothing from it."""
+    shown = ran(client, "hopeful", {"task": "bad"})
+    run = shown["runId"]
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "loop_limit_exceeded")
+    phases = [one["payload"]["phase"] for one in events(client, run, "core.workflowChain.event")]
+    assert phases == ["dispatch.began", "dispatch.succeeded", "child.completed"] * 2
+    assert (report(client, run)["committed"], report(client, run)["goalSatisfied"]) == (False, False)
+    assert ran(client, "hopeful", {"task": "good"})["variables"]["result"] == "good"
+
+
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [
+        ({"action": "edit-accept"}, "resumeValue.outputs"),
+        ({"action": "edit-accept", "outputs": ["x"]}, "resumeValue.outputs"),
+        ({"action": "edit-accept", "outputs": {"other": 1}}, "resumeValue.outputs"),
+    ],
+)
+def test_what_is_given_instead_must_fit_or_nothing_changes(client, value, place):
+    run = ran(client, "outer", {"task": "good"})["runId"]
+    refused = respond(client, run, "actor", value)
+    assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
+    assert [problem["place"] for problem in refused.json()["details"]["problems"]] == [place]
+    assert rested(client, run)["status"] == "waiting-approval"
+    mended = {"action": "edit-accept", "outputs": {"result": "mended"}}
+    assert respond(client, run, "actor", mended).status_code == 200
+    assert rested(client, run)["variables"]["result"] == "mended"
+
+
+def test_an_owner_is_told_why_somebody_failed_and_nobody_else(server, client):
+    shown = ran(client, "crashing", {"task": "x"})
+    run = shown["runId"]
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "loop_limit_exceeded")
+    ends = [
+        one["payload"]["outputs"]
+        for one in events(client, run, "node.completed")
+        if "outputs" in one["payload"]
+    ]
+    why = {"agentId": "test.crashing", "role": "actor", "why": f"RuntimeError: {CANARY} is full"}
+    told = [one["failures"] for one in ends if one.get("outcome") == "failed"]
+    assert told == [[{"iteration": turn} | why] for turn in (1, 2)]
+    moody = ran(client, "moody", {"task": "crash"})["runId"]
+    raw = [event.data for one in (run, moody) for event in server.do(server.store.events(one))]
+    assert not [data for data in raw if CANARY.encode() in data]
+    assert CANARY not in json.dumps([report(client, run), report(client, moody), shown["error"]])
+    assert CANARY not in client.get("/v1/host/assay/runs").text
+
+
+@pytest.mark.parametrize(
+    ("task", "code"), [("nonsense", "validation_error"), ("nobody", "unknown_child_workflow")]
+)
+def test_what_a_supervisor_said_is_not_told_by_the_error(server, client, task, code):
+    shown = ran(client, "bossy", {"task": task})
+    assert (shown["status"], shown["error"]["code"]) == ("failed", code)
+    raw = server.do(server.store.events(shown["runId"]))
+    assert not [event for event in raw if CANARY.encode() in event.data]
+
+
+def test_no_success_is_claimed_on_a_verdict_that_is_only_recorded(client):
+    """A supervisor may end it as it likes where verdicts do not gate; that is no goal reached."""
+    shown = ran(client, "bossy", {"task": "bad"})
+    assert (shown["status"], shown["goalSatisfied"]) == ("completed", False)
+    assert report(client, shown["runId"])["goalSatisfied"] is False
+    assert ran(client, "bossy", {"task": "good"})["goalSatisfied"] is True
+
+
+def test_a_list_has_verdicts_and_who_is_waited_for(client):
+    own = ran(client, "itself", {"task": "x"})["runId"]
+    waits = ran(client, "hurried", {"task": "bad"})["runId"]
+    listed = client.get("/v1/host/assay/runs", params={"mode": "workflow"}).json()["runs"]
+    found = {one["runId"]: one for one in listed}
+    assert (found[own]["verdict"], found[own]["selfVerified"], "waiting" in found[own]) == (
+        "pass",
+        True,
+        False,
+    )
+    assert (found[waits]["verdict"], "selfVerified" in found[waits]) == ("fail", False)
+    waiting = found[waits]["waiting"]
+    assert (waiting["nodeId"], waiting["kind"], waiting["about"]) == ("actor", "approval", "retry")
+    assert waiting.keys() == {"nodeId", "kind", "about", "interruptId", "deadline"}
+
+
 def test_interrupt_approval(client):
     run = ran(client, "conformance-approval")
     assert (run["status"], run["currentNodeId"]) == ("waiting-approval", "gate")
@@ -389,6 +543,7 @@ def test_cancellation(client):
     waiting = ran(client, "conformance-approval")["runId"]
     assert client.post(f"/v1/runs/{waiting}/cancel", json={}).status_code == 200
     assert rested(client, waiting)["status"] == "cancelled"
+    assert report(client, waiting)["waiting"] is None
 
 
 def test_cross_host_ancestry_endpoint(server, client):

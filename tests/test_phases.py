@@ -126,6 +126,25 @@ async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_what_the_f
     assert len({event["causationId"] for event in began}) == 1
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "status"),
+    [(["pass", "pass"], "pass", "completed"), (["fail", "pass"], "fail", "failed"), (["pass", "revise"], "revise", "failed")],
+)  # fmt: skip
+async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(verdicts, verdict, status):
+    """Where one of them is rejected, the run cannot end in success, whatever comes after it."""
+    shown = document(plan(next_worker("conformance-noop", "conformance-noop"), END))
+    shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
+    async with House(Played("test.critic", verdicts), workflows=[read(shown)]) as house:
+        run = await house.run("conformance-planned")
+    assert (run.status, run.head["verdict"], run.head["goalSatisfied"]) == (
+        status,
+        verdict,
+        status == "completed",
+    )
+    if status == "failed":
+        assert run.head["error"]["code"] == "decision_rejected"
+
+
 async def test_phase_1_an_unset_variable_leaves_the_childs_input_absent():
     async with House() as house:
         for id, wanted in (("conformance-dispatch-input-mapping", {"childGreeting": "Alice"}), ("conformance-dispatch-input-mapping-no-default", {})):  # fmt: skip
@@ -251,7 +270,6 @@ async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, k
             "completed",
             [1, 2],
         ),  # another decision, another turn
-        ({"action": "edit-accept", "decision": {"kind": "vibe"}}, "failed", [1]),
     ],
 )
 async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, iterations):
@@ -262,6 +280,16 @@ async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, it
             event["payload"]["iteration"] for event in await house.events(run, "runOrchestrator.decided")
         ]
     assert (run.status, decided) == (status, iterations)
+
+
+@pytest.mark.parametrize("edit", [{}, {"decision": None}, {"decision": {"kind": "vibe"}}])
+async def test_phase_2_a_decision_that_is_none_changes_nothing(edit):
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-confidence-escalation")
+        with pytest.raises(InvalidRequest) as refused:
+            await house.room.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
+        assert refused.value.problems[0].place == "resumeValue.decision"
+        assert (await house.store.run(run.id)).events == run.events
 
 
 async def test_phase_2_orchestrator_conservative_path():

@@ -157,6 +157,15 @@ async def test_several_critics_the_strictest_counts(verdicts, status):
     assert len(report.verdicts) == 2
 
 
+@pytest.mark.parametrize("held", [(True, False), (False, True)])
+async def test_a_criterion_that_any_critic_finds_unmet_is_not_met(held):
+    said = [{"verdict": "pass", "met": {"a": one, "b": True}} for one in held]
+    critics = [critic(one, id=f"test.critic-{at}") for at, one in enumerate(said)]
+    run, _, report = await ran(actor("R"), *critics, criteria=["a", "b"])
+    assert report.success_criteria == ({"key": "a", "met": False}, {"key": "b", "met": True})
+    assert (run.status, report.goal_satisfied) == ("completed", False)
+
+
 async def test_no_verdict_is_no_gate():
     run, events, report = await ran(actor("R"))
     assert (run.status, report.committed, report.goal_satisfied) == ("completed", True, True)

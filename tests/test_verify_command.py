@@ -33,6 +33,15 @@ def Says1(task):
 
 def revises(about):
     return "revise"
+
+def crashes(about):
+    raise ValueError("the disk\\n is full" + "!" * 500)
+
+def huge(task):
+    return "x" * 100_000
+
+def nothing(task):
+    return ""
 """
 CHECKS = {"is-good": {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["good"]}}}
 
@@ -62,6 +71,52 @@ def folder(tmp_path):
 def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, arguments, code, said):
     done = command("verify", "--actor", "bots:write", "--task", "do it", *arguments, folder=folder)
     assert (done.code, said in done.out) == (code, True), done.err
+
+
+@pytest.mark.parametrize(
+    ("actor", "critic", "code", "said"),
+    [
+        ("crashes", "passes", 3, "turn 2: actor local.bots.crashes failed: ValueError: the disk is full!!!"),
+        (
+            "write",
+            "crashes",
+            3,
+            "on the work of local.bots.write: it gave no verdict: ValueError: the disk is full!!!",
+        ),
+        ("write", "write", 3, "its own work: it gave no verdict: a verdict is one of pass, revise, fail: "),
+        (
+            "write",
+            "rejects",
+            3,
+            "result in question: first\ngoal not reached: it waits at actor for a person",
+        ),
+        ("huge", "passes", 0, "xxx… (100,000 characters; all of them with --json)\n"),
+        ("nothing", "passes", 0, 'result: ""\n'),
+    ],
+)
+def test_a_person_sees_why(command, folder, actor, critic, code, said):
+    asked = (
+        "verify",
+        "--actor",
+        f"bots:{actor}",
+        "--critic",
+        f"bots:{critic}",
+        "--task",
+        "it",
+        "--max-turns",
+        "2",
+    )
+    done = command(*asked, folder=folder)
+    assert (done.code, said in done.out) == (code, True), done.out + done.err
+    assert max(map(len, done.out.splitlines())) < 2_200
+    told = json.loads(command(*asked, "--json", folder=folder).out)
+    whys = [one["why"] for one in told["failures"]]
+    if actor == "crashes":
+        assert [one["iteration"] for one in told["failures"]] == [1, 2]
+    assert all(why.startswith("ValueError: the disk") for why in whys if "crashes" in (actor, critic))
+    assert told["asked"] == ({"result": "first"} if told["status"] == "waiting-approval" else None)
+    if critic == "rejects":
+        assert "--accept to let the actor try again, or --reject" in done.err
 
 
 def test_those_who_take_part_are_told_apart(command, folder):
@@ -109,7 +164,7 @@ def test_a_list_says_whether_a_goal_was_reached_and_who_is_waited_for(command, k
     assert "waits for a person" in lines[waits]
     waiting = command("list", "--status", "waiting-approval", folder=folder).out
     assert (waits in waiting, own in waiting) == (True, False)
-    assert f"run {waits} waits for a person: assay respond {waits} --accept, or --reject" in waiting
+    assert f"run {waits} waits for a person: assay respond {waits} --accept to let the actor try" in waiting
     (told,) = json.loads(command("list", "--status", "waiting-approval", "--json", folder=folder).out)
     assert (told["waiting"]["nodeId"], told["verdict"]) == ("actor", "fail")
 
@@ -121,7 +176,7 @@ def test_a_run_is_shown_with_its_verdicts(command, kept):
     assert "a: not met\ngoal not reached: it gave up" in given_up
     shown = command("show", waits, folder=folder)
     assert "turn 1: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
-    assert "goal not reached: it waits at actor (approval)" in shown.out
+    assert "goal not reached: it waits at actor for a person: the result is not good enough" in shown.out
     assert f"assay respond {waits} --accept" in shown.out + shown.err
     told = json.loads(command("show", own, "--json", folder=folder).out)
     assert (told["goalSatisfied"], told["verdicts"][0]["selfVerified"]) == (True, True)
@@ -166,6 +221,7 @@ def test_the_library_commits_only_what_passed(tmp_path, monkeypatch):
     assert (came.result, came.committed, came.status) == (None, False, "waiting-approval")
     came = asyncio.run(assay.verify(write, write, "do it", max_turns=1))
     assert came.verdicts[0].self_verified
+    assert [(one.role, one.why[:16]) for one in came.failures] == [("critic", "a verdict is one")]
     with pytest.raises(assay.InvalidRequest):
         asyncio.run(assay.verify(write, [lambda about: "pass", lambda about: "fail"], "do it"))
     with pytest.raises(assay.InvalidRequest):

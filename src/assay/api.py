@@ -181,7 +181,7 @@ async def verify(
     from assay.backends.agents.cast import Cast  # a lazy door
     from assay.backends.stores.memory import MemoryStore  # a lazy door
     from assay.workflow.declared import read_loop  # a lazy door
-    from assay.workflow.report import verification  # a lazy door
+    from assay.workflow.report import came_to  # a lazy door
 
     settings = load()
     given: list[Any] = [actor] if critic is None else [actor, critic]
@@ -206,8 +206,7 @@ async def verify(
         me = Principal(tenant="local", id="library")
         run = await room.start(me, "verify", {"task": task})
         ended = await desk.ended(run.id)
-        shown = await room.snapshot(ended)
-        return verification(await room.report(run.id, me.tenant), shown["variables"])
+        return await came_to(room.store, ended, room.bounds)
 
 
 def repeated_id(agents: Sequence[Agent], given: Sequence[Any]) -> str | None:

@@ -24,6 +24,7 @@ from assay.ports import Run, RunQuery, RunStatus, Services
 from assay.protocol.values import is_object
 from assay.workflow.flow import Bounds
 from assay.workflow.opening import KIND as WORKFLOW
+from assay.workflow.report import came_to
 
 T = TypeVar("T")
 STATUSES: tuple[RunStatus, ...] = (
@@ -143,7 +144,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
 
 
 async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
-    came = await verdicts.came_to(office.store, run, Bounds.of(settings.load().limits))
+    came = await came_to(office.store, run, Bounds.of(settings.load().limits))
     if json:
         verdicts.print_json(came)
         return
@@ -183,7 +184,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
 
             return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
-            came = await verdicts.came_to(office.store, run, Bounds.of(settings.load().limits))
+            came = await came_to(office.store, run, Bounds.of(settings.load().limits))
             many = verdicts.export(came, to)
             return f"{many:,} verdict{'' if many == 1 else 's'}"
         try:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from typing import Any
 
 import msgspec
 import typer
@@ -10,20 +11,20 @@ from assay.access.local import TENANT
 from assay.cli.say import say
 from assay.errors import WrongUsage
 from assay.fep.sinks import File
-from assay.ports import Run, Store
+from assay.ports import Run
 from assay.protocol.values import is_object
 from assay.protocol.verification import Said, Verification
-from assay.workflow.drive import driven
-from assay.workflow.flow import Bounds
-from assay.workflow.report import report, verification
 
-MOST = 100_000  # events of one run
+SHOWN, LINE = 2_000, 200  # characters of a result, and of why somebody failed
+ASKED = {  # what a person is asked, and what a yes does
+    "gate": ("it is a gate", "go on"),
+    "result": ("somebody is not sure of the result", "commit it"),
+    "retry": ("the result is not good enough", "let the actor try again"),
+    "decision": ("its supervisor is not sure", "do as it decided"),
+    "outputs": ("a child's output is to be approved", "merge it"),
+    "question": ("a question", ""),
+}
 COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(Said))
-
-
-async def came_to(store: Store, run: Run, bounds: Bounds) -> Verification:
-    drive, _, _ = await driven(store, run, bounds)
-    return verification(report(run, await store.events(run.id, limit=MOST)), drive.flow.variables)
 
 
 def print_json(came: Verification) -> None:
@@ -32,19 +33,48 @@ def print_json(came: Verification) -> None:
 
 def display(came: Verification, answer: str | None = None) -> None:
     """`answer` says how a run that waits is answered."""
+    for line in _turns(came):
+        typer.echo(line)
+    for criterion in came.success_criteria:
+        typer.echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
+    if came.committed:
+        typer.echo(f"result: {_shown(came.result)}")
+    for name, value in (came.asked or {}).items():
+        typer.echo(f"{name}{'' if name == 'question' else ' in question'}: {_shown(value)}")
+    typer.echo(_verdict(came))
+    if answer is not None:
+        say(answer)
+
+
+def _turns(came: Verification) -> list[str]:
+    """In their order: who failed and why, and what the others said."""
+    lines: list[tuple[int, int, str]] = []
+    no_verdict = {(one.iteration, one.agent_id): one.why for one in came.failures if one.role == "critic"}
+    for one in came.failures:
+        if one.role != "critic":
+            who = f"{one.role} {one.agent_id}"
+            lines.append((one.iteration, 0, f"turn {one.iteration}: {who} failed: {_line(one.why)}"))
     for one in came.verdicts:
         about = "its own work" if one.self_verified else f"the work of {one.actor_id}"
         keys = f" ({', '.join(one.criteria)})" if one.criteria else ""
         sure = "" if one.confidence is None else f", {one.confidence:.0%} sure"
-        typer.echo(f"turn {one.iteration}: {one.verdict}, by {one.agent_id} on {about}{keys}{sure}")
-    for criterion in came.success_criteria:
-        typer.echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
-    if came.committed:
-        result = came.result if isinstance(came.result, str) else msgspec.json.encode(came.result).decode()
-        typer.echo(f"result: {result}")
-    typer.echo(_verdict(came))
-    if answer is not None:
-        say(answer)
+        why = no_verdict.get((one.iteration, one.agent_id))
+        none = "" if why is None else f": it gave no verdict: {_line(why)}"
+        said = f"turn {one.iteration}: {one.verdict}, by {one.agent_id} on {about}{keys}{sure}{none}"
+        lines.append((one.iteration, 1, said))
+    return [line for _, _, line in sorted(lines, key=lambda one: one[:2])]
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+    if len(text) <= SHOWN:
+        return text
+    return f"{text[:SHOWN]}… ({len(text):,} characters; all of them with --json)"
+
+
+def _line(text: str) -> str:
+    said = " ".join(text.split())
+    return said if len(said) <= LINE else f"{said[:LINE]}…"
 
 
 def _verdict(came: Verification) -> str:
@@ -53,7 +83,8 @@ def _verdict(came: Verification) -> str:
     if came.error is not None:
         return f"goal not reached: {came.error['code']}: {came.error['message']}"
     if came.waiting is not None:
-        return f"goal not reached: it waits at {came.waiting['nodeId']} ({came.waiting['kind']})"
+        what = ASKED[came.waiting.get("about", "gate")][0]
+        return f"goal not reached: it waits at {came.waiting['nodeId']} for a person: {what}"
     if came.status == "completed":
         return "goal not reached: it gave up, and is completed"
     return f"goal not reached: it is {came.status}"
@@ -77,7 +108,8 @@ def waits(run: Run) -> str | None:
     if run.tenant != TENANT:
         place = f"POST /v1/runs/{run.id}/interrupts/{waiting['nodeId']}"
         return f"run {run.id} waits for a person of tenant {run.tenant}: {place}"
-    how = "--answer TEXT" if waiting["kind"] == "clarification" else "--accept, or --reject"
+    yes = ASKED[waiting.get("about", "gate")][1]
+    how = "--answer TEXT" if waiting["kind"] == "clarification" else f"--accept to {yes}, or --reject"
     until = f", until {waiting['deadline']}" if waiting.get("deadline") else ""
     return f"run {run.id} waits for a person: assay respond {run.id} {how}{until}"
 

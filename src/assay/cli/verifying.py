@@ -23,6 +23,7 @@ from assay.runs.desk import Desk
 from assay.workflow.declared import read_loop, workflow_of
 from assay.workflow.flow import Request
 from assay.workflow.record import read_request
+from assay.workflow.report import came_to
 from assay.workflow.room import RESTING, Room, new_run_id
 
 ME = Principal(
@@ -145,7 +146,7 @@ async def _room(chosen: settings.Settings, given: dict[str, Agent]) -> AsyncGene
 
 async def _came(room: Room, desk: Desk, run: Run) -> tuple[Run, Verification]:
     ended = await desk.ended(run.id)
-    return ended, await verdicts.came_to(room.store, ended, room.bounds)
+    return ended, await came_to(room.store, ended, room.bounds)
 
 
 def _said(text: str, chosen: settings.Settings) -> Any:

@@ -1,8 +1,10 @@
 """What a verified run came to, without content (contract §8.1, §8.5); and the same with what was committed, for whoever had it made."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
+
+Role = Literal["actor", "critic", "supervisor"]
 
 
 class Said(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -31,7 +33,18 @@ class Report(Struct, frozen=True, kw_only=True, rename="camel"):
     error: dict[str, Any] | None = None
 
 
+class Failure(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Somebody who was asked and gave nothing that could be used, and why, in whatever words there were."""
+
+    iteration: int
+    agent_id: str
+    role: Role
+    why: str
+
+
 class Verification(Report, frozen=True, kw_only=True, rename="camel"):
-    """The same, with what was committed: for whoever had it made."""
+    """The same with its content: what was committed, who failed and why, and what a person is asked about. For whoever had it made."""
 
     result: Any = None
+    failures: tuple[Failure, ...] = ()
+    asked: dict[str, Any] | None = None

@@ -28,9 +28,12 @@ from assay.protocol.events import (
     ProviderUsage,
 )
 from assay.protocol.secrets import redacted
+from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, named
 from assay.workflow.flow import Flow, Steps, Stop
-from assay.workflow.gating import Verdict
+from assay.workflow.gating import Verdict, below
+
+USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # ends of a turn that came to something
 
 
 class Judged(Struct, frozen=True, kw_only=True):
@@ -43,6 +46,7 @@ class Judged(Struct, frozen=True, kw_only=True):
     met: dict[str, bool] = {}
     confidence: float | None = None
     notes: str = ""
+    error: str | None = None  # why it gave no verdict
     steps: tuple[Step, ...] = ()
     invocation: str = ""
 
@@ -64,13 +68,27 @@ class Turn(Struct, frozen=True, kw_only=True):
     checked: dict[str, list[Judged]] = {}
 
 
-def invoked(flow: Flow, node: str, agent: str, task: Any, **more: Any) -> Steps[Turn]:
+def invoked(flow: Flow, node: str, agent: str, task: Any, role: Role = "actor", **more: Any) -> Steps[Turn]:
     """Ask an agent; whoever cannot be asked at all ends the run."""
     effect = Invoke(node=node, agent=agent, task=task, invocation=flow.invocation(), **more)
     result = yield from flow.do(effect)
     if result.trouble is not None:
+        if result.trouble.why:
+            flow.failed(role, agent, result.trouble.why)
         raise Stop(result.trouble.code, result.trouble.message, node=node)
-    return msgspec.structs.replace(msgspec.convert(result.value, Turn), invocation=effect.invocation)
+    done = msgspec.structs.replace(msgspec.convert(result.value, Turn), invocation=effect.invocation)
+    if done.outcome not in USABLE:
+        flow.failed(role, agent, done.error)
+    return done
+
+
+def weighed(done: Turn, floor: float) -> Turn:
+    """`escalated` by its own word, or below the floor that holds here: its manifest's does where nobody says another."""
+    by_manifest = done.outcome == "escalated" and below(done.confidence, done.threshold)
+    if done.outcome != "completed" and not by_manifest:
+        return done
+    outcome: Outcome = "escalated" if below(done.confidence, floor) else "completed"
+    return msgspec.structs.replace(done, outcome=outcome)
 
 
 def judged(
@@ -101,6 +119,8 @@ def judged(
 
 
 def tell_verdict(flow: Flow, node: str, found: Judged, target: str, cause: str) -> None:
+    if found.error is not None:
+        flow.failed("critic", found.agent, found.error)
     turn = Turn(
         agent=found.agent,
         outcome=found.outcome,

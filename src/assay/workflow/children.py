@@ -30,6 +30,7 @@ class Hand(Struct, frozen=True, kw_only=True):
     cause: str  # the event that asked for it
     kind: Literal["core.subWorkflow", "core.dispatch"] = "core.dispatch"
     inputs: dict[str, str] = {}  # child's variable: parent's
+    given: dict[str, Any] = {}  # child's variable: its value
     outputs: dict[str, str] = {}  # parent's variable: child's
     attest: bool = False
     approve: bool = False
@@ -44,6 +45,7 @@ class Child(Struct, frozen=True, kw_only=True):
 
     run: str
     status: str
+    gave_up: bool = False  # it completed, and did not reach its goal
     merged: bool = False
     verdict: Verdict | None = None
     judged: tuple[Judged, ...] = ()
@@ -54,7 +56,7 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     began = _chain(flow, hand, "dispatch.began", hand.cause)
     given = {
         child: flow.variables[parent] for child, parent in hand.inputs.items() if parent in flow.variables
-    }
+    } | hand.given
     effect = StartChild(
         node=hand.node,
         child=named("run", flow.run, *hand.key),
@@ -78,6 +80,8 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
         _chain(flow, hand, PHASES[status], succeeded, child_run_id=run, error=error)
         return Child(run=run, status=status)
     done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
+    if not ended.value.get("goalSatisfied", True):
+        return Child(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
     return (yield from _taken(flow, hand, run, done, ended.value["variables"]))
 
 
@@ -107,11 +111,11 @@ def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any
     may = verdict in (None, "pass") or not hand.gating
     if may and hand.approve:
         answer = yield from approval(
-            flow, hand.node, "A sub-run's output", run, seconds=hand.expires, cause=carrier,
+            flow, hand.node, "A sub-run's output", run, about="outputs", seconds=hand.expires, cause=carrier,
             actions=("accept", "edit-accept", "reject"), outputs=harvest,
         )  # fmt: skip
         may = answer.accepted
-        if answer.action == "edit-accept" and isinstance(answer.value.get("outputs"), dict):
+        if answer.action == "edit-accept":
             harvest |= {name: value for name, value in answer.value["outputs"].items() if name in harvest}
     if may:
         for parent, child in hand.outputs.items():

@@ -23,8 +23,9 @@ from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, Usage, Used
-from assay.workflow.bracket import Judged
-from assay.workflow.gating import VERDICTS, Verdict
+from assay.protocol.secrets import redacted_text
+from assay.workflow.bracket import USABLE, Judged
+from assay.workflow.gating import VERDICTS, Verdict, below
 
 CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
 SECONDS = 60.0
@@ -80,8 +81,8 @@ class Critics:
         try:
             finish = await invoke(agent, asked, stage)
         except Fault as fault:
-            return _failed(id, str(fault), stage.steps)
-        if finish.outcome not in ("completed", "escalated"):
+            return _failed(id, redacted_text(str(fault)), stage.steps)
+        if finish.outcome not in USABLE:
             return _failed(id, finish.error or f"it ended as {finish.outcome}", stage.steps)
         try:
             said = _read(finish.result, target, criteria)
@@ -91,6 +92,7 @@ class Critics:
         return Judged(
             agent=id,
             verdict=said.verdict,
+            outcome="completed" if below(finish.confidence, agent.card.threshold) else finish.outcome,
             criteria=tuple(criteria) if said.criteria is UNSET else said.criteria,
             met={} if said.met is UNSET else said.met,
             confidence=confidence,
@@ -113,7 +115,8 @@ class Critics:
         except (Refusal, Fault, TimeoutError) as wrong:
             return _failed(id, f"the checks could not be put to it: {wrong}", criteria=keys)
         answers: list[dict[str, Any]] = json.loads(scored.line)["check_results"]
-        met = {key: _passed(answer) for key, answer in zip(keys, answers, strict=True)}
+        told = dict(zip(keys, answers, strict=True))
+        met = {key: _passed(answer) for key, answer in told.items()}
         errors = [key for key, held in met.items() if held is None]
         verdict: Verdict = "fail" if errors else "pass" if all(met.values()) else failing
         return Judged(
@@ -123,6 +126,7 @@ class Critics:
             criteria=keys,
             met={key: bool(held) for key, held in met.items()},
             notes="; ".join(f"{key} does not hold" for key, held in met.items() if not held),
+            error="; ".join(f"{key}: {_why(told[key])}" for key in errors) or None,
             steps=tuple(_usage(answer) for answer in answers if _usage(answer)),  # pyright: ignore[reportArgumentType]
         )
 
@@ -153,6 +157,7 @@ def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[st
         verdict="fail",
         outcome="failed",
         notes=f"the critic gave no verdict: {why}",
+        error=why,
         steps=tuple(steps),
         criteria=criteria,
     )
@@ -166,6 +171,14 @@ def _passed(answer: dict[str, Any]) -> bool | None:
     response: dict[str, Any] = results.get("response") or {}
     passed = results.get("passed", response.get("passed"))
     return passed if isinstance(passed, bool) else None
+
+
+def _why(answer: dict[str, Any]) -> str:
+    """Of a check that gave no answer that says so."""
+    if answer["status"] != "completed":
+        error: dict[str, Any] = answer.get("error") or {}
+        return redacted_text(error.get("message", answer["status"]))
+    return "its answer does not say whether it passed"
 
 
 def _usage(answer: dict[str, Any]) -> Used | None:

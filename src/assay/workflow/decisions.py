@@ -107,6 +107,7 @@ def _escalated(
         node,
         "A decision that its supervisor is not sure of",
         flow.decided_id,
+        about="decision",
         actions=("accept", "edit-accept", "reject"),
         seconds=seconds,
         cause=cause,
@@ -114,16 +115,9 @@ def _escalated(
     )
     accepted(flow, answer, "a decision below the floor", node)
     if answer.action == "edit-accept":
-        decision = edited(answer.value, node)
+        decision = read_decision(answer.value["decision"])
         decide(flow, node, flow.supervisor, decision)
     return decision
-
-
-def edited(value: Any, node: str) -> dict[str, Any]:
-    try:
-        return read_decision(value.get("decision"))
-    except ValueError as wrong:
-        raise Stop("validation_error", f"the decision given instead is none: {wrong}", node=node) from None
 
 
 def _may_end(flow: Flow, node: str, decision: dict[str, Any], *, gating: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 Actions = tuple[str, ...]
+About = Literal["gate", "result", "retry", "decision", "outputs", "question"]
 
 
 class Effect(Struct, frozen=True, kw_only=True, tag_field="effect"):
@@ -26,10 +27,11 @@ class Delay(Effect, frozen=True, kw_only=True, tag="delay"):
 
 
 class Wait(Effect, frozen=True, kw_only=True, tag="wait"):
-    """For a person: the run rests. `deadline` is when silence becomes a refusal."""
+    """For a person: the run rests. `about` is what they are asked, `deadline` when silence becomes a refusal."""
 
     kind: Literal["approval", "clarification", "low-confidence"]
     interrupt: str
+    about: About = "gate"
     actions: Actions = ("accept", "reject")
     deadline: datetime | None = None
 
@@ -81,10 +83,11 @@ AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | A
 
 
 class Trouble(Struct, frozen=True):
-    """An effect that did not come about. The words hold no content."""
+    """An effect that did not come about. The words hold no content; `why` may, and is its owner's."""
 
     code: str
     message: str
+    why: str = ""
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from assay.ports import Limits
 from assay.protocol.events import CapBreached, ErrorOf
 from assay.protocol.facts import Fact
 from assay.protocol.orchestration import VariableChanged
+from assay.protocol.verification import Failure, Role
 from assay.workflow.definition import DISPATCH, Node, Workflow
 from assay.workflow.effects import Effect, Result, Wait, named
 
@@ -18,6 +19,7 @@ Steps = Generator[Effect, Result, T]
 
 THRESHOLD = 0.7  # of an agent's own confidence, where neither the run nor its manifest says another
 FLOOR = 0.5  # of a decision's
+LONGEST_WHY = 2_000  # characters
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -97,6 +99,8 @@ class Flow:
         self.current: str | None = None
         self.waiting: Wait | None = None
         self.agent: dict[str, Any] | None = None
+        self.asked: dict[str, Any] | None = None  # what a person is shown
+        self.failures: list[Failure] = []
 
     # telling
 
@@ -124,6 +128,12 @@ class Flow:
         if self.origin == self.run or event not in self._places:
             return event
         return named("ev", self.origin, self._places[event])
+
+    def failed(self, role: Role, agent: str, why: str | None) -> None:
+        """Somebody gave nothing, and why: for its owner, in no event."""
+        turn = self.iteration + (role == "supervisor")
+        told = (why or "it did not say why")[:LONGEST_WHY]
+        self.failures.append(Failure(iteration=turn, agent_id=agent, role=role, why=told))
 
     def drain(self) -> list[Fact]:
         facts, self.facts = self.facts, []

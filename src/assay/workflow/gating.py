@@ -32,13 +32,13 @@ def below(confidence: float | None, floor: float | None) -> bool:
     return confidence is not None and floor is not None and confidence < floor
 
 
-def goal_satisfied(status: str, decision: Mapping[str, Any] | None) -> bool:
+def goal_satisfied(status: str, decision: Mapping[str, Any] | None, verdict: Verdict | None = None) -> bool:
     """
-    Whether a run reached its goal: it completed, and its last decision did not give up.
+    Whether a run reached its goal: it completed, its last decision did not give up, and its last verdict, if it has one, is a pass.
 
     A `terminate` with any `met: false` is a give-up, however the run ended. A workflow in which nobody decides has no other goal than its end.
     """
-    if status != "completed":
+    if status != "completed" or verdict not in (None, "pass"):
         return False
     criteria = (decision or {}).get("successCriteria", ())
     return all(criterion["met"] for criterion in criteria)

@@ -16,7 +16,7 @@ from assay.protocol.orchestration import (
     NodeSuspended,
 )
 from assay.protocol.values import is_object
-from assay.workflow.effects import Actions, Wait, named
+from assay.workflow.effects import About, Actions, Wait, named
 from assay.workflow.flow import Flow, Steps, Stop
 
 ACCEPTED = ("accept", "edit-accept")
@@ -49,6 +49,7 @@ def approval(
     title: str,
     artifact: str,
     *,
+    about: About = "gate",
     actions: Actions = ("accept", "reject"),
     seconds: float | None = None,
     unsure: Unsure | None = None,
@@ -68,8 +69,11 @@ def approval(
     else:
         data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed} | shown
     kind: InterruptKind = "approval" if unsure is None else "low-confidence"
+    flow.asked = shown or None
     return (
-        yield from _wait(flow, node, kind, data, actions=actions, seconds=seconds, unsure=unsure, cause=cause)
+        yield from _wait(
+            flow, node, kind, data, about=about, actions=actions, seconds=seconds, unsure=unsure, cause=cause
+        )
     )
 
 
@@ -78,9 +82,12 @@ def clarification(
 ) -> Steps[Answer]:
     """Suspend until somebody answers a question."""
     data = {"questions": [{"id": "answer", "question": prompt}]}
+    flow.asked = {"question": prompt}
     return (
-        yield from _wait(flow, node, "clarification", data, actions=("answer",), seconds=seconds, cause=cause)
-    )
+        yield from _wait(
+            flow, node, "clarification", data, about="question", actions=("answer",), seconds=seconds, cause=cause
+        )
+    )  # fmt: skip
 
 
 def accepted(flow: Flow, answer: Answer, what: str, node: str) -> Answer:
@@ -97,6 +104,7 @@ def _wait(
     kind: InterruptKind,
     data: dict[str, Any],
     *,
+    about: About,
     actions: Actions,
     seconds: float | None,
     unsure: Unsure | None = None,
@@ -121,9 +129,11 @@ def _wait(
     flow.tell("node.suspended", suspended, node=node, cause=cause)
     since = flow.now
     deadline = None if seconds is None else since + timedelta(seconds=seconds)
-    flow.waiting = Wait(node=node, kind=kind, interrupt=interrupt, actions=actions, deadline=deadline)
+    flow.waiting = Wait(
+        node=node, kind=kind, interrupt=interrupt, about=about, actions=actions, deadline=deadline
+    )
     result = yield from flow.do(flow.waiting)
-    flow.waiting = None
+    flow.waiting = flow.asked = None
     flow.waited += max(result.at - since, timedelta())
     return _resumed(flow, node, kind, interrupt, Answer(**result.value))
 

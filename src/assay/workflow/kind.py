@@ -198,6 +198,7 @@ class WorkflowStory:
             head["waiting"] = {
                 "nodeId": wait.node,
                 "kind": wait.kind,
+                "about": wait.about,
                 "interruptId": wait.interrupt,
                 "deadline": deadline,
             }
@@ -211,7 +212,9 @@ class WorkflowStory:
             parent = (drive.flow.request.parent or {}).get("runId", UNSET)
             drive.flow.tell("run.cancelled", RunCancelled(parent_run_id=parent))
             events, evidence, _ = split(drive.flow.drain(), now)
-            return Ending("cancelled", events, self.head() | {"goalSatisfied": False}, evidence)
+            head = self.head() | {"goalSatisfied": False}
+            head.pop("waiting", None)
+            return Ending("cancelled", events, head, evidence)
         facts: list[Fact] = []
         if trouble is not None:
             facts = drive.fail(Stop(trouble.code, str(trouble)))
@@ -220,7 +223,8 @@ class WorkflowStory:
             return Ending(resting(wait), [], self.head())
         assert drive.over is not None
         events, evidence, _ = split([*facts, drive.over.last], now)
-        head = self.head() | {"goalSatisfied": goal_satisfied(drive.over.status, drive.flow.decision)}
+        head = self.head()
+        head["goalSatisfied"] = goal_satisfied(drive.over.status, drive.flow.decision, head.get("verdict"))
         if drive.over.error:
             head["error"] = drive.over.error
         return Ending(drive.over.status, events, head, evidence)

@@ -12,6 +12,7 @@ from assay.agenteval.scene import Stage
 from assay.errors import Conflict, Fault
 from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agents, ToolBox
+from assay.protocol.secrets import redacted_text
 from assay.workflow import effects, models
 from assay.workflow.bracket import Turn
 from assay.workflow.critics import Critics
@@ -138,7 +139,8 @@ class Performer:
         try:
             finish = await invoke(agent, wanted.task, stage)
         except Fault as fault:
-            return Trouble("agent_unreachable", f"{wanted.agent} could not be asked: {type(fault).__name__}")
+            what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
+            return Trouble("agent_unreachable", what, redacted_text(str(fault)))
         turn = Turn(
             agent=agent.card.agent_id,
             outcome=finish.outcome,
@@ -197,7 +199,8 @@ class Performer:
             await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
         if run.status == "completed":
             drive, _, _ = await driven(self._store, run, self._bounds)
-            return {"status": run.status, "variables": drive.flow.variables}
+            goal = run.head.get("goalSatisfied", True)
+            return {"status": run.status, "variables": drive.flow.variables, "goalSatisfied": goal}
         error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 

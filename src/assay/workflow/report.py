@@ -5,15 +5,30 @@ from typing import Any
 
 import msgspec
 
-from assay.ports import Event, Run
+from assay.ports import Event, Run, Store
 from assay.protocol.facts import read_stored
 from assay.protocol.verification import Report, Said, Verification
+from assay.workflow.drive import driven
+from assay.workflow.flow import Bounds, Flow
 from assay.workflow.gating import goal_satisfied
 
+MOST = 100_000  # events of one run
 
-def verification(found: Report, variables: dict[str, Any]) -> Verification:
+
+async def came_to(store: Store, run: Run, bounds: Bounds) -> Verification:
+    """What it came to, with its content."""
+    drive, _, _ = await driven(store, run, bounds)
+    return verification(report(run, await store.events(run.id, limit=MOST)), drive.flow)
+
+
+def verification(found: Report, flow: Flow) -> Verification:
     known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(Report)}
-    return Verification(**known, result=variables.get("result") if found.committed else None)
+    return Verification(
+        **known,
+        result=flow.variables.get("result") if found.committed else None,
+        failures=tuple(flow.failures),
+        asked=flow.asked,
+    )
 
 
 def report(run: Run, events: Sequence[Event]) -> Report:
@@ -26,7 +41,7 @@ def report(run: Run, events: Sequence[Event]) -> Report:
         run_id=run.id,
         workflow_id=run.name,
         status=run.status,
-        goal_satisfied=goal_satisfied(run.status, last),
+        goal_satisfied=goal_satisfied(run.status, last, run.head.get("verdict")),
         committed=any(
             type == "variable.changed" and payload["name"] == "result" for type, _, payload in payloads
         ),

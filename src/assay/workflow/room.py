@@ -13,6 +13,7 @@ from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, 
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
 from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
+from assay.workflow.decisions import read_decision
 from assay.workflow.definition import Workflow
 from assay.workflow.drive import driven
 from assay.workflow.effects import Result, Wait
@@ -20,7 +21,7 @@ from assay.workflow.flow import Bounds, Request
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.opening import KIND, Library, configurable_problems, opened
 from assay.workflow.perform import Hands
-from assay.workflow.report import Report, report
+from assay.workflow.report import MOST, Report, report
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
@@ -152,7 +153,7 @@ class Room:
         if wait.deadline is not None and wait.deadline <= now:
             await self._answer(found, wait, _expired(), now)
             raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
-        action = _action(value, wait)
+        action = _action(value, wait, story.drive.flow.asked)
         return await self._answer(
             found, wait, {"action": action, "value": value, "by": principal.id, "expired": False}, now
         )
@@ -222,7 +223,7 @@ class Room:
 
     async def report(self, run: str, tenant: str) -> Report:
         found = await self.get(run, tenant)
-        return report(found, await self.store.events(run, limit=100_000))
+        return report(found, await self.store.events(run, limit=MOST))
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner."""
@@ -268,14 +269,37 @@ def new_run_id() -> str:
     return f"run-{secrets.token_hex(12)}"
 
 
-def _action(value: Any, wait: Wait) -> str:
+def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
     if wait.kind == "clarification":
         return "answer"
     action = value.get("action") if is_object(value) else None
     if action not in wait.actions:
         wanted = ", ".join(wait.actions)
         raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {action!r}"))
+    if action == "edit-accept":
+        _edited(value, wait, asked or {})
     return action
+
+
+def _edited(value: dict[str, Any], wait: Wait, asked: dict[str, Any]) -> None:
+    """Whether what a person gives instead can stand in its place."""
+    if wait.about == "decision":
+        try:
+            read_decision(value.get("decision"))
+        except ValueError as wrong:
+            raise InvalidRequest(Problem("resumeValue.decision", str(wrong))) from None
+        return
+    outputs = value.get("outputs")
+    if not is_object(outputs):
+        raise InvalidRequest(
+            Problem("resumeValue.outputs", "wanted the outputs that are to be merged, by name")
+        )
+    there: dict[str, Any] = asked.get("outputs", {})
+    if unknown := sorted(outputs.keys() - there.keys()):
+        names = ", ".join(sorted(there)) or "none"
+        raise InvalidRequest(
+            Problem("resumeValue.outputs", f"no {', '.join(unknown)} was harvested; there is {names}")
+        )
 
 
 def _expired() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.protocol.agents import Reasoned
 from assay.protocol.events import AgentReasoned
-from assay.workflow.bracket import Turn, bracket, decided, invoked
+from assay.workflow.bracket import USABLE, Turn, bracket, decided, invoked, weighed
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Steps, Stop
 from assay.workflow.gating import below
@@ -16,21 +16,24 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     given = inputs_of(flow, node)
     task = given.get("task", flow.variables.get("task"))
     done = yield from invoked(flow, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef"))
+    own = done.threshold if done.threshold is not None else flow.threshold
+    threshold = flow.configurable.get("escalationThreshold", own)
+    done = weighed(done, threshold)
     cause = ""
     with bracket(flow, node.id, done):
-        if done.outcome in ("completed", "escalated"):
+        if done.outcome in USABLE:
             if node.config.get("summary"):
                 _sum_up(flow, node, done)
             cause = decided(flow, node.id, done)
     if not cause:
         raise Stop("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
-    own = done.threshold if done.threshold is not None else flow.threshold
-    threshold = flow.configurable.get("escalationThreshold", own)
-    if done.confidence is not None and below(done.confidence, threshold):
-        unsure = Unsure(done.agent, threshold, done.confidence)
+    if done.outcome == "escalated":
+        sure = done.confidence
+        unsure = Unsure(done.agent, threshold, sure) if sure is not None and below(sure, threshold) else None
         answer = yield from approval(
-            flow, node.id, "A result its agent is not sure of", cause, unsure=unsure, cause=cause
-        )
+            flow, node.id, "A result its agent is not sure of", cause, about="result", unsure=unsure, cause=cause,
+            result=done.result,
+        )  # fmt: skip
         accepted(flow, answer, "a result below the threshold", node.id)
     variable = node.config.get("outputVariable", "result")
     flow.set(variable, done.result, node=node.id)

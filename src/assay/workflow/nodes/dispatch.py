@@ -6,6 +6,7 @@ from assay.workflow.children import Child, Hand, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Last, Steps, Stop
+from assay.workflow.gating import combined
 
 
 def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
@@ -22,6 +23,7 @@ def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
             "fan_out_unsupported", f"one worker at a time, and {len(workers)} were named", node=node.id
         )
     child = Child(run="", status="")
+    found: list[Child] = []
     for index, worker in enumerate(workers):
         hand = Hand(
             node=node.id,
@@ -39,9 +41,18 @@ def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
         )
         child = yield from child_run(flow, hand)
         if child.verdict is not None:
-            notes = tuple(one.notes for one in child.judged if one.notes)
-            flow.last = Last(verdict=child.verdict, committed=child.merged, notes=notes)
+            found.append(child)
+            flow.last = _last(found)
     return {"childRunId": child.run, "childStatus": child.status}
+
+
+def _last(found: list[Child]) -> Last:
+    """Of several workers in one turn the strictest verdict counts."""
+    return Last(
+        verdict=combined(child.verdict for child in found if child.verdict is not None),
+        committed=all(child.merged for child in found),
+        notes=tuple(one.notes for child in found for one in child.judged if one.notes),
+    )
 
 
 def _mapping(node: Node, worker: str, own: str, usual: str) -> dict[str, str]:

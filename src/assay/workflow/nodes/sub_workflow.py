@@ -15,7 +15,7 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     started = flow.facts[-1].id
     gating = config.get("gating", True)
     limit, _ = flow.iterations
-    turn = 0
+    turn, notes = 0, []
     while True:
         turn += 1
         hand = Hand(
@@ -25,6 +25,7 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
             cause=started,
             kind="core.subWorkflow",
             inputs=config.get("inputMapping", {}),
+            given={"notes": notes, "turn": turn} if notes else {},
             outputs=config.get("outputMapping", {}),
             attest=bool(attest.get("checksum", attest)),
             approve=attest.get("requireApproval", False),
@@ -34,10 +35,12 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
             gating=gating,
         )
         child = yield from child_run(flow, hand)
-        if child.status != "completed":
+        if child.status != "completed" or child.gave_up:
             if config.get("onChildFailure", "fail-parent") == "fail-parent":
-                raise Stop("child_failed", f"the sub-workflow ended as {child.status}", node=node.id)
-            return {"childRunId": child.run, "childStatus": child.status}
+                how = "gave up" if child.gave_up else f"ended as {child.status}"
+                raise Stop("child_failed", f"the sub-workflow {how}", node=node.id)
+            return {"childRunId": child.run, "childStatus": child.status, "merged": False}
+        notes = [one.notes for one in child.judged if one.notes]
         match after(child.verdict, turn=turn, max_turns=limit, gating=gating):
             case "commit":
                 return {"childRunId": child.run, "childStatus": child.status, "merged": child.merged}
@@ -49,6 +52,7 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
                     node.id,
                     "A sub-run's output that its critic rejects; accept to run it again",
                     child.run,
+                    about="retry",
                     seconds=config.get("expiresSeconds"),
                 )
                 accepted(flow, answer, "another run of the sub-workflow", node.id)

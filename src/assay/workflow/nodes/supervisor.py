@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from assay.workflow.bracket import bracket, invoked
-from assay.workflow.decisions import decide, edited, read_decision
+from assay.workflow.bracket import USABLE, bracket, invoked
+from assay.workflow.decisions import decide, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Last, Steps, Stop
 from assay.workflow.gating import below
@@ -69,7 +69,10 @@ def _within(flow: Flow, node: Node, decision: dict[str, Any]) -> None:
     """Of a verified loop: who may be next, and how often. That it ends is no turn of work, and is never cut off."""
     if decision["kind"] == "next-worker" and decision["nextWorkerIds"] != [node.config["actor"]]:
         what = f"the only worker here is {node.config['actor']}"
-        raise Stop("unknown_child_workflow", what, node=node.id, nextWorkerIds=decision["nextWorkerIds"])
+        flow.failed(
+            "supervisor", node.config["supervisor"], f"{what}, and it named {decision['nextWorkerIds']}"
+        )
+        raise Stop("unknown_child_workflow", what, node=node.id)
     if decision["kind"] != "terminate" and flow.iteration >= flow.iterations[0]:
         flow.breach_loop(node.id)
 
@@ -88,12 +91,16 @@ def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], fl
         else {"verdict": last.verdict, "committed": last.committed, "notes": list(last.notes)},
         "answer": flow.answer,
     }
-    turn = yield from invoked(flow, node.id, agent, task)
+    turn = yield from invoked(flow, node.id, agent, task, "supervisor")
     with bracket(flow, node.id, turn):
         pass
-    if turn.outcome not in ("completed", "escalated"):
+    if turn.outcome not in USABLE:
         raise Stop("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
-    return _read(turn.result, node), turn.confidence
+    try:
+        return read_decision(turn.result), turn.confidence
+    except ValueError as wrong:
+        flow.failed("supervisor", agent, f"it decided nothing that is one: {wrong}")
+        raise Stop("validation_error", "the supervisor decided nothing that is one", node=node.id) from None
 
 
 def _held(
@@ -105,13 +112,14 @@ def _held(
         node.id,
         "A decision its supervisor is not sure of",
         node.id,
+        about="decision",
         actions=("accept", "edit-accept", "reject"),
         seconds=node.config.get("expiresSeconds"),
         unsure=Unsure(agent, flow.threshold, confidence),
         decision=decision,
     )
     accepted(flow, answer, "a decision that was held", node.id)
-    return edited(answer.value, node.id) if answer.action == "edit-accept" else decision
+    return read_decision(answer.value["decision"]) if answer.action == "edit-accept" else decision
 
 
 def _read(said: Any, node: Node) -> dict[str, Any]:
@@ -119,5 +127,5 @@ def _read(said: Any, node: Node) -> dict[str, Any]:
         return read_decision(said)
     except ValueError as wrong:
         raise Stop(
-            "validation_error", f"the supervisor decided nothing that is one: {wrong}", node=node.id
+            "validation_error", f"the plan has a decision that is none: {wrong}", node=node.id
         ) from None

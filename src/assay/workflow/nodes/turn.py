@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import Struct, structs, to_builtins
 
-from assay.workflow.bracket import Judged, Turn, bracket, decided, invoked, judged
+from assay.workflow.bracket import USABLE, Judged, Turn, bracket, decided, invoked, judged, weighed
 from assay.workflow.children import Hand, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
@@ -22,7 +22,8 @@ class Candidate(Struct, frozen=True, kw_only=True):
     result: Any
     target: str
     confidence: float | None = None
-    threshold: float | None = None
+    floor: float | None = None
+    escalated: bool = False  # its actor wants a person to look
     judged: tuple[Judged, ...] = ()
     failed: str | None = None
 
@@ -35,27 +36,35 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
         return {"answer": flow.answer}
     if decision["kind"] == "terminate":
         return {}
+    before = len(flow.failures)
     if config["actor"].startswith(WORKFLOW):
         candidate = yield from _child_turn(flow, node)
     else:
         candidate = yield from _agent_turn(flow, node)
     verdict = combined(one.verdict for one in candidate.judged)
-    met = {key: held for one in candidate.judged for key, held in one.met.items()}
     notes = tuple(one.notes for one in candidate.judged if one.notes)
     own = any(one.agent == candidate.agent for one in candidate.judged)
-    flow.last = Last(verdict=verdict, committed=False, notes=notes, met=met, self_verified=own)
+    flow.last = Last(
+        verdict=verdict, committed=False, notes=notes, met=_met(candidate.judged), self_verified=own
+    )
+    told = [to_builtins(one) for one in flow.failures[before:]]
+    failures = {"failures": told} if told else {}
     if candidate.failed is not None:
         flow.last = Last(verdict=None, committed=False, notes=(candidate.failed,))
-        return {"outcome": "failed"}
+        return {"outcome": "failed", **failures}
     step = after(verdict, turn=flow.iteration, max_turns=flow.iterations[0], gating=gating)
-    if step == "commit" and (unsure := _unsure(flow, node, candidate)):
+    unsure = _unsure(flow, node, candidate)
+    escalated = candidate.escalated or any(one.outcome == "escalated" for one in candidate.judged)
+    if step in ("commit", "retry") and (unsure is not None or escalated):
         answer = yield from approval(
             flow,
             node.id,
             "A result that somebody is not sure of",
             candidate.target,
+            about="result" if step == "commit" else "retry",
             unsure=unsure,
             seconds=expires,
+            result=candidate.result,
         )
         accepted(flow, answer, "a result below its floor", node.id)
     if step == "escalate":
@@ -65,34 +74,33 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     elif step == "commit":
         flow.last = structs.replace(flow.last, committed=True)
         flow.set("result", candidate.result, node=node.id, cause=flow.decided_id)
-    return {"outcome": "committed" if step == "commit" else "withheld"}
+    return {"outcome": "committed" if step == "commit" else "withheld", **failures}
 
 
 def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     config = node.config
     critics, criteria = tuple(config.get("critics", ())), tuple(config.get("criteria", ()))
-    task = flow.variables.get("task")
-    asked = (
-        task if flow.last is None else {"task": task, "notes": list(flow.last.notes), "turn": flow.iteration}
-    )
     tools = critics if config.get("verify") == "tools" else ()
     done: Turn = yield from invoked(
-        flow, node.id, config["actor"], asked, critics=tools, criteria=criteria, gating=config.get("gating", True),
+        flow, node.id, config["actor"], _task(flow), critics=tools, criteria=criteria, gating=config.get("gating", True),
         memory=config.get("memoryRef"),
     )  # fmt: skip
+    floor = _floor(flow, node, done)
+    done = weighed(done, floor)
     target = ""
     with bracket(flow, node.id, done):
-        if done.outcome in ("completed", "escalated"):
+        if done.outcome in USABLE:
             target = decided(flow, node.id, done)
     if not target:
-        return Candidate(agent=done.agent, result=None, target="", failed=f"the turn ended as {done.outcome}")
+        why = f"the turn ended as {done.outcome}" + (f": {done.error}" if done.error else "")
+        return Candidate(agent=done.agent, result=None, target="", failed=why)
     found: list[Judged] = []
     for critic in critics:
         one = yield from judged(
             flow,
             node.id,
             critic,
-            task=task,
+            task=flow.variables.get("task"),
             result=done.result,
             target=flow.known_as(target),
             cause=target,
@@ -104,9 +112,27 @@ def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
         result=done.result,
         target=target,
         confidence=done.confidence,
-        threshold=done.threshold,
+        floor=floor,
+        escalated=done.outcome == "escalated",
         judged=tuple(found),
     )
+
+
+def _task(flow: Flow) -> Any:
+    """What is asked of whoever works: the task, and in a later turn what was said of the one before."""
+    task = flow.variables.get("task")
+    if flow.last is None:
+        return task
+    return {"task": task, "notes": list(flow.last.notes), "turn": flow.iteration}
+
+
+def _met(judged: tuple[Judged, ...]) -> dict[str, bool]:
+    """A criterion that any critic finds unmet is not met."""
+    met: dict[str, bool] = {}
+    for one in judged:
+        for key, held in one.met.items():
+            met[key] = met.get(key, True) and held
+    return met
 
 
 def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
@@ -118,7 +144,7 @@ def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
         worker=worker,
         key=(flow.iteration, 0),
         cause=flow.decided_id,
-        inputs={"task": "task"},
+        given={"task": _task(flow)},
         outputs={"candidate": config.get("output", "result")},
         attest=True,
         approve=config.get("requireApproval", False),
@@ -131,8 +157,12 @@ def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     failed = None
     if child.status != "completed":
         failed = f"the child run ended as {child.status}"
+    elif child.gave_up:
+        failed = "the child run gave up"
     elif not child.merged and child.verdict in (None, "pass"):
         failed = "its output was not approved"
+    if failed is not None:
+        flow.failed("actor", worker, failed)
     return Candidate(
         agent=worker,
         result=flow.variables.get("candidate") if child.merged else None,
@@ -144,16 +174,20 @@ def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
 
 def _unsure(flow: Flow, node: Node, candidate: Candidate) -> Unsure | None:
     """The actor, or a critic, below its floor: either is enough (contract §8.4)."""
-    floors = node.config.get("floors", {})
-    own = candidate.threshold if candidate.threshold is not None else flow.threshold
-    floor = flow.configurable.get("escalationThreshold", floors.get("actor", own))
-    if candidate.confidence is not None and below(candidate.confidence, floor):
+    floor = candidate.floor
+    if floor is not None and candidate.confidence is not None and below(candidate.confidence, floor):
         return Unsure(candidate.agent, floor, candidate.confidence)
+    floor = node.config.get("floors", {}).get("critic", flow.threshold)
     for one in candidate.judged:
-        floor = floors.get("critic", flow.threshold)
         if one.confidence is not None and below(one.confidence, floor):
             return Unsure(one.agent, floor, one.confidence)
     return None
+
+
+def _floor(flow: Flow, node: Node, done: Turn) -> float:
+    """The actor's: what the run says, or the workflow, or its manifest."""
+    own = done.threshold if done.threshold is not None else flow.threshold
+    return flow.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
 
 
 def _failed(flow: Flow, node: Node, candidate: Candidate) -> Steps[None]:
@@ -169,7 +203,9 @@ def _failed(flow: Flow, node: Node, candidate: Candidate) -> Steps[None]:
             node.id,
             "A result that its critic rejects; accept to let the actor try again",
             candidate.target,
+            about="retry",
             seconds=node.config.get("expiresSeconds"),
+            result=candidate.result,
         )
         accepted(flow, answer, "another turn after a rejected result", node.id)
     if flow.iteration >= flow.iterations[0]:

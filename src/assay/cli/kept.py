@@ -118,6 +118,7 @@ def _eval(run: Run) -> dict[str, Any]:
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     async def work(office: Office) -> None:
         run = await found(office.store, which, tenant=tenant)
+        await office.reading(run)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 
@@ -126,7 +127,6 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
         if run.kind != KIND:
             await _show_flow(office, run, json=json)
             return
-        await office.reading(run)
         tally = await office.tally(run)
         if json:
             told = msgspec.to_builtins(office.operation(run)) | report.summary_of(tally)
@@ -182,8 +182,10 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 
+            await office.reading(run)
             return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
+            await office.reading(run)
             came = await came_to(office.store, run, Bounds.of(settings.load().limits))
             many = verdicts.export(came, to)
             return f"{many:,} verdict{'' if many == 1 else 's'}"

@@ -12,6 +12,7 @@ import msgspec
 
 from assay.errors import Unfinished, Unforkable
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Put, Run, RunStatus, Store
+from assay.ports.audit import line as audited
 from assay.ports.kinds import COPYING
 from assay.protocol.facts import CONTENT, Stored, beside_key, new_event_id, read_stored
 
@@ -88,7 +89,8 @@ async def _copied(store: Store, source: Run, copying: Copying, run: str, last: L
     head = {**last.head, "sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
     opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
-    await store.commit(Batch(entries=[Entry(run=run, opens=opens, head=head | {COPYING: True})]))
+    opening = Entry(run=run, opens=opens, head=head | {COPYING: True})
+    await store.commit(Batch(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
     async for pieces in _pieces(store, source.id, copying.evidence):
         await store.commit(Batch(entries=[Entry(run=run, holder=holder, evidence=pieces)]))
         await store.renew(holder, seconds=LEASE)

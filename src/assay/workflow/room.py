@@ -11,6 +11,7 @@ from msgspec import UNSET
 
 from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unavailable
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
+from assay.ports.audit import line as audited
 from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -203,7 +204,8 @@ class Room:
             evidence=evidence,
             head=story.head(),
         )
-        await self.store.commit(Batch(entries=[entry], documents=documents))
+        told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
+        await self.store.commit(Batch(entries=[entry], documents=documents, lines=[told]))
         claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
         if claimed is not None:
             self.hands.begin(claimed)

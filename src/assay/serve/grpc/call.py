@@ -17,13 +17,12 @@ Context = ServicerContext[Any, Any]
 class Call(Asking):
     """A cancelled call is a cancelled task: whoever waits in it is told by CancelledError."""
 
-    __slots__ = ("context", "named", "told")
+    __slots__ = ("context", "told")
 
     def __init__(self, host: Host, context: Context) -> None:
         given = context.invocation_metadata() or ()
         super().__init__(host, {name.encode(): _bytes(value) for name, value in given})
         self.context = context
-        self.named = ""  # the run it is about
         self.told: Metadata = (("x-request-id", self.id),)
 
     def tell(self, *metadata: tuple[str, str | bytes]) -> None:

@@ -173,6 +173,7 @@ async def eval_report(call: Call) -> Answer:
     surface = surface_of(call)
     offered = evals_of(surface)
     run = await eval_run_of(call, surface)
+    await call.host.office.reading(run)
     store = offered.office.store
     if call.wants_lines:
         trials: int = run.head.get("trials", 1)
@@ -207,4 +208,5 @@ async def eval_summary(call: Call) -> Answer:
     summary = await offered.office.summary(run)
     if summary is None:
         raise NotScored(run.id, run.status)
+    await call.host.office.reading(run)
     return answer(summary)

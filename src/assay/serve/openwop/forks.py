@@ -43,6 +43,7 @@ async def fork_run(call: Call) -> Answer:
     async def begin(documents: list[Put]) -> None:
         with call.host.load.seat(call.tenant):
             holder = call.host.desk.holder
+            await call.host.office.reading(source)
             made = await kind.fork(source, request, call.who, holder, documents, run=run)
             if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
                 call.host.desk.begin(made)

@@ -53,7 +53,9 @@ async def list_annotations(call: Call) -> Answer:
     call.query()
     surface = surface_of(call)
     _offered(surface)
-    return answer({"annotations": await annotations(surface.store, await run_of(call, surface))})
+    run = await run_of(call, surface)
+    await call.host.office.reading(run)
+    return answer({"annotations": await annotations(surface.store, run)})
 
 
 async def diff_runs(call: Call) -> Answer:
@@ -70,6 +72,8 @@ async def diff_runs(call: Call) -> Answer:
             raise InvalidRequest(
                 Problem("against", f"run {run.id} has {run.events} events; at most {LONGEST} are compared")
             )
+    for run in (a, b):
+        await call.host.office.reading(run)
     logs = [[one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
     states = [
         {name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED}

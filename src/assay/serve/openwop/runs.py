@@ -89,6 +89,7 @@ async def get_run(call: Call) -> Answer:
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
     if tag in [one.strip() for one in call.headers.get(b"if-none-match", b"").split(b",")]:
         return Answer(b"", 304, headers=((b"etag", tag),))
+    await call.host.office.reading(run)
     return answer(await snapshot(surface, run), headers=((b"etag", tag),))
 
 
@@ -148,6 +149,7 @@ async def _one(call: Call, surface: Surface, id: str, reason: str | msgspec.Unse
             raise NotFound(f"there is no run {id[:128]!r}")
         done = await _cancelled(call, surface, id, reason)
     except Refusal as refusal:
+        await call.note(refusal, id)
         return BulkCancelled(run_id=id, ok=False, error=refusal.code)
     return BulkCancelled(run_id=id, ok=True, status=done.status)
 

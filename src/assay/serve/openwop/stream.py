@@ -134,6 +134,7 @@ async def follow_run(call: Call) -> Answer | LogStream:
         return await _page(call, await run_of(call, surface), after)
     call.host.load.open()
     run = await run_of(call, surface)
+    await call.host.office.reading(run)
     return LogStream(call, surface, run, after, modes, buffer)
 
 
@@ -152,6 +153,8 @@ async def poll_run(call: Call) -> Answer:
 
 async def _page(call: Call, run: Run, after: int) -> Answer:
     docs = await documents(call.host.office.store, run.id, after=after, limit=PAGE)
+    if docs:  # whoever waits for news is shown nothing
+        await call.host.office.reading(run)
     last = docs[-1]["sequence"] if docs else after
     return answer(
         EventPage(

@@ -100,7 +100,7 @@ def surface_of(call: Call) -> Surface:
 
 async def run_of(call: Call, surface: Surface, id: str | None = None) -> Run:
     """The run that the path names: ours, and of a kind that is on this surface."""
-    said = call.run_id if id is None else id
+    call.named = said = call.run_id if id is None else id
     if NAME.fullmatch(said):
         run = await call.host.desk.get(said, call.tenant)
         if run.kind in surface.kinds:

@@ -127,4 +127,5 @@ async def verification(call: Call) -> Answer:
     call.query()
     surface = surface_of(call)
     run = await run_of(call, surface)
+    await call.host.office.reading(run)
     return answer(await workflows_of(surface).room.report(run.id, call.tenant))

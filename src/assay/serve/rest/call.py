@@ -74,12 +74,13 @@ class Host:
 class Asking:
     """What every transport's requests have."""
 
-    __slots__ = ("headers", "host", "id", "share", "who")
+    __slots__ = ("headers", "host", "id", "named", "share", "who")
 
     def __init__(self, host: Host, headers: dict[bytes, bytes]) -> None:
         self.host, self.headers = host, headers
         self.share = host.load.share()
         self.who = NOBODY
+        self.named = ""  # the run it is about, once that is known
         given = self.header(b"x-request-id")
         self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_number()
         acting.set(Acting(request=self.id))
@@ -106,6 +107,7 @@ class Asking:
 
     async def run_named(self, said: str) -> Run:
         """What cannot be an id is as unknown as one that never was."""
+        self.named = said
         if not NAME.fullmatch(said):
             raise NotFound(f"there is no run {said[:128]!r}")
         return await self.host.desk.get(said, self.tenant, KIND)

@@ -64,7 +64,8 @@ class Door:
                 call.share.follow()
             return answer
         except Refusal as refusal:
-            await call.note(refusal, next(iter(call.scope["path_params"].values()), call.scope["path"]))
+            named = call.named or next(iter(call.scope["path_params"].values()), call.scope["path"])
+            await call.note(refusal, named)
             return refused(refusal, call.id)
         except Gone:
             return None

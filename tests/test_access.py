@@ -78,6 +78,25 @@ WRONG = [
 ]
 
 
+class Counting(MemoryStore):
+    looks = 0
+
+    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
+        self.looks += 1
+        return await super().document(tenant, kind, key)
+
+
+async def test_what_is_no_key_by_its_shape_is_not_looked_up():
+    store = Counting()
+    _, text = await made(store)
+    for _, bend, _ in WRONG:
+        if not keys._TEXT.fullmatch(bent := bend(text)):
+            for asking in (authenticate(store, bent, NOW), Gate(store).authenticate(bent)):
+                with pytest.raises(Unauthenticated):
+                    await asking
+    assert store.looks == 0
+
+
 async def test_every_way_a_key_can_be_wrong(store):
     _, text = await made(store)
     gate = Gate(store)
@@ -288,14 +307,6 @@ def test_what_is_no_moment_ahead(text):
 
 
 # The gate
-
-
-class Counting(MemoryStore):
-    looks = 0
-
-    async def document(self, tenant: str, kind: str, key: str) -> Document | None:
-        self.looks += 1
-        return await super().document(tenant, kind, key)
 
 
 class Clock:

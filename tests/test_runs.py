@@ -147,7 +147,10 @@ async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
             told.append(str(unknown).replace(name, "…"))
     assert len(set(told)) == 1
     assert len(told) == 2
-    await room.desk.ended(run.id)
+    with pytest.raises(NotFound):
+        await room.desk.cancel(run.id, "other")
+    assert [event async for event in room.desk.follow(run.id, "other")] == []
+    assert (await room.desk.ended(run.id)).status == "completed"
     await room.desk.close()
 
 

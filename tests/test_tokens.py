@@ -172,6 +172,7 @@ BAD = [
     ("a kid with a NUL", forged({"kid": "rs256-1\0"})),
     ("a kid with a space", forged({"kid": "rs256-1 "})),
     ("a kid twice in the set", lambda issuer: issuer.token("EdDSA", 1, header={"kid": "twice"})),
+    ("a kid twice in the set, by the other", lambda issuer: issuer.token("EdDSA", 3, header={"kid": "twice"})),
     ("a kid for encryption", lambda issuer: issuer.token("EdDSA", 2, header={"kid": "enc"})),
     ("a kid of a shared secret", forged({"alg": "HS256", "kid": "oct"}, mac(b"s" * 32))),
     ("a kid of a short key", forged({"kid": "short"}, lambda data: SHORT.sign(data, padding.PKCS1v15(), hashes.SHA256()))),

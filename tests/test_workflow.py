@@ -14,6 +14,7 @@ from assay.ports import Principal
 from assay.workflow.definition import problems, read
 from assay.workflow.nodes import NODES
 from assay.workflow.opening import Library
+from assay.workflow.replay import fork
 from assay.workflow.room import RESTING
 from assay.workflow.samples import document, fixtures, samples
 from flows import ME, OTHER, House
@@ -270,6 +271,19 @@ async def test_interrupt_approval(house):
     assert (await house.answer(run, "gate", {"action": "accept"})).status == "completed"
     with pytest.raises(Conflict):
         await house.room.respond(ME, run.id, "gate", {"action": "reject"})
+
+
+async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
+    run = await house.run("conformance-noop")
+    assert (await house.room.report(run.id, "t")).run_id == run.id
+    for asking in (
+        house.room.get(run.id, OTHER.tenant),
+        house.room.report(run.id, OTHER.tenant),
+        house.room.ancestry(run.id, OTHER.tenant, "host"),
+        fork(house.room, OTHER, run.id, "replay"),
+    ):
+        with pytest.raises(NotFound):
+            await asking
 
 
 async def test_a_gate_that_is_rejected_fails_the_run(house):

@@ -20,6 +20,7 @@ from sqlalchemy import event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from assay.backends.stores import migrate, tables
+from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.engine import open_engine
 from assay.backends.stores.sql import SqlStore
 from assay.errors import Broken, Conflict, WrongUsage
@@ -312,7 +313,7 @@ async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(addr
 async def fill(store):
     """Let SQLite's file not grow by more than a little, on every connection there is and will be."""
 
-    @event.listens_for(store._engine, "begin")
+    @event.listens_for(store._writing, "begin")
     def limit(connection):  # pyright: ignore[reportUnusedFunction]
         connection.exec_driver_sql("PRAGMA max_page_count=300")
 
@@ -346,6 +347,41 @@ async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_pat
 
 
 # At rest
+
+
+def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_meanwhile(tmp_path):
+    """A reader keeps what it sees in the log; what it kept there is written back once it has gone."""
+    engine, writing = (
+        open_engine(f"sqlite:///{tmp_path}/log.db", 2),
+        open_engine(f"sqlite:///{tmp_path}/log.db"),
+    )
+    checkpoints = Checkpoints(engine, grown=50_000, long=20)
+
+    def commit():
+        with writing.connect().execution_options(writes=True) as connection, connection.begin():
+            connection.exec_driver_sql("INSERT INTO t VALUES (randomblob(40000))")
+        checkpoints.grew(40_000)
+        if checkpoints._beside:
+            checkpoints._beside.result()
+
+    with writing.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (data)")
+    with engine.connect() as reader, reader.begin():
+        reader.exec_driver_sql("SELECT count(*) FROM t").one()
+        for _ in range(20):
+            commit()
+        assert checkpoints.write_back().pages > 200  # ten a commit, and none could be let go
+    for _ in range(20):
+        commit()
+    assert checkpoints.write_back().pages < 60
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*), sum(length(data)) FROM t").one() == (
+            40,
+            1_600_000,
+        )
+    checkpoints.close()
+    writing.dispose()
+    engine.dispose()
 
 
 async def test_what_is_erased_is_gone_from_the_file(tmp_path):

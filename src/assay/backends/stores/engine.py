@@ -15,7 +15,6 @@ from assay.errors import Broken, WrongUsage
 
 T = TypeVar("T")
 
-READERS = 4
 BUSY_SECONDS = 5
 
 _PRAGMAS = (
@@ -23,7 +22,7 @@ _PRAGMAS = (
     "synchronous=NORMAL",
     "foreign_keys=ON",
     "journal_size_limit=67108864",
-    "wal_autocheckpoint=4000",  # pages: what many commits change is written back once
+    "wal_autocheckpoint=16000",  # pages, should nobody have written them back before (Checkpoints)
     "secure_delete=ON",  # what is deleted is gone from the file too
 )
 
@@ -32,28 +31,28 @@ _PASSING = ("08", "40", "53300", "55000", "55P03", "57P01", "57P02", "57P03", "5
 _HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
 
 
-def open_engine(address: str) -> Engine:
-    """`sqlite:///file.db` or `postgresql://…`."""
+def open_engine(address: str, connections: int = 1) -> Engine:
+    """`sqlite:///file.db` or `postgresql://…`; at most so many connections at a time."""
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):  # not to be repeated: it may hold a password
         raise WrongUsage("the database's address is no URL; sqlite:///runs.db is one") from None
     match url.get_backend_name():
         case "sqlite":
-            return _sqlite(url)
+            return _sqlite(url, connections)
         case "postgresql":
-            return _postgres(url)
+            return _postgres(url, connections)
         case other:
             raise WrongUsage(f"no store for {other!r}; there are sqlite:///FILE, postgresql://… and memory:")
 
 
-def _sqlite(url: URL) -> Engine:
+def _sqlite(url: URL, connections: int) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise WrongUsage("a SQLite store is a file; for one that is forgotten say memory:")
     engine = create_engine(
         url,
         poolclass=QueuePool,
-        pool_size=READERS + 1,
+        pool_size=connections,
         max_overflow=0,
         connect_args={"timeout": BUSY_SECONDS},
     )
@@ -73,19 +72,10 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def empty_log(engine: Engine) -> None:
-    """What SQLite's log still holds goes into the file, as far as nobody is reading it, and is gone from the log."""
-    connection = engine.raw_connection()
-    try:
-        connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-    finally:
-        connection.close()
-
-
-def _postgres(url: URL) -> Engine:
+def _postgres(url: URL, connections: int) -> Engine:
     return create_engine(
         url.set(drivername="postgresql+psycopg"),
-        pool_size=READERS + 1,
+        pool_size=connections,
         max_overflow=0,
         connect_args={
             "connect_timeout": 5,

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import chain, markers, queries, rules
 from assay.backends.stores.bell import Bell, Tally
-from assay.backends.stores.engine import READERS, Patience, empty_log, open_engine
+from assay.backends.stores.checkpoints import Checkpoints
+from assay.backends.stores.engine import Patience, open_engine
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.migrate import bring_up
 from assay.backends.stores.reseal import Resealing
@@ -39,15 +40,24 @@ from assay.ports.watch import watch
 
 T = TypeVar("T")
 
+READERS = 4
+
 
 class SqlStore:
-    """Made by `open`. Belongs to the event loop it was opened in."""
+    """
+    Made by `open`. Belongs to the event loop it was opened in.
 
-    def __init__(self, engine: Engine, vault: Vault, clock: Clock, patience: Patience, reach: Reach) -> None:
-        self._engine, self._vault, self._patience = engine, vault, patience
-        self._scribe = Scribe(engine, vault, clock, reach)
+    Whoever writes has one connection for itself, `writing`: SQLite forgets what a connection holds of the file when another has written.
+    """
+
+    def __init__(
+        self, engine: Engine, writing: Engine, vault: Vault, clock: Clock, patience: Patience, reach: Reach
+    ) -> None:
+        self._engine, self._writing, self._vault, self._patience = engine, writing, vault, patience
+        self._scribe = Scribe(writing, vault, clock, reach)
         self._resealing = Resealing(vault)
-        self._writer = Writer(engine, self._scribe, patience, reach)
+        self._checkpoints = Checkpoints(engine)
+        self._writer = Writer(writing, self._scribe, self._checkpoints, patience, reach)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
         self._bell = Bell(self._look)
 
@@ -64,7 +74,8 @@ class SqlStore:
         reach: Reach | None = None,
     ) -> "SqlStore":
         """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
-        engine, bearing, reach = open_engine(address), Patience(patience), reach or from_environment()
+        engine = open_engine(address, READERS + 1)  # one writes SQLite's log back
+        bearing, reach = Patience(patience), reach or from_environment()
         vault = Vault(cipher, compress=compress, sealing=sealing)
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
@@ -72,7 +83,7 @@ class SqlStore:
         except BaseException:
             engine.dispose()
             raise
-        return cls(engine, vault, clock or SystemClock(), bearing, reach)
+        return cls(engine, open_engine(address), vault, clock or SystemClock(), bearing, reach)
 
     async def commit(self, batch: Batch) -> tuple[int, ...]:
         rules.check(batch)
@@ -185,15 +196,17 @@ class SqlStore:
 
     async def reseal(self, following: str = "") -> Resealed:
         done = await self._do(lambda connection: self._resealing.step(connection, following))
-        if not done.following and self._engine.dialect.name == "sqlite":
-            await asyncio.to_thread(empty_log, self._engine)
+        if not done.following:
+            await asyncio.to_thread(self._checkpoints.empty)
         return done
 
     async def close(self) -> None:
         await self._bell.close()
         self._patience.lose()
         await asyncio.to_thread(self._writer.close)
+        await asyncio.to_thread(self._checkpoints.close)
         await asyncio.to_thread(self._readers.shutdown)
+        self._writing.dispose()
         self._engine.dispose()
 
     def _hold(self, connection: Connection, found: Sequence[Run], holder: str, leased: datetime) -> list[Run]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
+from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.engine import Patience
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.rules import Settled
@@ -24,6 +25,7 @@ Work = Callable[[Connection], Any]
 MOST_BATCHES = 256  # in one transaction
 ENOUGH = 8  # that it is worth beginning with
 MOST_BYTES = 16 * 1024 * 1024
+BESIDE = 16 * 1024  # bytes that a batch writes beside its evidence, about
 
 
 class _Task(NamedTuple):
@@ -37,8 +39,11 @@ class _Task(NamedTuple):
 class Writer:
     """Its answers are for the event loop it was made in; those of one transaction come there together."""
 
-    def __init__(self, engine: Engine, scribe: Scribe, patience: Patience, reach: Reach) -> None:
+    def __init__(
+        self, engine: Engine, scribe: Scribe, checkpoints: Checkpoints, patience: Patience, reach: Reach
+    ) -> None:
         self._engine, self._scribe, self._patience, self._reach = engine, scribe, patience, reach
+        self._checkpoints = checkpoints
         self._loop = asyncio.get_running_loop()
         self._given: deque[_Task] = deque()
         self._news = threading.Condition()
@@ -88,6 +93,7 @@ class Writer:
                 except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
                     self._tell(group, [surprise] * len(group))
                 self._reach("commit.told")
+                self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
 
     def _next(self) -> list[_Task]:
         """What goes into the next transaction, in the order given; nothing: the end."""
@@ -141,8 +147,10 @@ class Writer:
             return work(connection)
 
 
-def _weight(batch: Batch) -> int:
-    return sum(len(piece.data) for entry in batch.entries for piece in entry.evidence)
+def _weight(what: Batch | Work) -> int:
+    if not isinstance(what, Batch):
+        return 0
+    return sum(len(piece.data) for entry in what.entries for piece in entry.evidence)
 
 
 def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:

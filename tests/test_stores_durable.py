@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from assay.backends.stores import migrate, tables
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.engine import open_engine
+from assay.backends.stores.scribe import TOGETHER, spans
 from assay.backends.stores.sql import SqlStore
 from assay.errors import Broken, Conflict, WrongUsage
 from assay.ports import Batch, Entry, Event, Opening, Piece, Put
@@ -347,6 +348,24 @@ async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_pat
 
 
 # At rest
+
+
+@pytest.mark.parametrize("many", [3, 64, 200])
+async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, many):
+    events = [Event(f"e{at}", b"%d" % at, NOW) for at in range(many)]
+    pieces = [Piece(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        assert await store.commit(Batch(entries=[Entry(run="r", events=events, evidence=pieces)])) == (many,)
+        assert [(e.type, e.data) for e in await store.events("r")] == [(e.type, e.data) for e in events]
+        assert await store.pieces("r", "p", limit=many + 1) == pieces
+
+
+def test_rows_are_cut_into_spans_that_follow_each_other():
+    for many in range(300):
+        cut = list(spans(many))
+        assert [at for start, stop in cut for at in range(start, stop)] == list(range(many))
+        assert {stop - start for start, stop in cut} <= set(TOGETHER)
 
 
 def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_meanwhile(tmp_path):

@@ -2,8 +2,9 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import chain
 from operator import itemgetter
 from typing import Any
 
@@ -19,6 +20,9 @@ from assay.errors import Broken, Conflict
 from assay.ports import Batch, Clock, Document, Event, Piece, Run
 
 Outcome = rules.Settled | Conflict
+
+# Rows of one statement. Before and after each statement the driver waits until the loop's thread lets Python go, up to 5 ms.
+TOGETHER = (64, 32, 16, 8, 4, 2, 1)
 
 _CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased")
 _UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
@@ -54,7 +58,7 @@ class Scribe:
         self._postgres = engine.dialect.name == "postgresql"
         self._chain = Chain()
         self._insert = {
-            table: _insertion(table, engine.dialect)
+            table: _Insertion(table, engine.dialect)
             for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
@@ -164,16 +168,19 @@ class Scribe:
         self._add(connection, documents, made)
 
     def _add(self, connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-        if rows:
-            statement, values = self._insert[table]
-            if self._postgres:
-                connection.exec_driver_sql(statement, [*map(values, rows)])
-                return
-            driver: Any = connection.connection.driver_connection
-            try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
-                driver.executemany(statement, [*map(values, rows)])
-            except sqlite3.Error as error:
-                raise DBAPIError.instance(statement, None, error, sqlite3.Error) from error
+        if not rows:
+            return
+        insertion = self._insert[table]
+        if self._postgres:
+            connection.exec_driver_sql(insertion.statement, [*map(insertion.values, rows)])
+            return
+        driver: Any = connection.connection.driver_connection
+        try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
+            for start, stop in spans(len(rows)):
+                values = chain.from_iterable(map(insertion.values, rows[start:stop]))
+                driver.execute(insertion.together[stop - start], [*values])
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(insertion.statement, None, error, sqlite3.Error) from error
 
     def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
@@ -210,15 +217,29 @@ class Scribe:
         return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
 
 
-def _insertion(table: Table, dialect: Dialect) -> tuple[str, Callable[[dict[str, Any]], tuple[Any, ...]]]:
-    """A statement as the driver takes it, and the order of its values: going through SQLAlchemy costs as much as SQLite."""
-    columns = [column.name for column in table.columns]
-    marks = ", ".join(["%s" if dialect.name == "postgresql" else "?"] * len(columns))
-    quoted = ", ".join(dialect.identifier_preparer.quote(name) for name in columns)
-    keys = ", ".join(column.name for column in table.primary_key)
-    over = ", ".join(f"{dialect.identifier_preparer.quote(name)} = excluded.{name}" for name in columns)
-    anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
-    return f"INSERT INTO {table.name} ({quoted}) VALUES ({marks}){anyway}", itemgetter(*columns)  # noqa: S608  # names of our own tables
+class _Insertion:
+    """Statements as the driver takes them, and the order of their values: going through SQLAlchemy costs as much as SQLite."""
+
+    def __init__(self, table: Table, dialect: Dialect) -> None:
+        quote = dialect.identifier_preparer.quote
+        columns = [column.name for column in table.columns]
+        keys = ", ".join(column.name for column in table.primary_key)
+        over = ", ".join(f"{quote(name)} = excluded.{name}" for name in columns)
+        anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
+        into = f"INSERT INTO {table.name} ({', '.join(map(quote, columns))}) VALUES "  # noqa: S608  # names of our own tables
+        row = f"({', '.join(['%s' if dialect.name == 'postgresql' else '?'] * len(columns))})"
+        self.values: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*columns)
+        self.together = {many: f"{into}{', '.join([row] * many)}{anyway}" for many in TOGETHER}
+        self.statement = self.together[1]
+
+
+def spans(many: int) -> Iterator[tuple[int, int]]:
+    """So many rows, in as few statements as there are sizes for."""
+    start = 0
+    for size in TOGETHER:
+        while many - start >= size:
+            yield start, start + size
+            start += size
 
 
 def _event(run: str, event: Event) -> dict[str, Any]:

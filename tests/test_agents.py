@@ -250,6 +250,24 @@ async def test_what_went_wrong_is_kept_without_its_secrets(function, error):
     assert finish.error == error
 
 
+async def waits(task):
+    return task
+
+
+async def forgets_to_wait(task):
+    return waits(task)
+
+
+def hands_on(task):
+    return forgets_to_wait(task)
+
+
+@pytest.mark.parametrize("function", [waits, forgets_to_wait, hands_on])
+async def test_what_has_to_be_waited_for_is(function):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert (finish.outcome, finish.result) == ("completed", 1)
+
+
 def exits(task):
     raise SystemExit(3)
 
@@ -531,6 +549,9 @@ def folder(tmp_path, monkeypatch):
         "systemPrompt": "Hi.",
     }
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/greeter.py").write_text("def greet(task): return task")
+    (tmp_path / "sub/json.py").write_text("def f(task): return task")
     (tmp_path / "script.json").write_text('{"replies": [{"say": "Done."}]}')
     (tmp_path / "assay.toml").write_text(
         '[agents."local.shop.bot"]\nkind = "callable"\ntarget = "acting:plain"\nversion = "1.2.0"\nfree = true\n'
@@ -543,6 +564,7 @@ def folder(tmp_path, monkeypatch):
     ("what", "kind", "id"),
     [
         ("acting:plain", "callable", "local.acting.plain"),
+        ("./sub/greeter.py:greet", "callable", "local.greeter.greet"),
         ("http://localhost:8000/agent", "http", "local.http.localhost"),
         ("cmd:python -m my.bot --fast", "command", "local.command.fast"),
         ("./agent.py", "command", "local.command.agent"),
@@ -567,6 +589,8 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
         ),
         ("acting:KINDS", "wanted a function"),
         ("nowhere:f", "ModuleNotFoundError"),
+        ("nowhere.py:f", "ImportError: there is no file nowhere.py"),
+        ("sub/json.py:f", "another module is called 'json' already: rename sub/json.py"),
         ("cmd:", "wanted a command"),
         ("recorded:none.json", "none.json cannot be read"),
         ("none.json", "none.json cannot be read"),

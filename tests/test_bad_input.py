@@ -489,6 +489,7 @@ def test_a_number_beyond_all_floats_is_an_answer(run, tmp_path):
     ("given", "words"),
     [
         ("no_such_module:Check", "cannot be loaded: ModuleNotFoundError"),
+        ("no_such_module.py:Check", "cannot be loaded: ImportError: there is no file no_such_module.py"),
         ("misbehaving:Nobody", "cannot be loaded: AttributeError"),
         ("misbehaving", "wanted module:Class"),
         ("misbehaving:spins", "wanted a subclass of assay.Checker"),

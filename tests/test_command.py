@@ -106,6 +106,7 @@ def passed(results: list[TestCaseResult]) -> list[Any]:
         ("--contexts x.jsonl --checks checks.yaml", {"checks_yaml": yaml({"checks": [MATCH]})}),
         ("--contexts x.jsonl --checks checks.jsonl", {"checks_jsonl": lines([MATCH])}),
         ("--contexts x.jsonl --checks -", {"stdin": whole([MATCH])}),
+        ("--contexts x.jsonl --checks -", {"stdin": b"- type: exact_match\n  arguments: {actual: $.output.value, expected: x}"}),
     ],
 )  # fmt: skip
 def test_every_way_in_gives_the_same(run, results, arguments, files):
@@ -208,6 +209,21 @@ def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
 def test_exit_codes(run, checks, options, code):
     ended = run("--contexts", "x.jsonl", "--checks", "c.json", *options.split(), c_json=whole(checks))
     assert ended.code == code
+
+
+@pytest.mark.parametrize(
+    ("bar", "told"),
+    [
+        ("90", "got 90; did you mean 0.9?"),
+        ("1.5", "got 1.5; did you mean 0.015?"),
+        ("-1", "got -1"),
+        ("nan", "got nan"),
+    ],
+)
+def test_a_bar_is_a_fraction(run, bar, told):
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", f"--min-pass-rate={bar}")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"assay: --min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, {told}\n"
 
 
 def test_a_bar_needs_a_check_that_passes_or_fails(run):
@@ -364,7 +380,65 @@ def test_the_table_tells_what_passed_and_how_sure_that_is(run):
         "score | – | – | 0 | 0 | – | score: mean 0.75 of 4; mood: good 2, bad 2",
         "pass rate 62.5% (30.6–86.3%), below the bar of 70.0%",
         "not measured: 4 errored of 16 checks",
+        "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
     ]
+
+
+LOUD = b"""import os
+import assay
+print("I am loaded")
+
+class Loud(assay.Checker):
+    type = "loud"
+
+    def run(self, services):
+        print("I am asked")
+        os.system("echo me too")
+        return {"passed": True}
+"""
+
+
+@pytest.mark.parametrize("options", [["-o", "-"], ["--json"], ["-o", "-", "--jobs", "2"]])
+def test_what_a_check_prints_is_not_what_we_say(run, options):
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "loud.py:Loud", *options),
+        c_json=whole([{"type": "loud", "arguments": {}}]),
+        loud_py=LOUD,
+    )
+    assert ended.code == 0, ended.err
+    said = [json.loads(line)["status"] for line in ended.out.splitlines()]
+    assert said == (["completed"] if options == ["--json"] else ["completed"] * 4)
+    assert ended.err.count("I am asked") == ended.err.count("me too") == 4
+    assert "I am loaded" in ended.err
+
+
+@pytest.mark.parametrize("value", ["[red]no markup[/red]", "x" * 500 + "\nand more"])
+def test_why_checks_errored_is_one_line(run, value):
+    clumsy = b"import assay\nclass Clumsy(assay.Checker):\n    type = 'clumsy'\n    text: str\n" \
+             b"    def run(self, services):\n        raise ValueError(self.text)\n"  # fmt: skip
+    pair = {"test_case": CASES[0], "output": {"value": value}}
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "clumsy:Clumsy"),
+        x_jsonl=lines([pair, *PAIRS]),
+        c_json=whole([{"type": "clumsy", "arguments": {"text": "$.output.value"}}]),
+        clumsy_py=clumsy,
+    )
+    why = f"clumsy failed with ValueError: {value}"
+    shown = why if len(why) <= 200 else f"{why[:199]}…"
+    assert ended.out.splitlines()[-1] == f"  clumsy: 5 errored, the first: {shown}"
+
+
+def test_only_some_checks_tell_why_they_errored(run):
+    many = [
+        {"type": "exact_match", "arguments": {"actual": "$.output.no", "expected": str(at)}}
+        for at in range(12)
+    ]
+    ended = run("--contexts", "x.jsonl", "--checks", "c.json", "--limit", "1", c_json=whole(many))
+    *_, tenth, more = ended.out.splitlines()
+    assert tenth == "  exact_match #10: 1 errored: actual: $.output.no finds nothing"
+    assert more == "  … and 2 checks more"
+    told = json.loads(run("--contexts", "x.jsonl", "--checks", "c.json", "--json").out)
+    assert told["checks"]["exact_match #12"]["first_error"] == "actual: $.output.no finds nothing"
 
 
 @pytest.mark.parametrize(
@@ -481,3 +555,19 @@ def test_settings_come_from_a_file(run, text, code, words):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", assay_toml=text.encode())
     assert ended.code == code
     assert words in "".join(ended.told)
+
+
+def test_a_server_without_its_extra_says_so_first(tmp_path):
+    gone = tmp_path / "gone" / "uvicorn"
+    gone.mkdir(parents=True)
+    (gone / "__init__.py").write_text(
+        "raise ModuleNotFoundError('No module named uvicorn', name='uvicorn')\n"
+    )
+    program = [sys.executable, "-m", "assay", "serve", "--port", "0"]
+    environ = {**os.environ, "PYTHONPATH": str(gone.parent)}
+    ended = subprocess.run(
+        program, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "assay: a server needs uvicorn: pip install 'assay[serve,store]'\n"
+    assert not (tmp_path / ".assay").exists()  # nothing was begun

@@ -198,7 +198,7 @@ def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, o
 
 def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
     with host.client() as client, host.client(tenant="other") as other:
-        run = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
+        run = client.post("/v1/evaluations", json=request_of(3, [slow(60)])).json()["operation_id"]
         for route in NAMING:
             assert ask(other, route, Ours(run, run, run)).status_code == 404
         assert run not in other.get("/v1/evaluations").text

@@ -7,13 +7,14 @@ import signal
 import time
 
 import pytest
+import yaml
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
 from evals import golden, rubric, suite_of
 
 AGENT = """
-import assay, os
+import assay, os, sys
 
 def upper(task):
     if task == "boom":
@@ -23,6 +24,11 @@ def upper(task):
 def prints(task):
     print("I greet you")
     os.system("echo me too")
+    return task.upper()
+
+def leaves(task):
+    if task == "b":
+        sys.exit(0)
     return task.upper()
 
 def away(task):
@@ -89,6 +95,43 @@ def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path)
     again = assay("run", "--resume", "latest")
     assert again.code == 2
     assert "there is nothing to resume" in again.err
+
+
+def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
+    (tmp_path / "suite.json").write_text(json.dumps(suite_of(golden("b", "B", "b"))))
+    ended = assay("run", "suite.json", "--agent", "mine.py:away")
+    assert ended.code == 1
+    assert ended.out.splitlines()[1:4] == [
+        "no task was measured",
+        "cost unknown, p95 latency –",
+        "not measured: 1 task of 1, so there is no verdict",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "told"),
+    [
+        (json.dumps(ABC), 0, ""),
+        (yaml.safe_dump(ABC), 0, ""),
+        ("{suiteId: 1}", 2, "-: not JSON"),  # what begins so is meant to be JSON
+        ("suiteId: [", 2, "-:2: not YAML"),
+        ("hello", 2, "-: not JSON"),
+    ],
+    ids=["json", "yaml", "neither", "broken", "text"],
+)
+def test_a_suite_comes_from_standard_input(command, assay, tmp_path, said, code, told):
+    ended = command(
+        "run", "-", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, stdin=said.encode()
+    )
+    assert ended.code == code
+    assert told in ended.err
+
+
+def test_an_agent_that_leaves_has_failed_that_task(assay):
+    ended = assay("run", "suite.json", "--agent", "mine:leaves", "--mode", "golden")
+    assert ended.code == 3
+    assert "tasks 2 of 3 passed" in ended.out
+    assert "✗  b  0.00  SystemExit: 0" in ended.out
 
 
 def test_json_is_one_document(assay):

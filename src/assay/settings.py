@@ -16,6 +16,7 @@ from assay.backends.provider_tables import Unusable, read
 from assay.errors import WrongUsage
 from assay.ports import Limits, Provider, Secret
 from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
 from assay.serve.offering import Offering
@@ -103,7 +104,9 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
         tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
-        raise WrongUsage(f"settings: {_place(wrong)}") from None
+        place = place_in(wrong).lstrip(".")
+        told = message_of(wrong, Settings)
+        raise WrongUsage(f"settings: {place}: {told}" if place else f"settings: {told}") from None
     _positive(settings)
     checked(settings.jwt)
     return msgspec.structs.replace(
@@ -168,8 +171,7 @@ def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
         try:
             msgspec.convert(table[field.name], field.type)
         except msgspec.ValidationError as bad:
-            message, _, at = str(bad).replace("Expected", "wanted").partition(" - at `$")
-            wrong.append(f"{place}.{field.name}{at.rstrip('`')}: {message}")
+            wrong.append(f"{place}.{field.name}{place_in(bad)}: {message_of(bad, field.type)}")
     return wrong
 
 
@@ -191,11 +193,6 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
         if name not in known:
             raise WrongUsage(f"{path}: no setting {name!r}; there are {', '.join(sorted(known))}")
     return told
-
-
-def _place(wrong: msgspec.ValidationError) -> str:
-    message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
-    return f"{place.rstrip('`')}: {message}" if place else message
 
 
 def _positive(settings: Settings) -> None:

@@ -23,7 +23,7 @@ SHOWN = 500  # problems
 
 
 def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
-    """A `.json` or `.yaml` file; '-' is JSON from standard input."""
+    """A `.json` or `.yaml` file; '-' is either, from standard input."""
     document, _, problems = plain(document_of(name, limits), "", limits)
     try:
         if problems:

@@ -13,6 +13,7 @@ import msgspec
 
 from assay.backends.models.wire import OPENAI
 from assay.ports import Provider, Secret
+from assay.protocol.misfits import message_of, place_in
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
@@ -46,8 +47,8 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     try:
         said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
     except msgspec.ValidationError as wrong:
-        message, _, place = str(wrong).partition(" - at `$.")
-        raise Unusable(place.rstrip("`"), message.replace("Expected", "wanted")) from None
+        told = message_of(wrong, Provider, got=False)
+        raise Unusable(place_in(wrong).lstrip("."), told) from None
     if base is None:
         return said
     told = {member: getattr(said, member) for member in table}

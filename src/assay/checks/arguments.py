@@ -31,6 +31,7 @@ from assay.errors import (
 from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_finite, is_list
 
 Takes = Literal["one", "list", "nodes", "text"]
@@ -240,8 +241,8 @@ def convert(field: Field, value: Any) -> Any:
     try:
         return msgspec.convert(value, field.type, dec_hook=_special)
     except msgspec.ValidationError as wrong:
-        message = str(wrong).replace(" - at `$`", "").replace("- at `$", "at `").replace("Expected", "wanted")
-        raise ValueFault(f"{field.name}: {message.replace(', got', ' but got')}") from None
+        place, message = place_in(wrong), message_of(wrong, field.type).replace(", got", " but got")
+        raise ValueFault(f"{field.name}: {message}" + (f" at `{place}`" if place else "")) from None
     except RecursionError:
         raise ValueFault(f"{field.name}: nested too deeply to be compared") from None
 

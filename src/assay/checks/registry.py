@@ -1,17 +1,16 @@
 """Which checks there are: a value made of a table, to pass down and to extend (decisions 5, 37, 38)."""
 
-import importlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any, Self
 
 from assay.checks import versions
 from assay.checks.checker import Checker
 from assay.errors import InvalidRequest, Problem, UnknownCheck, WrongUsage
+from assay.ports.code import code_of
 
 GROUP = "assay.checks"
 
@@ -95,21 +94,13 @@ def _seen(place: str) -> tuple[str, int]:
 
 
 def from_module(spec: str) -> type[Checker]:
-    """`module:Class`, as the operator gives it on the command line; the working directory is importable."""
+    """`module:Class` or `file.py:Class`, as the operator gives it on the command line."""
     module, _, name = spec.partition(":")
     if not module or not name:
-        raise WrongUsage(f"--check-module {spec!r}: wanted module:Class, such as my_checks:Polite")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-
-    def load() -> Any:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-        return found
-
-    return _checker(f"--check-module {spec!r}", load)
+        raise WrongUsage(
+            f"--check-module {spec!r}: wanted module:Class or file.py:Class, such as my_checks:Polite"
+        )
+    return _checker(f"--check-module {spec!r}", lambda: code_of(spec))
 
 
 def _checker(what: str, load: Any) -> type[Checker]:

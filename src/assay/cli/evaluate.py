@@ -46,10 +46,8 @@ def evaluate(
     min_pass_rate: Annotated[
         float | None,
         typer.Option(
-            help="The bar: of all answers that passed or failed, the share that must have passed.",
+            help="The bar: of all answers that passed or failed, the share that must have passed, from 0 to 1.",
             metavar="X",
-            min=0,
-            max=1,
         ),
     ] = None,
     allow_errors: Annotated[

@@ -13,6 +13,7 @@ import msgspec
 from assay import app
 from assay.backends.provider_tables import Policy
 from assay.checks.run import Options
+from assay.cli.aside import prints_aside
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered, gather
 from assay.cli.progress import Progress
@@ -34,18 +35,18 @@ PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
 def carry_out(asked: Asked) -> int:
     settings = load(concurrency=asked.concurrency)
-    if asked.max_cost is not None and not asked.max_cost > 0:
-        raise WrongUsage(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
+    _sensible(asked)
     policy = Policy(seconds=asked.timeout or settings.limits.check_seconds)
     services = app.services(settings, policy, cache=asked.cache)
     bad = Bad()
     gathered = gather(asked, settings, bad)
     options = Options(resolved_arguments=asked.resolved_arguments, timings=asked.timings)
-    registry = app.registry(settings, asked.modules)
-    try:
-        plan = Plan(gathered.checks, registry, services, options)
-    except InvalidRequest as refusal:
-        raise InvalidRequest(placed(asked.checks or str(asked.request), refusal.problems)) from None
+    with prints_aside():
+        registry = app.registry(settings, asked.modules)
+        try:
+            plan = Plan(gathered.checks, registry, services, options)
+        except InvalidRequest as refusal:
+            raise InvalidRequest(placed(asked.checks or str(asked.request), refusal.problems)) from None
     if gathered.whole is not None:
         sheets_of(plan, gathered.whole)
     began, started = time.perf_counter(), services.clock.now()
@@ -59,7 +60,7 @@ def carry_out(asked: Asked) -> int:
         sinks.append(saved)
         run = saved.run
     try:
-        with _terminable(), _flushed(sinks):
+        with _terminable(), prints_aside(), _flushed(sinks):
             _execute(plan, gathered, tally, sinks, asked, settings, bad)
     except (Broken, InvalidRequest) as refusal:
         trouble = refusal
@@ -78,6 +79,16 @@ def carry_out(asked: Asked) -> int:
     trouble = _close(sinks, closing, trouble)
     _report(asked, tally, bad, closing, time.perf_counter() - began, trouble)
     return _exit_code(asked, tally, bad, trouble)
+
+
+def _sensible(asked: Asked) -> None:
+    if asked.max_cost is not None and not asked.max_cost > 0:
+        raise WrongUsage(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
+    if asked.bar is not None and not 0 <= asked.bar <= 1:
+        meant = f"; did you mean {asked.bar / 100:g}?" if 1 < asked.bar <= 100 else ""
+        raise WrongUsage(
+            f"--min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, got {asked.bar:g}{meant}"
+        )
 
 
 def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally: Tally) -> list[Sink]:

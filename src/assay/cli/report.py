@@ -13,6 +13,7 @@ from assay.fep.spending import Spending, dollars
 from assay.fep.tally import Row, Tally
 
 SHOWN = 4  # values of a check without pass or fail
+REASONS = 10  # checks whose first error is told
 
 
 def rate(passed: int, failed: int) -> str:
@@ -67,6 +68,18 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
                 style="yellow",
             )
         )
+    for reason in _reasons(tally):
+        console.print(Text(reason), soft_wrap=True)
+
+
+def _reasons(tally: Tally) -> list[str]:
+    """`contains: 3 errored, the first: text: $.output.value.reply finds nothing`, a line a check."""
+    errored = [(label, row) for label, row in tally.rows.items() if row.error]
+    told = [
+        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: {row.why or 'nobody said why'}"
+        for label, row in errored[:REASONS]
+    ]
+    return [*told, f"  … and {_many(len(errored) - REASONS, 'check')} more"] if errored[REASONS:] else told
 
 
 def cost(spending: Spending) -> str | None:
@@ -128,6 +141,8 @@ def _row_of(row: Row) -> dict[str, Any]:
         "skip": row.skip,
         "pass_rate": _rate_of(row),
     }
+    if row.why:
+        told["first_error"] = row.why
     if row.numbers:
         told["means"] = {name: total / many for name, (many, total) in row.numbers.items()}
     if row.categories:

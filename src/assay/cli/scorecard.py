@@ -88,7 +88,7 @@ def _bar(name: str, report: EvalReport) -> str:
 
 
 def _tasks(report: EvalReport, scored: int) -> str:
-    told = f"tasks {report.passed_count:,} of {scored:,} passed"
+    told = f"tasks {report.passed_count:,} of {scored:,} passed" if scored else "no task was measured"
     if report.pass_k:
         shown = sorted({1, report.trials} | ({2} if report.trials > 2 else set()))
         told += "; " + ", ".join(f"pass^{k} {percent(report.pass_k[k])}" for k in shown)

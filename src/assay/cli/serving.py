@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from assay import app, settings
 from assay.access.local import local_key
 from assay.cli.binding import Place, listen
 from assay.cli.say import say
-from assay.errors import Missing
+from assay.errors import Missing, WrongUsage
 from assay.ports.watch import watch
 from assay.serve import logs
 from assay.serve.tls import Tls
@@ -33,6 +34,7 @@ class Logs(NamedTuple):
 
 
 def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
+    _can_serve()
     logs.configure(log.form, log.level)
     watch.tracer = app.tracer()
     try:
@@ -40,6 +42,15 @@ def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
     finally:
         if watch.tracer is not None:
             watch.tracer.close()
+
+
+def _can_serve() -> None:
+    """Said first, before anything is opened."""
+    try:
+        import_module("assay.serve.rest.server")
+        import_module("assay.serve.rest.routes")
+    except ModuleNotFoundError as error:
+        raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
 
 
 async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], log: Logs) -> None:

@@ -9,6 +9,7 @@ from msgspec import Struct
 from assay.errors import Problem
 from assay.ports import Limits
 from assay.protocol.evaluation import Check
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_finite, is_list, is_object
 
 _decode = msgspec.json.Decoder().decode
@@ -135,18 +136,8 @@ def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
         try:
             checks.append(msgspec.convert(one, Check))
         except msgspec.ValidationError as wrong:
-            problems.append(Problem(f"{place}[{at}]{place_in(wrong)}", message_of(wrong)))
+            problems.append(Problem(f"{place}[{at}]{place_in(wrong)}", message_of(wrong, Check)))
     return checks, problems
-
-
-def place_in(wrong: msgspec.ValidationError) -> str:
-    """msgspec's own place, `$.arguments`, as ours: `.arguments`."""
-    _, _, path = str(wrong).partition(" - at `$")
-    return path.rstrip("`")
-
-
-def message_of(wrong: msgspec.ValidationError) -> str:
-    return str(wrong).partition(" - at `")[0].replace("Expected", "wanted").replace("Object", "an object")
 
 
 def depth(document: Any) -> int:

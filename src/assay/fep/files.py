@@ -160,7 +160,22 @@ def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
             " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
         )
     data = bytes(read).removeprefix(_BOM)
-    return _parsed(data, name) if form == "json" else _yaml(data, name)
+    if form != "json":
+        return _yaml(data, name)
+    return _either(data, name) if name == "-" else _parsed(data, name)
+
+
+def _either(data: bytes, name: str) -> Any:
+    """What has no extension: JSON, or YAML where it does not begin as JSON does."""
+    try:
+        return _parsed(data, name)
+    except BadLine:
+        if data.lstrip()[:1] in (b"{", b"["):
+            raise
+        document = _yaml(data, name)
+        if not isinstance(document, CONTAINERS):
+            raise
+        return document
 
 
 def _parsed(data: bytes, place: str) -> Any:

@@ -9,8 +9,6 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import (
     Context,
     kind_of,
-    message_of,
-    place_in,
     plain,
     problems_of_case,
     problems_of_output,
@@ -21,6 +19,7 @@ from assay.fep.sheet import Sheet
 from assay.ports import Limits
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check, ExperimentMetadata
+from assay.protocol.misfits import message_of, place_in
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -124,7 +123,9 @@ def experiment_from(given: Any) -> ExperimentMetadata | None:
     try:
         return msgspec.convert(to_json(given), ExperimentMetadata)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem(f"experiment_metadata{place_in(wrong)}", message_of(wrong))) from None
+        raise InvalidRequest(
+            Problem(f"experiment_metadata{place_in(wrong)}", message_of(wrong, ExperimentMetadata))
+        ) from None
     except TypeError as wrong:
         raise InvalidRequest(Problem("experiment_metadata", f"not JSON: {wrong}")) from None
 

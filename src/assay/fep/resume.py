@@ -33,10 +33,15 @@ class Begun(Struct, frozen=True, omit_defaults=True):
     inputs: str = ""  # a digest of the inputs, where they carry checks that results do not echo
 
 
+class _Error(Struct, frozen=True):
+    message: str = ""
+
+
 class _Result(Struct):
     check_type: str
     status: Status
     results: dict[str, Any]
+    error: _Error = _Error()
 
 
 class _Case(Struct):
@@ -129,7 +134,7 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
             f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
         )
     for row, result in zip(plan.sheet(at, context).rows(tally), case.check_results, strict=True):
-        row.note(result.status, result.results)
+        row.note(result.status, result.results, result.error.message)
     tally.case(case.status, case.metadata)
 
 

@@ -108,7 +108,7 @@ class Sheet:
     def closed(self, context: Context, results: Sequence[CheckResult], rows: Sequence[Row]) -> Scored:
         """A case from the results of its checks."""
         for result, row in zip(results, rows, strict=True):
-            row.note(result.status, result.results)
+            row.note(result.status, result.results, result.error.message if result.error else "")
         statuses = [result.status for result in results]
         summary = TestCaseSummary(
             total_checks=len(statuses),

@@ -13,6 +13,7 @@ from assay.protocol.values import is_mapping
 
 LARGEST = sys.float_info.max  # an integer beyond it is in no mean
 CATEGORIES = 50  # distinct values counted per check; beyond them, "other"
+REASON = 200  # characters kept of why a check errored first
 
 
 class Row(Struct):
@@ -25,6 +26,7 @@ class Row(Struct):
     other: int = 0  # completed, and neither passed nor failed
     numbers: dict[str, tuple[int, float]] = {}  # how many, and their sum
     categories: dict[str, dict[str, int]] = {}
+    why: str = ""  # of the first error, on one line
 
     @property
     def completed(self) -> int:
@@ -34,9 +36,10 @@ class Row(Struct):
     def total(self) -> int:
         return self.completed + self.error + self.skip
 
-    def note(self, status: Status, results: Mapping[str, Any]) -> None:
+    def note(self, status: Status, results: Mapping[str, Any], why: str = "") -> None:
         if status == "error":
             self.error += 1
+            self.why = self.why or _short(why)
         elif status == "skip":
             self.skip += 1
         else:
@@ -71,11 +74,17 @@ class Row(Struct):
         self.error += other.error
         self.skip += other.skip
         self.other += other.other
+        self.why = self.why or other.why
         for name, (many, total) in other.numbers.items():
             here, sum_here = self.numbers.get(name, (0, 0.0))
             self.numbers[name] = here + many, sum_here + total
         for name, counts in other.categories.items():
             self.categories[name] = dict(Counter(self.categories.get(name, {})) + Counter(counts))
+
+
+def _short(why: str) -> str:
+    line = " ".join(why[: 4 * REASON].split())
+    return line if len(line) <= REASON else f"{line[: REASON - 1]}…"
 
 
 class Tally(Struct):

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import Problem
 from assay.protocol.agents import MemoryShape, ModelClass
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 
 AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
@@ -66,8 +67,7 @@ def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
         try:
             msgspec.convert(document[name], field.type)
         except msgspec.ValidationError as wrong:
-            message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$")
-            problems.append(Problem(name + place.rstrip("`"), message))
+            problems.append(Problem(name + place_in(wrong), message_of(wrong, field.type)))
     problems += _rules(document)
     return (None, problems) if problems else (msgspec.convert(document, AgentManifest), [])
 

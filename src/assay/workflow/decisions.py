@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.orchestration import ConfidenceEscalated, Criterion, Decision, OrchestratorDecided
 from assay.workflow.flow import FLOOR, Flow, Steps, Stop
 from assay.workflow.gating import below
@@ -34,12 +35,16 @@ class Terminate(Struct, tag="terminate", tag_field="kind", forbid_unknown_fields
     successCriteria: list[Met] | UnsetType = UNSET  # noqa: N815
 
 
+Said = NextWorker | AskUser | Terminate
+
+
 def read_decision(said: Any) -> dict[str, Any]:
     """A decision, or a ValueError that says why it is none."""
     try:
-        decision = msgspec.convert(said, NextWorker | AskUser | Terminate)
+        decision = msgspec.convert(said, Said)
     except msgspec.ValidationError as wrong:
-        raise ValueError(str(wrong).replace("Expected", "wanted")) from None
+        place = place_in(wrong).lstrip(".")
+        raise ValueError(f"{place}: {message_of(wrong, Said)}".removeprefix(": ")) from None
     keys = [one.key for one in getattr(decision, "successCriteria", None) or ()]
     if len(set(keys)) < len(keys):
         raise ValueError("a success criterion is named twice")

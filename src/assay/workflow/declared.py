@@ -8,6 +8,7 @@ import msgspec
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports.declared import Loop
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
 from assay.workflow.nodes.turn import WORKFLOW
@@ -26,8 +27,7 @@ def read_loop(id: str, table: Any) -> Loop:
     try:
         loop = msgspec.convert(table, Loop)
     except msgspec.ValidationError as wrong:
-        message, _, where = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
-        raise InvalidRequest(Problem(f"{place}.{where.rstrip('`')}" if where else place, message)) from None
+        raise InvalidRequest(Problem(place + place_in(wrong), message_of(wrong, Loop))) from None
     if found := loop_problems(id, loop):
         raise InvalidRequest(
             [Problem(f"{place}.{one.place}" if one.place else place, one.message) for one in found]

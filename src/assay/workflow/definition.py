@@ -7,6 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import InvalidRequest, Problem
+from assay.protocol.misfits import message_of, place_in
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,8 +78,7 @@ def read(document: Any) -> Workflow:
     try:
         return msgspec.convert(document, Workflow)
     except msgspec.ValidationError as wrong:
-        message, _, place = str(wrong).replace("Expected", "wanted").partition(" - at `$.")
-        raise InvalidRequest(Problem(place.rstrip("`"), message)) from None
+        raise InvalidRequest(Problem(place_in(wrong).lstrip("."), message_of(wrong, Workflow))) from None
 
 
 def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:

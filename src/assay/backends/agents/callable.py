@@ -47,10 +47,13 @@ class CallableAgent:
 
     async def _call(self, task: Any, scene: Scene) -> Any:
         if is_async(self._function):
-            return await self._function(task, *((scene,) if self._takes_context else ()))
-        context = (WaitingScene(scene, asyncio.get_running_loop()),) if self._takes_context else ()
-        result = await in_thread(lambda: self._function(task, *context))
-        return await result if inspect.isawaitable(result) else result
+            result = await self._function(task, *((scene,) if self._takes_context else ()))
+        else:
+            context = (WaitingScene(scene, asyncio.get_running_loop()),) if self._takes_context else ()
+            result = await in_thread(lambda: self._function(task, *context))
+        while inspect.isawaitable(result):  # a wrapper that forgot to await what it wraps
+            result = await result
+        return result
 
 
 class WaitingScene:

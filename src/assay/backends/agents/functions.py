@@ -1,30 +1,25 @@
 """`module:function` as code that can be called: how it is found, and what it wants to be given."""
 
-import importlib
 import inspect
 import re
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from assay.errors import WrongUsage
+from assay.ports.code import code_of
 
 CONTEXT = frozenset({"ctx", "context", "scene"})
 
 
 def load(target: str, place: str) -> Callable[..., Any]:
-    """What `module:function` names; the working directory is importable. Whatever loading it does is said, with its place."""
+    """What `module:function` or `file.py:function` names. Whatever loading it does is said, with its place."""
     module, _, name = target.partition(":")
     if not module or not name:
-        raise WrongUsage(f"{place}: {target!r}: wanted module:function, such as my_agents:answer")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+        raise WrongUsage(
+            f"{place}: {target!r}: wanted module:function or file.py:function, such as my_agents:answer"
+        )
     try:
-        found: Any = importlib.import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        found = code_of(target)
     except (Exception, SystemExit) as surprise:  # a module is foreign code
         raise WrongUsage(
             f"{place}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"

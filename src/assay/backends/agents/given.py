@@ -11,7 +11,8 @@ from assay.errors import WrongUsage
 from assay.ports.declared import DeclaredAgent
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
-FORMS = "module:function, http://…, cmd:COMMAND, ./script, recorded:FILE, a manifest.json, or the id of an agent in assay.toml"
+FILE = re.compile(r"(?!cmd:|recorded:).*\.py:[A-Za-z_][\w.]*\Z")
+FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, recorded:FILE, a manifest.json, or the id of an agent in assay.toml"
 
 
 class Given(NamedTuple):
@@ -29,6 +30,9 @@ def given(what: str) -> Given | None:
     if what.startswith(("http://", "https://")):
         host = urlsplit(what).hostname or ""
         return Given(local_id("http", host.replace(".", "-")), DeclaredAgent(kind="http", target=what))
+    if FILE.match(what):
+        file, _, name = what.rpartition(":")
+        return Given(local_id(_stem(file), name), DeclaredAgent(kind="callable", target=what))
     if what.startswith("cmd:") or (what.startswith(("./", "../", "/")) and not what.endswith(".json")):
         command = what.removeprefix("cmd:").strip()
         words = shlex.split(command)

@@ -7,6 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.ports.agents import Scene, ToolFailure
 from assay.protocol.agents import Finish, Outcome, ToolSpec, Usage
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_finite, is_list, is_object
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -183,7 +184,9 @@ def _read(said: Any, kind: Any, wanted: str) -> Any:
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as wrong:
-        raise Unheard(f"{str(wrong).replace('Expected', 'wanted')}; {wanted}") from None
+        place = place_in(wrong).lstrip(".")
+        told = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
+        raise Unheard(f"{told}; {wanted}") from None
 
 
 def _words(error: str | dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Run
 from assay.protocol.events import ProviderUsage
 from assay.protocol.facts import new_event_id
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.runs import RunRequest
 from assay.protocol.values import JSON
 from assay.runs.reading import whole as whole_log
@@ -99,7 +100,7 @@ async def emit_usage(call: Call) -> Answer:
     try:
         usage = msgspec.convert(said.payload, ProviderUsage)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem("payload", str(wrong))) from None
+        raise InvalidRequest(Problem(f"payload{place_in(wrong)}", message_of(wrong, ProviderUsage))) from None
     kept = _of(surface)[call.tenant]
     if len(kept) >= MOST:
         raise InvalidRequest(Problem("runId", f"there are {MOST} events: reset"))

@@ -9,13 +9,14 @@ from msgspec import Raw, Struct
 
 from assay.errors import InvalidRequest, Problem
 from assay.fep.compiled import Told
-from assay.fep.context import Context, NotAContext, context_of, message_of, not_json, place_in, read_context
+from assay.fep.context import Context, NotAContext, context_of, not_json, read_context
 from assay.fep.office import Asked
 from assay.fep.prompt import waits
 from assay.fep.request import experiment_from, sheets_of
 from assay.ports import Limits
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.misfits import message_of, place_in
 from assay.serve.rest.plans import Planned, Plans
 
 T = TypeVar("T")
@@ -112,8 +113,8 @@ def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
     try:
         return decode(body)
     except msgspec.ValidationError as wrong:
-        place = place_in(wrong).lstrip(".")
-        raise InvalidRequest(Problem(place, message_of(wrong))) from None
+        kind = getattr(getattr(decode, "__self__", None), "type", Any)  # the decoder whose method it is
+        raise InvalidRequest(Problem(place_in(wrong).lstrip("."), message_of(wrong, kind))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(not_json(body, wrong)) from None
 

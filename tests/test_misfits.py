@@ -1,0 +1,110 @@
+"""What does not fit is refused in words that say what would: of a choice, what there is to choose from."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import Struct, inspect
+
+from assay.access.issuer import Jwt
+from assay.checks import STANDARD
+from assay.checks.arguments import convert, fields_of
+from assay.errors import InvalidRequest, ValueFault, WrongUsage
+from assay.ports import Provider
+from assay.protocol.agents import ModelClass
+from assay.protocol.manifest import read_manifest
+from assay.protocol.misfits import message_of, place_in
+from assay.settings import DECLARED, load
+from assay.workflow.decisions import read_decision
+from assay.workflow.declared import read_loop
+
+
+class One(Struct, tag="one", tag_field="kind"):
+    way: Annotated[Literal["in", "out"] | None, msgspec.Meta(description="where")] = None
+
+
+class Two(Struct, tag="two", tag_field="kind"):
+    by_key: dict[Literal["k", "l"], int] = msgspec.field(default_factory=dict, name="byKey")
+    deep: dict[str, list[tuple[Literal[1, 2], ...]]] = {}
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "told"),
+    [
+        ({"kind": "three"}, ".kind", "wanted one of one, two, got 'three'"),
+        ({"kind": "one", "way": "up"}, ".way", "wanted one of in, out, got 'up'"),
+        ({"kind": "two", "byKey": {"m": 1}}, ".byKey", "wanted one of k, l, got 'm'"),
+        ({"kind": "two", "deep": {"a": [[1], [2, 3]]}}, ".deep[...][1][1]", "wanted one of 1, 2, got 3"),
+        ({"kind": "one", "way": "u" * 50}, ".way", f"wanted one of in, out, got '{'u' * 39}…"),
+        ({"kind": "one", "way": 1}, ".way", "wanted `str | null`, got `int`"),
+        ({}, "", "an object missing required field `kind`"),
+    ],
+)
+def test_a_choice_says_what_there_is(value, place, told):
+    with pytest.raises(msgspec.ValidationError) as wrong:
+        msgspec.convert(value, One | Two)
+    assert (place_in(wrong.value), message_of(wrong.value, One | Two)) == (place, told)
+    assert not message_of(wrong.value, One | Two, got=False).endswith(("'", "…", "3"))
+
+
+def choices(kind: Any) -> dict[str, list[str]]:
+    """The members of a struct that are a choice."""
+    found = {}
+    for field in inspect.type_info(kind).fields:
+        parts = field.type.types if isinstance(field.type, inspect.UnionType) else (field.type,)
+        for part in parts:
+            if isinstance(part, inspect.LiteralType):
+                found[field.name] = [str(one) for one in part.values]
+    return found
+
+
+TABLES = {
+    **{name: (f"{name}.one", kind) for name, kind in DECLARED.items()},
+    "providers": ("providers.one", Provider),
+}
+SETTINGS = [
+    pytest.param(place, name, there, id=f"{place}.{name}")
+    for place, kind in TABLES.values()
+    for name, there in choices(kind).items()
+]
+
+
+def test_there_are_settings_that_are_a_choice():
+    assert len(SETTINGS) >= 8
+    assert not choices(Jwt)
+
+
+@pytest.mark.parametrize(("place", "name", "there"), SETTINGS)
+def test_a_setting_says_what_there_is(tmp_path, monkeypatch, place, name, there):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "assay.toml").write_text(f'[{place}]\n{name} = "vibes"\n')
+    with pytest.raises(WrongUsage) as refused:
+        load({})
+    (line,) = [line for line in str(refused.value).splitlines() if f".{name}: " in line]
+    assert f"wanted one of {', '.join(there)}" in line
+
+
+def test_an_argument_of_a_check_says_what_there_is():
+    found = 0
+    for checker in STANDARD:
+        there = choices(checker)
+        for field in fields_of(checker):
+            if field.attribute in there:
+                found += 1
+                with pytest.raises(ValueFault) as fault:
+                    convert(field, "vibes")
+                wanted = ", ".join(there[field.attribute])
+                assert str(fault.value) == f"{field.name}: wanted one of {wanted} but got 'vibes'"
+    assert found >= 2
+
+
+def test_a_loop_a_manifest_and_a_decision_say_what_there_is():
+    with pytest.raises(InvalidRequest, match=r"on_fail: wanted one of escalate, give-up, retry, got 'shrug'"):
+        read_loop("mine", {"actor": "a", "on_fail": "shrug"})
+    _, problems = read_manifest({"modelClass": "vibes", "role": "boss"})
+    told = {problem.place: problem.message for problem in problems}
+    assert told["role"] == "wanted one of assistant, skill, got 'boss'"
+    there = ", ".join(sorted(ModelClass.__args__))
+    assert told["modelClass"] == f"wanted one of {there}, got 'vibes'"
+    with pytest.raises(ValueError, match="kind: wanted one of next-worker, ask-user, terminate, got 'shrug'"):
+        read_decision({"kind": "shrug"})

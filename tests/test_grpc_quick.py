@@ -21,6 +21,7 @@ from assay.serve.grpc.asked import convert
 from assay.serve.grpc.columns import Together
 from assay.serve.grpc.contexts import Contexts
 from assay.serve.grpc.results import Writer
+from assay.serve.grpc.shapes import CASES, OUTPUTS
 from assay.serve.rest.plans import Plans
 from grpc_client import message_of
 from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
@@ -30,8 +31,8 @@ OFFICE: Any = SimpleNamespace(
     services=Services(), plan=lambda checks, options=None: Plan(checks, STANDARD, Services(), options)
 )
 PLANS = Plans(OFFICE)
-MANY = 20  # of a kind that is learned after eight
-LETTERS = "abcdefgh" * 40
+MANY = 80  # of a kind that is learned after eight, if there are so many to come
+LETTERS = "abcdefgh\n\u00e9\u0001" * 40
 
 
 def varied(document, turn):
@@ -43,12 +44,12 @@ def varied(document, turn):
     if isinstance(document, bool) or document is None:
         return document if turn % 5 else not document
     if isinstance(document, str):
-        return document if turn % 3 == 0 else LETTERS[turn : turn + len(document.encode()) + (turn % 7 == 6)]
+        return document if turn % 3 == 0 else LETTERS[turn : turn + len(document) + turn % 7 // 6 * turn]
     return (document, turn, turn + 0.5, 2.0**60 + turn, -turn)[turn % 5]
 
 
 @st.composite
-def alike(draw):
+def alike(draw, many=MANY):
     kinds = [
         {
             "test_case": {
@@ -61,7 +62,7 @@ def alike(draw):
         }
         for _ in range(draw(st.integers(1, 2)))
     ]
-    made: list[Any] = [varied(kinds[turn % len(kinds)], turn) for turn in range(MANY)]
+    made: list[Any] = [varied(kinds[turn % len(kinds)], turn) for turn in range(many)]
     for at, one in enumerate(made):
         one["test_case"]["id"] = f"c{at:03}"
     contexts = {"test_cases": [one["test_case"] for one in made], "outputs": [one["output"] for one in made]}
@@ -120,15 +121,18 @@ def exactly(documents):
 
 
 def echoed(echo):
-    case, output = fep.TestCase.FromString(echo.case), fep.Output.FromString(echo.output)
-    return case, output, fep.CheckResultMetadata.FromString(echo.about)
+    case, output, about = echo
+    told = fep.TestCase.FromString(case), fep.Output.FromString(output)
+    return *told, fep.CheckResultMetadata.FromString(about)
 
 
 @given(request=alike())
 @settings(max_examples=30, deadline=None)
 def test_what_is_alike_is_read_as_protobuf_reads_it(request):
     message = message_of(request)
-    converted = convert(message.SerializeToString(), PLANS, LIMITS)
+    CASES.shapes = OUTPUTS.shapes = ()
+    first, converted = (convert(message.SerializeToString(), PLANS, LIMITS) for _ in range(2))
+    assert first.echoes == converted.echoes
     contexts = converted.whole.contexts
     assert exactly(one.document for one in contexts) == exactly(documents(message))
     assert [one.line for one in contexts] == [wire.encode(one.document) for one in contexts]
@@ -147,19 +151,17 @@ def test_what_is_alike_is_read_as_protobuf_reads_it(request):
 TRACE = {"scores": {"good": 0.25, "bad": 3}, "flags": ["a", True, None], "name": "x" * 20}
 USUAL = {
     "test_cases": [{"id": f"c{at:03}", "input": "what?", "metadata": TRACE} for at in range(MANY)],
-    "outputs": [{"value": TRACE | {"text": "é" * at}, "metadata": TRACE} for at in range(MANY)],
+    "outputs": [{"value": TRACE | {"text": "é\n" * (at % 20)}, "metadata": TRACE} for at in range(MANY)],
     "checks": [],
 }
+WRITTEN = message_of(USUAL).SerializeToString(deterministic=True)
 
 
 @given(at=st.integers(min_value=0), new=st.binary(max_size=3), gone=st.integers(0, 2))
 @settings(max_examples=150, deadline=None)
 def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, gone):
-    data = message_of(USUAL).SerializeToString(deterministic=True)
-    at = len(data) * 3 // 5 + at % (
-        len(data) * 2 // 5
-    )  # among the outputs, or the last cases: when layouts are known
-    data = data[:at] + new + data[at + gone :]
+    at = len(WRITTEN) * 3 // 5 + at % (len(WRITTEN) * 2 // 5)  # among the outputs, when shapes are known
+    data = WRITTEN[:at] + new + WRITTEN[at + gone :]
     try:
         found: Any = exactly(one.document for one in convert(data, PLANS, LIMITS).whole.contexts)
     except InvalidRequest:
@@ -179,15 +181,20 @@ def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, 
 
 
 def test_what_is_alike_is_learned():
-    data = message_of(USUAL).SerializeToString(deterministic=True)
+    CASES.shapes = OUTPUTS.shapes = ()
+    data = WRITTEN
     places = {0x0A: [], 0x12: []}
     for tag, *place in unpacked.parts(data, 0, len(data)):
         places.setdefault(tag, []).append(tuple(place))
     told = Contexts(data, places[0x0A], places[0x12], LIMITS)
-    known = cast("Any", told)._layouts.case
-    assert known(data, *places[0x0A][-1]) is None
-    read = [told.read(at).document["test_case"] for at in range(MANY)]
-    assert known(data, *places[0x0A][-1]) == read[-1] == {"id": "c019", "input": "what?", "metadata": TRACE}
+    shapes = cast("Any", told)._like_cases, cast("Any", told)._like_outputs
+    ends = places[0x0A][-1], places[0x12][-1]
+    assert [known.read(data, *end) for known, end in zip(shapes, ends, strict=True)] == [None, None]
+    read = [told.read(at).document for at in range(MANY)]
+    case, output = (known.read(data, *end)[0] for known, end in zip(shapes, ends, strict=True))
+    assert {"test_case": case, "output": output} == read[-1]
+    assert case == {"id": "c079", "input": "what?", "metadata": TRACE}
+    assert output["value"]["text"] == "é\n" * 19
 
 
 # Results
@@ -206,7 +213,7 @@ def written(request):
 
 
 @given(
-    request=alike(),
+    request=alike(many=10),
     checks=st.lists(CHECKS.filter(lambda one: one["type"] != "vibes"), min_size=1, max_size=3),
 )
 @settings(max_examples=30, deadline=None)

@@ -12,7 +12,6 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.grpc import unpacked
 from assay.serve.grpc.contexts import Contexts
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.grpc.layouts import Layouts
 from assay.serve.grpc.results import Echo
 from assay.serve.grpc.unpacked import Part
 from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered, paired
@@ -131,6 +130,6 @@ def _experiment(data: bytes, at: int, end: int) -> bytes:
 
 def _object(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
     try:
-        return Layouts().struct(data, at, end)
+        return unpacked.structs()(data, at, end)
     except unpacked.NotJSON as wrong:
         raise InvalidRequest(Problem(place, str(wrong))) from None

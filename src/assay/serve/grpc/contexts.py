@@ -8,9 +8,9 @@ from assay.errors import Problem
 from assay.fep.context import Context, NotAContext, context_of, depth
 from assay.ports import Limits
 from assay.serve.grpc import unpacked
-from assay.serve.grpc.layouts import Layouts
 from assay.serve.grpc.packed import DEEPEST
 from assay.serve.grpc.results import Echo, echo_of
+from assay.serve.grpc.shapes import CASES, OUTPUTS, Shapes
 from assay.serve.grpc.unpacked import Part, Unusual, field
 
 DEEP = DEEPEST - 2  # so that a result can say it too, among the nodes that a path has found
@@ -28,37 +28,42 @@ class Contexts:
     def __init__(self, data: bytes, cases: list[Part], outputs: list[Part], limits: Limits) -> None:
         self.echoes: list[Echo] = []
         self._data, self._cases, self._outputs, self._limits = data, cases, outputs, limits
-        self._layouts = Layouts()
-        self._struct = self._layouts.struct
-        self._abouts: dict[int, tuple[int, int]] = {}
+        self._struct = unpacked.structs()
+        deepest = min(limits.max_depth, DEEP + 2) - 1
+        self._like_cases, self._like_outputs = (
+            Shapes(CASES, len(cases), deepest),
+            Shapes(OUTPUTS, len(outputs), deepest),
+        )
 
     def read(self, at: int) -> Context:
         data, (start, stop), (begin, end) = self._data, self._cases[at], self._outputs[at]
         try:
-            case, about, usual = self._case(start, stop)
-            output, more, common = self._output(begin, end)
+            case, output = self._like_cases.read(data, start, stop), self._like_outputs.read(data, begin, end)
+            if case is None or output is None:
+                return self._read(start, stop, begin, end)
         except unpacked.NotJSON as wrong:
             raise NotAContext([Problem("", str(wrong))]) from None
+        document = {"test_case": case[0], "output": output[0]}
+        self.echoes.append((data[start:stop], data[begin:end], case[1] + output[1]))
+        return Context(_encode(document), document)
+
+    def _read(self, start: int, stop: int, begin: int, end: int) -> Context:
+        """Member by member."""
+        data = self._data
+        case, about, usual = self._case(start, stop)
+        output, more, common = self._output(begin, end)
         document = {"test_case": case, "output": output}
         line = _encode(document)
         if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
             raise NotAContext([Problem("", f"nested more than {DEEP} deep, which gRPC cannot say; REST can")])
         context = context_of(line, document, self._limits)
         if usual and common:
-            self.echoes.append(Echo(data[start:stop], data[begin:end], about + more))
+            self.echoes.append((data[start:stop], data[begin:end], about + more))
         else:  # another way of saying the same is ours
             self.echoes.append(echo_of(case, output))
         return context
 
     def _case(self, at: int, end: int) -> Half:
-        data = self._data
-        known = self._layouts.case(data, at, end)
-        if known is None:
-            return self._new_case(at, end)
-        named, about = self._abouts[end - at]
-        return known, data[at : at + named] + (b"\x12" + data[at + about : end] if about else b""), True
-
-    def _new_case(self, at: int, end: int) -> Half:
         data, first = self._data, at
         found: dict[str, Any] = {"id": ""}
         named, about, usual, before = 0, 0, True, 0
@@ -81,13 +86,13 @@ class Contexts:
             before, at = tag, stop
         if at != end:
             raise Unusual
-        if usual and self._layouts.read(data, first, end):
-            self._abouts[end - first] = named, about
+        if usual and "input" in found:
+            self._like_cases.missed(data, first, end)
         said = b"\x12" + data[first + about : end] if about else b""  # the metadata is the last
         return found, data[first : first + named] + said, usual
 
     def _output(self, at: int, end: int) -> Half:
-        data = self._data
+        data, first = self._data, at
         found: dict[str, Any] = {}
         about, usual, before = b"", True, 0
         while at < end:
@@ -108,6 +113,8 @@ class Contexts:
             before, at = tag, stop
         if at != end:
             raise Unusual
+        if usual and "value" in found:
+            self._like_outputs.missed(data, first, end)
         return found, about, usual
 
     def _put(self, document: dict[str, Any], name: str, at: int, end: int) -> bool:

@@ -7,7 +7,7 @@ copied; so is the context, where the request it came with is at hand.
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -24,12 +24,8 @@ _KEPT, _LONG = 1_024, 1_024  # pieces that are remembered, and the bytes that su
 Ends = tuple[bytes, bytes]
 
 
-class Echo(NamedTuple):
-    """A context as it goes out: the case, the output, and what every result of a check says of them."""
-
-    case: bytes
-    output: bytes
-    about: bytes
+# a context as it goes out: the case, the output, and what every result of a check says of them
+Echo = tuple[bytes, bytes, bytes]
 
 
 class Argument(Struct):
@@ -85,7 +81,7 @@ class Writer:
             whole = _line(line)
         parts = [b"\x08", size(STATUS[whole.status]), context_of(echo)]
         for check in whole.check_results:
-            body = self._check(check, echo.about)
+            body = self._check(check, echo[2])
             parts += (b"\x1a", size(len(body)), body)
         parts.append(counts(whole.summary))
         if whole.metadata is not None:
@@ -151,9 +147,8 @@ def ends(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
 
 def context_of(echo: Echo) -> bytes:
     """The execution_context of a TestCaseResult."""
-    case, output = size(len(echo.case)), size(len(echo.output))
-    many = size(2 + len(case) + len(echo.case) + len(output) + len(echo.output))
-    return b"".join((b"\x12", many, b"\x0a", case, echo.case, b"\x12", output, echo.output))
+    case, output, _ = echo
+    return sized(b"\x12", sized(b"\x0a", case) + sized(b"\x12", output))
 
 
 def counts(summary: TestCaseSummary) -> bytes:
@@ -184,7 +179,7 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
         about += sized(b"\x1a", metadata)
     if "id" in output:
         other.append(sized(b"\x1a", output["id"].encode()))
-    return Echo(b"".join(one), b"".join(other), about)
+    return b"".join(one), b"".join(other), about
 
 
 def moment(when: datetime) -> bytes:

@@ -74,6 +74,16 @@ def struct(data: bytes, at: int, end: int, heads: dict[bytes, Head], inner: Inne
     return found
 
 
+def structs() -> Inner:
+    """What reads the Structs of one request."""
+    heads: dict[bytes, Head] = {}
+
+    def read(data: bytes, at: int, end: int) -> dict[str, Any]:
+        return struct(data, at, end, heads, read)
+
+    return read
+
+
 def _head(data: bytes, at: int) -> Head:
     """All of a member but its value, which ends where the member ends. Of a text or a Struct it skips that much more."""
     start, stop = field(data, at)

@@ -235,7 +235,12 @@ ANYTHING = {"description": "anything"}
 
 def on_model(**more):
     told = card("manifest", memory=MemoryShape(longTerm=True), return_schema=ANYTHING)
-    return ManifestAgent(told, "You are an agent.", lambda: (Model(), Ask(messages=(), model="m-1")), **more)
+    return ManifestAgent(
+        told,
+        "You are an agent.",
+        lambda tuning: (Model(), Ask(messages=(), model=tuning.model or "m-1")),
+        **more,
+    )
 
 
 RECORDS = [

@@ -19,6 +19,7 @@ from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault, InvalidRequest, Refusal, WrongUsage
+from assay.ports.agents import Tuning
 from assay.protocol.agents import Finish, Usage, Used
 from assay.protocol.suite import ToolResponse
 from assay.settings import load
@@ -357,7 +358,8 @@ async def test_a_throttled_request_is_tried_again(http):
     ("said", "outcome", "told"),
     [
         ({"result": None}, "completed", None),
-        ({"result": 1, "confidence": 0.25}, "completed", None),
+        ({"result": 1, "confidence": 0.75}, "completed", None),
+        ({"result": 1, "confidence": 0.25}, "escalated", None),  # below 0.7, where nobody says another
         ({"result": 1, "escalated": "unsure"}, "escalated", "unsure"),
         ({"escalated": "unsure"}, "escalated", "unsure"),
         ({"error": "no"}, "failed", "no"),
@@ -613,6 +615,18 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
     assert [(one.usage.provider, one.usage.model, one.usage.cost_usd) for one in stage.steps] == [
         ("scripted", "scripted:any", 0.0)
     ]
+    await agent.close()
+
+
+async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
+    agent = app.agent_given("manifest.json", load({}))
+    tuned = agent.tuned(Tuning(model="demo:other", temperature=0.5, max_tokens=7))
+    finish, stage = await done(tuned, "Say something.")
+    assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
+    _, ask = agent._choose(Tuning(temperature=0.5, max_tokens=7))
+    assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})
+    with pytest.raises(InvalidRequest, match="gives embeddings"):
+        agent.tuned(Tuning(model="wordllama:any"))
     await agent.close()
 
 

@@ -333,6 +333,57 @@ def test_the_bars(agent, free, bars, passed, cost):
     assert (None if summary.total_cost_usd is msgspec.UNSET else summary.total_cost_usd) == cost
 
 
+@pytest.mark.parametrize(
+    ("host", "said"), [(Host(run_seconds=0.4), {}), (Host(), {"runTimeoutMs": 400})], ids=["host", "request"]
+)
+def test_a_run_that_takes_too_long_is_cut_short_and_can_be_completed(host, said):
+    slow = {"b"}
+
+    async def agent(task):
+        await asyncio.sleep(60 if task in slow else 0)
+        return task.upper()
+
+    async def main():
+        async with hosting(agent, host=host) as hosted:
+            run = await hosted.run(ABC, configurable=said)
+            slow.clear()
+            again = hosted if said else Hosted(hosted.store, Doing(agent))
+            whole = await resumed(again, run)
+            return run, await hosted.events(run), whole
+
+    run, events, whole = asyncio.run(main())
+    assert (run.status, run.head["code"]) == ("failed", "run_timeout")
+    assert [event["type"] for event in events[-2:]] == ["cap.breached", "run.failed"]
+    breach = events[-2]["payload"]
+    assert (breach["kind"], breach["limit"], breach["observed"] > 400) == ("run-duration", 400, True)
+    assert "b" not in {one["taskId"] for one in payloads(events, "eval.scored")}
+    assert not of(events, "eval.completed")
+    ids = Counter(one["invocationId"] for one in payloads(events, "agent.invocation.started"))
+    assert ids == Counter(one["invocationId"] for one in payloads(events, "agent.invocation.completed"))
+    assert said or whole.status == "completed"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "reasoned"),
+    [
+        ({}, "escalated", ["summary"]),  # below 0.7, where nobody says another
+        ({"escalationThreshold": 0.5, "reasoningVerbosity": "full"}, "completed", ["full"]),
+        ({"escalationThreshold": 0.9, "reasoningVerbosity": "off"}, "escalated", []),
+    ],
+    ids=str,
+)
+def test_how_sure_and_how_talkative_an_agent_is_wanted(said, outcome, reasoned):
+    def agent(task, scene):
+        scene.reason("so")
+        return Finish(outcome="completed", result="A", confidence=0.6)
+
+    _, events, summary, _ = doing(Doing(agent), suite_of(golden("a", "A", "a")), asked={"configurable": said})
+    (ended,) = payloads(events, "agent.invocation.completed")
+    assert ended["outcome"] == outcome
+    assert [one.get("verbosity", "summary") for one in payloads(events, "agent.reasoned")] == reasoned
+    assert summary.passed  # it is scored all the same
+
+
 def test_a_run_that_costs_too_much_stops():
     many = suite_of(*(golden(f"t-{at}", "A", "a") for at in range(50)))
     agent = Doing(paying(0.25), free=False)

@@ -139,21 +139,45 @@ def test_agent_eval_run_refuses_what_a_create_would(client):
 # agent-live-runtime: -invocation-bracket, -structured-output, -allowlist-enforced
 
 
-def test_agent_live_invocation_bracket(client):
-    told = client.post(f"{SAMPLE}/agents/live-invoke", json={}).json()
+def test_agent_live_runtime_shape(client, tmp_path):
+    told = client.get("/.well-known/openwop").json()["agents"]
+    assert told["manifestRuntime"]["supported"] is True
+    assert told["liveRuntime"] == {
+        "supported": True,
+        "structuredOutput": True,
+        "confidenceEscalation": True,
+        "sources": ["run-api", "workflow-node"],
+    }
+    for off, sources in (
+        ({"offer_evals": False}, ["workflow-node"]),
+        ({"offer_workflows": False}, ["run-api"]),
+        ({"offer_agents": False}, None),  # it stands on the inventory
+    ):
+        with Server(sqlite(tmp_path), offer=Offering(**off)) as host, host.client(key="") as nobody:
+            there = nobody.get("/.well-known/openwop").json()
+            fits("capabilities", there)
+            live = there["agents"].get("liveRuntime")
+            assert (live and live["sources"]) == sources
+            assert live is None or live["confidenceEscalation"] is ("workflow-node" in live["sources"])
+
+
+@pytest.mark.parametrize("source", ["run-api", "workflow-node"])
+def test_agent_live_invocation_bracket(client, source):
+    told = client.post(f"{SAMPLE}/agents/live-invoke", json={"source": source}).json()
     agent = [event for event in seen(client, told["runId"]) if event["type"].startswith("agent.")]
     assert agent[0]["type"] == "agent.invocation.started"
     assert agent[-1]["type"] == "agent.invocation.completed"
     ids = {one["payload"]["invocationId"] for one in (agent[0], agent[-1])}
     assert ids == {told["invocationId"]}
-    assert agent[0]["payload"]["source"] == "run-api"
+    assert agent[0]["payload"]["source"] == source
     assert agent[-1]["payload"]["outcome"] == told["outcome"] == "completed"
     for event in (agent[0], agent[-1]):
         assert not {"prompt", "result", "body", "input", "output"} & event["payload"].keys()
 
 
-def test_agent_live_structured_output(client):
-    body = {"returnSchemaRef": "conformance-strict-handoff", "forceInvalidResult": True}
+@pytest.mark.parametrize("source", ["run-api", "workflow-node"])
+def test_agent_live_structured_output(client, source):
+    body = {"returnSchemaRef": "conformance-strict-handoff", "forceInvalidResult": True, "source": source}
     told = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
     (last,) = seen(client, told["runId"], type="agent.invocation.completed")
     assert last["payload"]["outcome"] == "failed"
@@ -163,8 +187,9 @@ def test_agent_live_structured_output(client):
     assert last["payload"]["schemaValidated"] is True
 
 
-def test_agent_live_allowlist_enforced(client):
-    body = {"attemptTool": "conformance-disallowed-tool"}
+@pytest.mark.parametrize("source", ["run-api", "workflow-node"])
+def test_agent_live_allowlist_enforced(client, source):
+    body = {"attemptTool": "conformance-disallowed-tool", "source": source}
     told = client.post(f"{SAMPLE}/agents/live-invoke", json=body).json()
     assert seen(client, told["runId"], type="agent.toolCalled") == []
     assert "conformance-disallowed-tool" not in json.dumps(seen(client, told["runId"], type="agent.reasoned"))

@@ -4,6 +4,7 @@ import pytest
 
 from assay.access.scopes import DEFAULT
 from assay.agenteval.asked import Host
+from assay.errors import InvalidRequest, Problem
 from assay.serve.offering import Offering
 from evals import AGENT, Doing, golden, rubric
 from openwop_client import asked, done, ended, log_of, shelved, suite
@@ -11,7 +12,20 @@ from rest_client import Server, sqlite
 from shared import fits
 
 PICKY, WRITER = "local.tests.picky", "local.tests.writer"
+TUNED = "local.tests.tuned"
+
+
+class Tunable(Doing):
+    """Says what its model would be."""
+
+    def tuned(self, tuning):
+        if tuning.model == "nowhere:none":
+            raise InvalidRequest(Problem("model", "there is no provider 'nowhere'"))
+        return Doing(lambda _: f"{tuning.model} {tuning.temperature} {tuning.max_tokens}", agent_id=TUNED)
+
+
 AGENTS = (
+    Tunable(lambda task: task, agent_id=TUNED),
     Doing(lambda task: task, agent_id=PICKY, task_schema={"type": "object", "required": ["ticket"]}),
     Doing(lambda task: task, agent_id=WRITER, model_class="writing", takes_tools=False),
 )
@@ -113,6 +127,14 @@ def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_pat
         (asked(ref("plain"), evalModes="golden"), "configurable.evalModes"),
         (asked(ref("plain"), baselineRunId=7), "configurable.baselineRunId"),
         (asked(ref("plain"), allowTargetMismatch="yes"), "configurable.allowTargetMismatch"),
+        (asked(ref("plain"), allowSuiteVersionDrift=1), "configurable.allowSuiteVersionDrift"),
+        (asked(ref("plain"), model=7), "configurable.model"),
+        (asked(ref("plain"), temperature=2.5), "configurable.temperature"),
+        (asked(ref("plain"), maxTokens=0), "configurable.maxTokens"),
+        (asked(ref("plain"), runTimeoutMs=0), "configurable.runTimeoutMs"),
+        (asked(ref("plain"), escalationThreshold=1.5), "configurable.escalationThreshold"),
+        (asked(ref("plain"), reasoningVerbosity="loud"), "configurable.reasoningVerbosity"),
+        (asked(ref("plain"), promptOverrides={"a": 1}), "configurable.promptOverrides"),
     ],
     ids=str,
 )
@@ -222,6 +244,26 @@ def test_3_2_step_13_tasks_that_cannot_be_scored_given_or_taken(client, name, ag
     assert told["details"]["taskIds"] == tasks
 
 
+def test_3_1_a_run_may_want_another_model_of_an_agent_whose_model_is_chosen_here(client):
+    said = {"model": "p:other", "temperature": 0.5, "maxTokens": 7}
+    document = suite(golden("a", "p:other 0.5 7", "x"), name="tuned")
+    run = done(client, document, TUNED, **said)
+    shown = ended(client, run)
+    assert (shown["outputs"]["passed"], shown["configurable"]) == (True, said)
+    told = refused(client, asked(shelved(client, document), TUNED, model="nowhere:none"))
+    assert told["details"]["field"] == "configurable.model"
+    assert done(client, document, **said)  # another agent's model is its own
+
+
+def test_3_1_a_run_may_want_to_be_over_by_a_time(client):
+    run = done(client, suite(golden("a", "x", {"wait": 60}), name="late"), runTimeoutMs=200)
+    log = log_of(client, run)
+    assert [event["type"] for event in log[-2:]] == ["cap.breached", "run.failed"]
+    fits("run-event-payloads", log[-2]["payload"], "#/$defs/capBreached")
+    assert (log[-2]["payload"]["kind"], log[-2]["payload"]["limit"]) == ("run-duration", 200)
+    assert ended(client, run)["error"]["code"] == "run_timeout"
+
+
 def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
     body = asked(ref("plain"), trials=2, evalModes=["golden"], temperature=0.2, mine={"x": 1}) | {
         "tags": ["nightly"],
@@ -274,7 +316,7 @@ def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
 def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
     listed = client.get("/v1/agents").json()
     fits("agent-inventory-response", listed)
-    assert [one["agentId"] for one in listed["agents"]] == sorted([AGENT, PICKY, WRITER])
+    assert [one["agentId"] for one in listed["agents"]] == sorted([AGENT, PICKY, TUNED, WRITER])
     one = client.get(f"/v1/agents/{PICKY}").json()
     assert one in listed["agents"]
     assert one["hasHandoffSchemas"] is True

@@ -69,6 +69,7 @@ def gated(name, say="x", many=2):
         ("bufferMs=-1", "validation_error"),
         ("bufferMs=x", "validation_error"),
         ("lastSequence=x", "validation_error"),
+        ("lastSequence=", "validation_error"),
         ("lastSequence=1&since=1", "validation_error"),
         ("more=1", "validation_error"),
     ],
@@ -81,7 +82,16 @@ def test_4_4_a_query_is_refused_before_anything_is_negotiated(client, over, acce
 
 
 @pytest.mark.parametrize(
-    "query", ["timeout=0", "timeout=61", "timeout=x", "lastSequence=1.5", "streamMode=debug"]
+    "query",
+    [
+        "lastSequence=",
+        "timeout=",
+        "timeout=0",
+        "timeout=61",
+        "timeout=x",
+        "lastSequence=1.5",
+        "streamMode=debug",
+    ],
 )
 def test_4_3_a_poll_that_is_none(client, over, query):
     assert client.get(f"/v1/runs/{over}/events/poll?{query}").status_code == 400

@@ -1,11 +1,13 @@
 """What is asked of an agent eval, and what is known here that decides whether it can be had (contract §3.1, §3.2)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from assay.errors import InvalidRequest
 from assay.ports import Limits
+from assay.ports.agents import Agent, Tunable, Tuning
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite
 
@@ -59,12 +61,26 @@ class Host(Struct, frozen=True, kw_only=True):
     max_tasks: int = 10_000
     max_cost_usd: float = 100.0
     seconds: float = DEFAULT_SECONDS
+    run_seconds: float = 86_400.0
 
 
 def host_of(limits: Limits) -> Host:
     return Host(
-        max_tasks=limits.max_tasks, max_cost_usd=limits.max_suite_cost_usd, seconds=limits.task_seconds
+        max_tasks=limits.max_tasks,
+        max_cost_usd=limits.max_suite_cost_usd,
+        seconds=limits.task_seconds,
+        run_seconds=limits.run_seconds,
     )
+
+
+def tuned(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
+    """With the model that the run wants, where the agent's is chosen here; others have models of their own."""
+    tuning = Tuning(
+        model=configurable.get("model"),
+        temperature=configurable.get("temperature"),
+        max_tokens=configurable.get("maxTokens"),
+    )
+    return agent.tuned(tuning) if isinstance(agent, Tunable) and tuning != Tuning() else agent
 
 
 def nothing(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Any) -> None:

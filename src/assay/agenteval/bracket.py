@@ -1,9 +1,10 @@
 """A trial as events: the bracket of contract §5.1, each with its cause, and content beside them."""
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 
+from assay.agenteval.request import EvalRequest
 from assay.agenteval.scoring import answered
 from assay.agenteval.trial import SEEDS, Trial
 from assay.protocol import events as payloads
@@ -31,20 +32,21 @@ def judge_node(task_id: str) -> str:
 class Bracket:
     """The facts of one trial, in their order; `cause` is the event its `eval.scored` points at."""
 
-    def __init__(self, trial: Trial, agent_id: str, agent_version: str, began: str | None) -> None:
+    def __init__(self, trial: Trial, request: EvalRequest, began: str | None) -> None:
         self.facts: list[Fact] = []
-        self._agent, self._node = agent_id, task_node(trial.task_id)
+        self._agent, self._node = request.agent_id, task_node(trial.task_id)
+        self._verbosity: Literal["summary", "full", "off"] | None = request.verbosity
         self._calls: dict[str, str] = {}
         for seed in trial.seeds:
             written = payloads.MemoryWritten(
-                memory_ref=SEEDS, memory_id=seed, node_id=self._node, agent_id=agent_id
+                memory_ref=SEEDS, memory_id=seed, node_id=self._node, agent_id=request.agent_id
             )
             self._add("memory.written", written, cause=began)
         opened = payloads.InvocationStarted(
             invocation_id=trial.invocation_id,
-            agent_id=agent_id,
+            agent_id=request.agent_id,
             source="run-api",
-            resolved_agent_version=agent_version,
+            resolved_agent_version=request.agent_version,
             tool_surface_count=trial.tools,
             memory_bound=bool(trial.seeds),
         )
@@ -77,8 +79,9 @@ class Bracket:
         agent, opened = self._agent, self._opened
         match step:
             case Reasoned():
-                told = payloads.AgentReasoned(agent_id=agent, verbosity=step.verbosity)
-                self._add("agent.reasoned", told, {"reasoning": step.text}, opened)
+                if (verbosity := self._verbosity or step.verbosity) != "off":
+                    told = payloads.AgentReasoned(agent_id=agent, verbosity=verbosity)
+                    self._add("agent.reasoned", told, {"reasoning": step.text}, opened)
             case ToolCalled():
                 called = payloads.AgentToolCalled(
                     agent_id=agent, tool_name=step.tool, call_id=step.call_id, transport=step.transport

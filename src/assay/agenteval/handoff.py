@@ -10,6 +10,7 @@ from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.values import is_finite
 
 SHOWN = 5
+THRESHOLD = 0.7
 
 
 def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Problem]:
@@ -17,11 +18,12 @@ def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Prob
     return [] if card.task_schema is None else _problems(card.task_schema, task, place)
 
 
-def concluded(card: AgentCard, finish: Finish) -> Finish:
+def concluded(card: AgentCard, finish: Finish, floor: float | None = None) -> Finish:
     """
     The end of an invocation, once its result was held against what the agent promised.
 
-    A result that is no JSON or breaks the return schema makes it `failed`, and the latter is kept for whoever asks why; a confidence below the agent's threshold makes it `escalated`.
+    A result that is no JSON or breaks the return schema makes it `failed`, and the latter is kept for whoever asks why; a confidence below
+    the floor, else the agent's own threshold, else 0.7, makes it `escalated` (contract §8.4).
     """
     if finish.outcome != "completed":
         return finish
@@ -39,7 +41,9 @@ def concluded(card: AgentCard, finish: Finish) -> Finish:
                 finish, outcome="failed", result=result, error=why, schema_validated=False
             )
         valid = True
-    low = card.threshold is not None and finish.confidence is not None and finish.confidence < card.threshold
+    if floor is None:
+        floor = THRESHOLD if card.threshold is None else card.threshold
+    low = finish.confidence is not None and finish.confidence < floor
     return msgspec.structs.replace(
         finish, outcome="escalated" if low else "completed", result=result, schema_validated=valid
     )

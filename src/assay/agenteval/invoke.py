@@ -15,10 +15,12 @@ from assay.protocol.secrets import redacted_text
 GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end
 
 
-async def invoke(agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE) -> Finish:
+async def invoke(
+    agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE, floor: float | None = None
+) -> Finish:
     """
     How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
-    is raised, says that it could not be asked.
+    is raised, says that it could not be asked. `floor` is how sure it must be, instead of its own threshold.
     """
     await stage.open()
     try:
@@ -32,7 +34,7 @@ async def invoke(agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE)
         finish = Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
     finally:
         stage.close()
-    return _told(concluded(agent.card, finish))
+    return _told(concluded(agent.card, finish, floor))
 
 
 def _told(finish: Finish) -> Finish:

@@ -7,7 +7,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.asked import Host
+from assay.agenteval.asked import Host, tuned
 from assay.agenteval.fold import Fold
 from assay.agenteval.progress import Progress
 from assay.agenteval.request import KIND, EvalRequest, read_request, read_tasks
@@ -15,6 +15,7 @@ from assay.agenteval.story import EvalStory
 from assay.agenteval.trial import Bench, Draft, Unit, perform
 from assay.checks.registry import Registry
 from assay.errors import Broken
+from assay.fep.kind import Hours
 from assay.fep.plan import Plan
 from assay.ports import Event, Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
@@ -57,7 +58,14 @@ class AgentEvalKind:
         request = await read_request(store, run.id)
         order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
         means = self._means
-        return EvalStory(run, Fold(request), order, means.services.clock, means.host.max_cost_usd)
+        return EvalStory(
+            run, Fold(request), order, means.services.clock, self._hours(run, request), means.host
+        )
+
+    def _hours(self, run: Run | None, request: EvalRequest) -> Hours:
+        means = self._means
+        began = run.started if run else None
+        return Hours(means.services.clock, began, request.run_seconds(means.host.run_seconds))
 
     def started(self, run: Run) -> Outcome:
         head = run.head
@@ -85,7 +93,11 @@ class AgentEvalKind:
         draft = Draft(bench, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
         self._means.progress.began(asked.run, draft.task_id, asked.trial)
-        return _pack(await perform(draft, running, lambda: asked.run in self._stopping))
+
+        def stopping() -> bool:
+            return asked.run in self._stopping or not bench.hours.left
+
+        return _pack(await perform(draft, running, stopping, bench.hours.left))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)
@@ -114,13 +126,13 @@ class AgentEvalKind:
         agent = means.agents.get(request.agent_id)
         if agent is None:
             raise Broken(f"there is no agent {request.agent_id!r} here any more")
-        memory = None
+        known, memory = await self._store.run(run), None
         if request.live and means.memory is not None:
-            known = await self._store.run(run)
             memory = partial(means.memory, known.tenant if known else "", request.agent_id)
         return Bench(
             request=request,
-            agent=agent,
+            agent=tuned(agent, request.configurable),
+            hours=self._hours(known, request),
             plan=Plan(None, means.registry, means.services),
             services=means.services,
             tools=means.tools,

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import UNSET
 
-from assay.agenteval.asked import Asked, Baseline, Known
+from assay.agenteval.asked import Asked, Baseline, Known, tuned
 from assay.agenteval.judging import no_judge
 from assay.agenteval.kind import Means
 from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
-from assay.errors import InvalidRequest
+from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.fep.intake import Incoming, take_in
 from assay.ports import Put, Run, Store
+from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 
@@ -28,6 +29,8 @@ class EvalOffice:
         """All that a plan depends on. Another tenant's baseline is as unknown as none."""
         means = self.means
         agent = means.agents.get(asked.agent_id) if asked.agent_id else None
+        if agent is not None:
+            _tunable(agent, asked)
         tools: set[str] = set()
         if isinstance(suite, AgentEvalSuite) and means.tools is not None:
             some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
@@ -85,6 +88,15 @@ class EvalOffice:
             score=summary.aggregate_score,
             task_ids=frozenset(task.task_id for task in summary.tasks),
         )
+
+
+def _tunable(agent: Agent, asked: Asked) -> None:
+    try:
+        tuned(agent, asked.configurable)
+    except InvalidRequest as refused:
+        place = "configurable.model"
+        problems = [Problem(place, one.message) for one in refused.problems]
+        raise EvalRefused(problems, field=place) from None
 
 
 def new_run_id() -> str:

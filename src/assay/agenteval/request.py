@@ -1,6 +1,7 @@
 """What an eval run keeps of its request: the header, and its tasks as lines (the design's three drawers)."""
 
 from collections.abc import AsyncIterator, Iterator
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -50,6 +51,20 @@ class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def pass_score(self) -> float:
         said = self.thresholds.pass_score
         return PASS_SCORE if said is UNSET else said
+
+    @property
+    def escalation(self) -> float | None:
+        """The confidence below which an invocation is `escalated`, where the run says one."""
+        return self.configurable.get("escalationThreshold")
+
+    @property
+    def verbosity(self) -> Literal["summary", "full", "off"] | None:
+        return self.configurable.get("reasoningVerbosity")
+
+    def run_seconds(self, most: float) -> float:
+        """How long it may take, all in all."""
+        said = self.configurable.get("runTimeoutMs")
+        return most if said is None else min(most, said / 1000)
 
     @property
     def head(self) -> JSON:

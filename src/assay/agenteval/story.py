@@ -6,12 +6,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.asked import Host
 from assay.agenteval.bracket import Bracket, task_node
 from assay.agenteval.fold import Fold, delta, summary_of, task_score
 from assay.agenteval.request import RESULTS, read_tasks
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import Trial, Unit
 from assay.errors import Broken, Refusal
+from assay.fep.kind import Hours
 from assay.ports import Clock, Event, Piece, Run, RunStatus, Store
 from assay.ports.kinds import Ending, Outcome, split
 from assay.protocol import events as payloads
@@ -26,9 +28,11 @@ _trial = msgspec.json.Decoder(Trial).decode
 class EvalStory:
     """The fold of what is recorded, and the tasks in the suite's order."""
 
-    def __init__(self, run: Run, fold: Fold, order: list[str], clock: Clock, ceiling: float) -> None:
+    def __init__(
+        self, run: Run, fold: Fold, order: list[str], clock: Clock, hours: Hours, host: Host
+    ) -> None:
         self._run, self._fold, self._order, self._clock = run, fold, order, clock
-        self._ceiling = ceiling
+        self._hours, self._ceiling = hours, host.max_cost_usd
         self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks that have no score yet
 
     def add(self, event: Event) -> None:
@@ -44,7 +48,7 @@ class EvalStory:
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
-                if fold.cost > self._ceiling:
+                if fold.cost > self._ceiling or not self._hours.left:
                     return
                 if not fold.done(self._order[at], trial):
                     yield _pack(Unit(self._run.id, at * request.trials + trial, trial, line))
@@ -52,7 +56,7 @@ class EvalStory:
     def outcome(self, result: bytes) -> Outcome:
         trial = _trial(result)
         request, fold = self._fold.request, self._fold
-        bracket = Bracket(trial, request.agent_id, request.agent_version, fold.began)
+        bracket = Bracket(trial, request, fold.began)
         facts = bracket.facts
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
@@ -108,6 +112,8 @@ class EvalStory:
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
         if self._fold.cost > self._ceiling:
             return self._breached()
+        if not self._hours.left and len(self._fold.tasks) + len(self._fold.unmeasured) < len(self._order):
+            return self._late()
         if missing := [id for id in self._order if id in self._fold.unmeasured]:
             told = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", told, {"taskIds": missing})
@@ -137,6 +143,13 @@ class EvalStory:
         return self._failed(
             "budget_exhausted", "the run cost more than this host lets a suite cost", first=cap
         )
+
+    def _late(self) -> Ending:
+        limit = round(self._hours.seconds * 1000)
+        cap = payloads.CapBreached(
+            kind="run-duration", limit=limit, observed=max(self._duration(), limit + 1)
+        )
+        return self._failed("run_timeout", "the run took longer than it may", first=cap)
 
     def _failed(
         self,

@@ -17,6 +17,7 @@ from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.checks.run import Options, ask, concluded, prepare
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
+from assay.fep.kind import Hours
 from assay.fep.plan import Plan
 from assay.fep.sheet import Sheet
 from assay.fep.tally import Tally
@@ -65,6 +66,7 @@ class Bench(Struct, frozen=True, kw_only=True):
 
     request: EvalRequest
     agent: Agent
+    hours: Hours  # what is left to the run
     plan: Plan
     services: Services
     tools: ToolBox | None
@@ -92,7 +94,8 @@ class Draft:
     async def make(self) -> None:
         """The invocation, then its scoring."""
         try:
-            self._finish = await invoke(self._bench.agent, self._task.input, self._stage)
+            floor = self._bench.request.escalation
+            self._finish = await invoke(self._bench.agent, self._task.input, self._stage, floor=floor)
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
             self._finish = Finish(outcome="failed", error=redacted_text(str(fault)))
@@ -186,9 +189,12 @@ def _unanswered(sheet: Sheet, fault: Fault, services: Services) -> CheckResult:
     )
 
 
-async def perform(draft: Draft, running: set[asyncio.Task[None]], stopping: Any) -> Trial:
-    """To its end, or cut short when the run is: `stopping()` says which it was."""
+async def perform(
+    draft: Draft, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
+) -> Trial:
+    """To its end, or cut short when the run is, or its time: `stopping()` says which it was."""
     task = asyncio.ensure_future(draft.make())
+    late = asyncio.get_running_loop().call_later(left, task.cancel)
     running.add(task)
     try:
         await task
@@ -197,6 +203,7 @@ async def perform(draft: Draft, running: set[asyncio.Task[None]], stopping: Any)
             raise
         return draft.trial(stopped=True)
     finally:
+        late.cancel()
         running.discard(task)
     return draft.trial()
 

@@ -38,7 +38,6 @@ def drive(wanted: Wanted, settings: Settings) -> int:
 
 def _sensible(wanted: Wanted) -> None:
     for name, value in (
-        ("model", wanted.model),
         ("concurrency", wanted.concurrency),
         ("timeout", wanted.timeout),
     ):
@@ -55,6 +54,7 @@ def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
     said: dict[str, Any] = {"trials": wanted.trials} if wanted.trials != 1 else {}
     said |= {} if wanted.modes is None else {"evalModes": list(wanted.modes)}
     said |= {} if wanted.judge is None else {"judge": wanted.judge}
+    said |= {} if wanted.model is None else {"model": wanted.model}
     said |= {"allowTargetMismatch": True} if wanted.any_agent else {}
     if wanted.baseline is not None:
         said["baselineRunId"] = _found(host, wanted.baseline, suite.suite_id)

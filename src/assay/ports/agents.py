@@ -1,7 +1,9 @@
 """The seams of agents: who is run, what they may use while they run, and where both come from."""
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
 
 from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
 
@@ -97,6 +99,23 @@ class Agent(Protocol):
     async def invoke(self, task: Any, scene: Scene) -> Finish: ...
 
     async def close(self) -> None: ...
+
+
+class Tuning(Struct, frozen=True, kw_only=True):
+    """What a run wants of an agent's model instead of the usual (contract §3.1)."""
+
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+
+@runtime_checkable
+class Tunable(Protocol):
+    """An agent whose model is chosen here."""
+
+    def tuned(self, tuning: Tuning) -> Agent:
+        """The same agent with that; a model that cannot be had is an InvalidRequest, now and not when it is asked."""
+        ...
 
 
 class Agents(Protocol):

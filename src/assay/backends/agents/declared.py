@@ -19,12 +19,12 @@ from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.provider_tables import Unusable, expanded
 from assay.errors import InvalidRequest, Problem, WrongUsage
 from assay.ports import Ask, Model, Providers
-from assay.ports.agents import Agent
+from assay.ports.agents import Agent, Tuning
 from assay.ports.declared import DeclaredAgent
 from assay.protocol.agents import AgentCard, MemoryShape
 from assay.protocol.manifest import AGENT_ID
 
-Choice = Callable[[], tuple[Model, Ask]]
+Choice = Callable[[Tuning], tuple[Model, Ask]]
 
 
 class DeclaredAgents:
@@ -143,17 +143,20 @@ class DeclaredAgents:
         )
 
     def _choice(self, card: AgentCard, declared: DeclaredAgent, place: str) -> Choice:
-        """Its own model, or that of its class, or the general one."""
+        """The model that the run wants, or its own, or that of its class, or the general one."""
 
-        def choose() -> tuple[Model, Ask]:
-            named = declared.model or self._models.get(card.model_class) or self._models.get("general")
+        def choose(tuning: Tuning) -> tuple[Model, Ask]:
+            usual = declared.model or self._models.get(card.model_class) or self._models.get("general")
+            named = tuning.model or usual
             if named is None or self._providers is None:
                 raise WrongUsage(
                     f"{place}: there is no model of class {card.model_class!r}:"
                     f' say {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
                 )
             try:
-                return self._providers.judge(None, {"model": named})
+                more = {"temperature": tuning.temperature, "max_tokens": tuning.max_tokens}
+                said = {name: value for name, value in more.items() if value is not None}
+                return self._providers.judge(None, {"model": named, **said})
             except InvalidRequest as wrong:
                 raise InvalidRequest(
                     [Problem(f"{place}: model {named!r}", problem.message) for problem in wrong.problems]

@@ -1,13 +1,14 @@
 """An agent that is a manifest (contract §7.1): a prompt, a model and tools, in a loop until the model has an answer."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import msgspec
 
 from assay.backends.agents.bounded import within
 from assay.ports import Ask, Message, Model, Reply, ToolCall
-from assay.ports.agents import Scene, ToolFailure
+from assay.ports.agents import Scene, ToolFailure, Tuning
 from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
 
 REMEMBERED = 100  # entries of its memory that it is told of
@@ -23,7 +24,7 @@ WRITE = ToolSpec(
         },
     },
 )
-Choose = Callable[[], tuple[Model, Ask]]
+Choose = Callable[[Tuning], tuple[Model, Ask]]
 
 
 class ManifestAgent:
@@ -41,17 +42,24 @@ class ManifestAgent:
         *,
         max_rounds: int = 8,
         seconds: float | None = None,
+        tuning: Tuning = Tuning(),  # noqa: B008  # a value
     ) -> None:
         self.card, self._prompt, self._choose = card, prompt, choose
-        self._max_rounds, self._seconds = max_rounds, seconds
+        self._max_rounds, self._seconds, self._tuning = max_rounds, seconds, tuning
         self._asked: set[Model] = set()
 
     def ready(self) -> None:
         """Refuse now, before anything runs, where there is no model to ask."""
-        self._choose()
+        self._choose(self._tuning)
+
+    def tuned(self, tuning: Tuning) -> "ManifestAgent":
+        again = copy(self)  # what either asks, closing the first lets go of
+        again._tuning = tuning
+        again.ready()
+        return again
 
     async def invoke(self, task: Any, scene: Scene) -> Finish:
-        model, ask = self._choose()
+        model, ask = self._choose(self._tuning)
         self._asked.add(model)
         return await within(scene, self._seconds, self._loop(model, ask, task, scene))
 

@@ -39,6 +39,8 @@ def surface(
         return evals.means.agents.cards() if offering.offer_agents else []
 
     def offer() -> Offer:
+        flowing = flows is not None and offering.offer_workflows
+        ways = (("run-api", offering.offer_evals), ("workflow-node", flowing))
         judged = no_judge(evals.means.services.providers, {}) is None
         own = evals.means.host
         asked = EvalOffer(
@@ -50,6 +52,7 @@ def surface(
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
             evals=asked if offering.offer_evals else None,
             agents=bool(cards()),
+            live=tuple(way for way, there in ways if there),
             feedback=offering.offer_feedback,
             replay=("replay", "branch") if offering.offer_replay else (),
             usage=offering.offer_evals,

@@ -9,6 +9,7 @@ from typing import Any
 
 from assay.protocol.annotations import SIGNALS
 from assay.serve.openwop.offer import Offer
+from assay.serve.openwop.runs import matches
 from assay.serve.openwop.surface import surface_of
 from assay.serve.rest.answers import Answer, encode
 from assay.serve.rest.call import Call
@@ -41,7 +42,7 @@ def document(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _families(offer: Offer) -> dict[str, Any]:
+def _agents(offer: Offer) -> dict[str, Any]:
     agents: dict[str, Any] = dict(offer.agents_more)
     if offer.evals is not None:
         agents["evalSuite"] = {
@@ -52,8 +53,19 @@ def _families(offer: Offer) -> dict[str, Any]:
         }
     if offer.agents:
         agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "host"}
+    if offer.agents and offer.live:
+        agents["liveRuntime"] = {
+            "supported": True,
+            "structuredOutput": True,
+            "confidenceEscalation": "workflow-node" in offer.live,  # an eval measures, and asks no person
+            "sources": list(offer.live),
+        }
+    return agents
+
+
+def _families(offer: Offer) -> dict[str, Any]:
     families: dict[str, Any] = {}
-    if agents:
+    if agents := _agents(offer):
         families["agents"] = {"supported": True, **agents}
     if offer.fixtures:
         families["fixtures"] = list(offer.fixtures)
@@ -80,8 +92,6 @@ async def discover(call: Call) -> Answer:
     body = encode(document(surface_of(call).offer()))
     tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
     headers = (CACHE, (b"etag", tag), (b"capabilities-etag", tag))
-    if tag in [
-        one.strip().removeprefix(b"W/") for one in call.headers.get(b"if-none-match", b"").split(b",")
-    ]:
+    if matches(call, tag):
         return Answer(b"", 304, headers=headers)
     return Answer(body, headers=headers)

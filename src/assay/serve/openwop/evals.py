@@ -1,6 +1,6 @@
 """Agent evals over HTTP: from a request to a plan, and from a run to its snapshot, scorecard and report (contract §3.2–§3.4)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -17,13 +17,14 @@ from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, Put, Run
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
-from assay.protocol.values import JSON, is_list
+from assay.protocol.values import JSON, is_list, is_object
 from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
 from assay.runs.replay import Copying, branch, everything, replay
 from assay.serve.openwop.surface import Surface, run_of, surface_of
 from assay.serve.rest.answers import LINES, Answer, answer
 from assay.serve.rest.call import Call
+from assay.workflow.opening import configurable_problems
 
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),
@@ -31,6 +32,24 @@ TYPES: dict[str, tuple[type, str]] = {
     "judge": (str, "the name of a model"),
     "allowTargetMismatch": (bool, "true or false"),
     "allowSuiteVersionDrift": (bool, "true or false"),
+}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda said: isinstance(said, str) and said != "", "the name of a model, PROVIDER:MODEL"),
+    "temperature": (lambda said: _number(said) and 0 <= said <= 2, "a number from 0 to 2"),
+    "maxTokens": (
+        lambda said: isinstance(said, int) and _number(said) and said >= 1,
+        "a whole number from 1",
+    ),
+    "promptOverrides": (
+        lambda said: is_object(said) and all(isinstance(one, str) for one in said.values()),
+        "texts by their names",
+    ),
 }
 
 
@@ -127,6 +146,12 @@ def asked_of(request: RunRequest, principal: str) -> Asked:
         if name in said
         and (not isinstance(said[name], type) or (type is int and isinstance(said[name], bool)))
     ]
+    problems += [
+        Problem(f"configurable.{name}", f"wanted {words}")
+        for name, (fits, words) in VALUES.items()
+        if name in said and not fits(said[name])
+    ]
+    problems += configurable_problems(said)
     modes: Any = said.get("evalModes")
     if modes is not None and not (is_list(modes) and all(isinstance(mode, str) for mode in modes)):
         problems.append(Problem("configurable.evalModes", "wanted a list of modes"))
@@ -167,7 +192,7 @@ async def eval_report(call: Call) -> Answer:
     """All there is to say of an eval run, ended or not; the evidence page by page, or, as lines, alone and all of it."""
     asked = call.query("first", "limit")
     first, limit = (
-        _number(asked, name, usual, least, most)
+        _whole(asked, name, usual, least, most)
         for name, usual, least, most in (("first", 0, 0, 999_999_999), ("limit", 100, 0, 1_000))
     )
     surface = surface_of(call)
@@ -188,7 +213,7 @@ async def _lines(results: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         yield line + b"\n"
 
 
-def _number(asked: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
+def _whole(asked: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
     text = asked.get(name, str(usual))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise InvalidRequest(

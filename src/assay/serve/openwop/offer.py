@@ -19,13 +19,12 @@ class Offer(Struct, frozen=True, kw_only=True):
     max_run_ms: int
     evals: EvalOffer | None = None
     agents: bool = False  # at least one is declared (contract §7.7)
+    live: tuple[str, ...] = ()  # by which ways they can be invoked (RFC 0077)
     feedback: bool = False
     replay: tuple[str, ...] = ()
     usage: bool = False
     fixtures: tuple[str, ...] = ()
-    agents_more: dict[
-        str, Any
-    ] = {}  # orchestrator, dispatch, dispatchMapping, subRunAttestation, liveRuntime
+    agents_more: dict[str, Any] = {}  # orchestrator, dispatch, dispatchMapping, subRunAttestation
     execution_model: dict[str, Any] | None = None
     limits: dict[str, int] = {}  # maxNodeExecutions, maxLoopIterations: of the workflow runner
     memory: bool = False

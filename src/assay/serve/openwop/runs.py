@@ -72,6 +72,12 @@ def _permitted(call: Call, request: RunRequest) -> None:
         raise MockForbidden("force_engine_version_forbidden", "X-Force-Engine-Version is not offered here")
 
 
+def matches(call: Call, tag: bytes) -> bool:
+    """Whether it is what the client has (RFC 9110 §13.1.2)."""
+    said = call.headers.get(b"if-none-match", b"")
+    return said.strip() == b"*" or tag in [one.strip().removeprefix(b"W/") for one in said.split(b",")]
+
+
 def _beginning(run: Run) -> str:
     """A run that was quick is told as running: a created run has not ended yet."""
     return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
@@ -87,7 +93,7 @@ async def get_run(call: Call) -> Answer:
     surface = surface_of(call)
     run = await run_of(call, surface)
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
-    if tag in [one.strip() for one in call.headers.get(b"if-none-match", b"").split(b",")]:
+    if matches(call, tag):
         return Answer(b"", 304, headers=((b"etag", tag),))
     await call.host.office.reading(run)
     return answer(await snapshot(surface, run), headers=((b"etag", tag),))

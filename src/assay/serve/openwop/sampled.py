@@ -21,12 +21,14 @@ from assay.runs.refusals import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.runs import new_run_id
 from assay.serve.openwop.surface import Surface, run_of, surface_of
+from assay.serve.openwop.workflows import workflows_of
 from assay.serve.rest.answers import Answer, answer
 from assay.serve.rest.asked import decoded
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Call
 from assay.serve.rest.guard import Endpoint
 from assay.serve.rest.operation import Given, Operation, Parameter
+from assay.workflow.seams import dispatch
 
 BASE = "/v1/host/sample"
 FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
@@ -45,7 +47,7 @@ class EvalRun(_Body, frozen=True, kw_only=True):
 
 class LiveInvoke(_Body, frozen=True, kw_only=True):
     agent_id: str | UnsetType = UNSET
-    source: Literal["run-api"] = "run-api"  # the only way in that this seam has
+    source: Literal["run-api", "workflow-node"] = "run-api"
     return_schema_ref: Literal["conformance-strict-handoff"] | UnsetType = UNSET
     force_invalid_result: bool = False
     attempt_tool: str | UnsetType = UNSET
@@ -139,7 +141,7 @@ async def eval_run(call: Call) -> Answer:
 
 
 async def live_invoke(call: Call) -> Answer:
-    """One invocation, as the one task of an eval."""
+    """One invocation, as the one task of an eval, or as the one node of a workflow."""
     call.query()
     form_of(call)
     said = decoded(_live, await whole(call) or b"{}")
@@ -149,12 +151,26 @@ async def live_invoke(call: Call) -> Answer:
     result: Any = {"answer": 7} if said.force_invalid_result else {"answer": "seven"}
     attempt = None if said.attempt_tool is UNSET else said.attempt_tool
     mark = hashlib.sha256(msgspec.json.encode([result, attempt])).hexdigest()[:16]
-    run = await _ended(call, invocation_suite(f"invoke-{mark}", result, attempt), agent, {})
+    suite = invocation_suite(f"invoke-{mark}", result, attempt)
+    if said.source == "workflow-node":
+        return await _as_a_node(call, agent, suite["tasks"][0]["input"])
+    run = await _ended(call, suite, agent, {})
     ends: JSON = {}
     async for event in whole_log(surface_of(call).store, run.id):
         if event["type"] == "agent.invocation.completed":
             ends = {name: event["payload"][name] for name in ("invocationId", "outcome")}
     return answer({"runId": run.id, **ends})
+
+
+async def _as_a_node(call: Call, agent: str, task: JSON) -> Answer:
+    surface = surface_of(call)
+    room = workflows_of(surface).room
+    card = next((card for card in surface.cards() if card.agent_id == agent), None)
+    if card is None:
+        raise InvalidRequest(Problem("agentId", f"there is no agent {agent[:256]!r} here"))
+    told = await dispatch(room, call.who, card, {"task": task})
+    (last,) = (one for one in told["events"] if one["type"] == "agent.invocation.completed")
+    return answer({"runId": told["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
 
 async def _ended(call: Call, suite: JSON, agent: str, configurable: JSON) -> Run:

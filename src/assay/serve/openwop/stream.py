@@ -92,7 +92,12 @@ class LogStream:
                 await asyncio.wait({coming}, timeout=max(0.0, due - clock()) if held else None)
                 if coming.done():
                     frame, coming = coming.result(), None
-                    if frame is not None and self._wanted(frame):
+                    if frame is not None and frame.sequence is None:
+                        if frame.type != "progress" and self._wanted(frame):
+                            yield _framed(
+                                frame
+                            )  # it is no event of the log; progress is what a buffer spares
+                    elif frame is not None and self._wanted(frame):
                         due = due if held else clock() + self._buffer
                         held.append(frame)
                     if frame is None or frame.type in TERMINAL or frame.type in SUSPENDING:
@@ -172,9 +177,7 @@ def _after(asked: dict[str, str], header: str | None = None) -> int:
     if "lastSequence" in asked and "since" in asked:
         raise InvalidRequest(Problem("since", "it is another name of lastSequence: give one of them"))
     said = [(name, asked[name]) for name in ("lastSequence", "since") if name in asked]
-    name, text = said[0] if said else ("Last-Event-ID", header)
-    if not text:
-        return -1
+    name, text = said[0] if said else ("Last-Event-ID", header or "-1")
     if not _NUMBER.fullmatch(text):
         raise InvalidRequest(
             Problem(name, f"wanted the sequence of an event, a whole number, got {text[:40]!r}")

@@ -8,6 +8,7 @@ import pytest
 
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import Floors, Loop
+from assay.ports.watch import carried
 from assay.protocol.agents import Finish, ToolSpec
 from assay.serve.openwop.seams import SEAMS
 from assay.serve.rest.routes import ROUTES
@@ -118,6 +119,7 @@ AGENTS = (
     Played("test.sure", sure(0)),
     Played("test.sure-critic", sure(1)),
     Played("test.reasons", reasons),
+    Played("test.traced", lambda task, scene: carried().get("traceparent", "") if task != "good" else "bad"),
     Played("test.crashing", crashes),
     Played("test.boss", decides),
     Played(
@@ -135,6 +137,9 @@ LOOPS = {
     "shopping": Loop(actor="test.buyer", critics=["test.critic"], verify="tools"),
     "outer": Loop(actor="workflow:free", critics=["test.critic"], approve=True),
     "around": Loop(actor="workflow:judged", max_turns=1),
+    "traced": Loop(actor="test.traced"),
+    "tracing": Loop(actor="workflow:traced"),
+    "retraced": Loop(actor="test.traced", critics=["test.critic"], max_turns=2),
     "noted": Loop(actor="workflow:free", critics=["test.critic"]),
     "hopeful": Loop(actor="workflow:checked", max_turns=2),
     "crashing": Loop(actor="test.crashing", critics=["test.critic"], max_turns=2),
@@ -335,6 +340,9 @@ def test_an_interrupt_survives_a_restart(tmp_path):
         with server.client(key) as client:
             run = ran(client, "judged", {"task": "bad good"})["runId"]
             before = events(client, run)
+            body = {"workflowId": "retraced", "inputs": {"task": "good"}}
+            traced = client.post("/v1/runs", json=body, headers={"traceparent": PARENT}).json()["runId"]
+            assert rested(client, traced)["status"] == "waiting-approval"
     with Server(address, agents=AGENTS, loops=LOOPS) as server, server.client(key) as client:
         assert rested(client, run)["status"] == "waiting-approval"
         assert events(client, run) == before
@@ -344,6 +352,10 @@ def test_an_interrupt_survives_a_restart(tmp_path):
         decided = events(client, run, "runOrchestrator.decided")
         assert [one["payload"]["iteration"] for one in decided] == [1, 2, 3]
         assert respond(client, run, "actor", {"action": "reject"}).status_code == 409
+        assert respond(client, traced, "actor", {"action": "accept"}).status_code == 200
+        rested(client, traced)
+        decided = events(client, traced, "agent.decided")
+        assert [one["payload"]["decision"] for one in decided] == ["bad", PARENT]  # the trace goes on
 
 
 def test_a_tool_call_is_verified_before_its_answer_is_used(client):
@@ -544,6 +556,27 @@ def test_cancellation(client):
     assert client.post(f"/v1/runs/{waiting}/cancel", json={}).status_code == 200
     assert rested(client, waiting)["status"] == "cancelled"
     assert report(client, waiting)["waiting"] is None
+
+
+PARENT = f"00-{'ab' * 16}-{'cd' * 8}-01"
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [(PARENT, PARENT), ("", ""), ("00-1-2-3", ""), (f"ff{PARENT[2:]}", ""), (f"00-{'0' * 32}-{'cd' * 8}-01", "")],
+    ids=["one", "none", "short", "another version", "zeros"],
+)  # fmt: skip
+def test_a_child_run_has_the_traceparent_of_its_parent(client, said, kept):
+    """And what is done for it carries that on (contract §13.8)."""
+    body = {"workflowId": "tracing", "inputs": {"task": "x"}}
+    run = client.post("/v1/runs", json=body, headers={"traceparent": said}).json()["runId"]
+    shown = rested(client, run)
+    child = events(client, run, "node.dispatched")[0]["payload"]["childRunId"]
+    assert shown["variables"]["result"] == kept  # what the agent of the child saw
+    below = client.get(f"/v1/runs/{child}").json()
+    assert [one.get("traceparent", "") for one in (shown, below)] == [kept, kept]
+    again = ran(client, "traced", {"task": "x"})  # and no other run has it
+    assert again["variables"]["result"] == ""
 
 
 def test_cross_host_ancestry_endpoint(server, client):

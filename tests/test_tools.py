@@ -12,11 +12,14 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Stage
+from assay.backends.agents.http import HttpAgent
 from assay.backends.tools.box import DeclaredTools
 from assay.errors import ForeignFault, WrongUsage
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import DeclaredTool, McpServer
+from assay.ports.watch import traced
 from assay.protocol.agents import AgentCard
 
 pytestmark = pytest.mark.anyio
@@ -33,6 +36,10 @@ async def endpoint(request):
         await asyncio.sleep(3600)
     if name.isdigit():
         return web.Response(status=int(name), text="no such customer")
+    if name == "trace":
+        return web.json_response(request.headers.get("traceparent", ""))
+    if name == "agent":
+        return web.json_response({"result": request.headers.get("traceparent", "")})
     if name == "text":
         return web.Response(text="plain words")
     customer = int(told["customer"])
@@ -101,7 +108,7 @@ def box_of(kind, address, mcp_url):
             tools = {"orders": {"kind": "python", "target": targets["orders"]}, **tools}
         case "http" | "get":
             method = {"method": "GET" if kind == "get" else "POST"}
-            at = {"orders": "orders", "broken": "500", "slow": "slow"}
+            at = {"orders": "orders", "broken": "500", "slow": "slow", "trace": "trace"}
             tools = {
                 name: {"kind": "http", "target": f"{address}/{to}", "headers": headers, **method}
                 for name, to in at.items()
@@ -121,6 +128,25 @@ async def box(request, address, mcp_url):
     box = box_of(request.param, address, mcp_url)
     yield box
     await box.close()
+
+
+@pytest.mark.parametrize("box", ["http", "get", "stdio", "mcp-http"], indirect=True)
+async def test_a_call_to_another_host_carries_the_trace_of_its_run(box):
+    parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    assert await box.call("shop:trace", {}) == ""
+    with traced(parent):
+        assert await box.call("shop:trace", {}) == parent
+    with traced("anything else"):
+        assert await box.call("shop:trace", {}) == ""
+
+
+async def test_a_request_to_an_agent_carries_the_trace_of_its_run(address):
+    agent = HttpAgent(AgentCard(agent_id="local.tests.traced"), f"{address}/agent")
+    parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
+    with traced(parent):
+        finish = await invoke(agent, {}, Stage(agent.card))
+    await agent.close()
+    assert finish.result == parent
 
 
 async def code(call):

@@ -30,7 +30,7 @@ def slow(customer: int):
 
 
 def serve(port: int | None) -> None:
-    from mcp.server.fastmcp import FastMCP
+    from mcp.server.fastmcp import Context, FastMCP
     from mcp.types import ToolAnnotations
 
     server = FastMCP("shop", port=port or 8000, log_level="CRITICAL")
@@ -41,6 +41,12 @@ def serve(port: int | None) -> None:
     async def dawdle(customer: int) -> str:
         await asyncio.sleep(3600)
         return ""
+
+    async def trace(ctx: Context) -> str:
+        return getattr(ctx.request_context.meta, "traceparent", None) or ""
+
+    trace.__annotations__["ctx"] = Context
+    server.add_tool(trace)
 
     @server.tool()
     def die(customer: int) -> str:

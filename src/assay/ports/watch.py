@@ -4,13 +4,40 @@ What a process sees of itself: numbers, and spans if somebody wants them. One a 
 Labels are names of ours or the operator's: routes, kinds, statuses, providers. Never content, and never a tenant.
 """
 
+import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 Attributes = Mapping[str, str | int | float | bool]
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)  # seconds
+
+
+_TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
+tracing: ContextVar[str] = ContextVar("tracing", default="")  # the traceparent of the run this task works for
+
+
+def traceparent_of(said: str | None) -> str:
+    """As W3C writes one; anything else is none."""
+    return said if said is not None and _TRACEPARENT.fullmatch(said) else ""
+
+
+@contextmanager
+def traced(said: str | None) -> Generator[None]:
+    """What begins in here belongs to that trace, wherever it is carried on."""
+    token = tracing.set(traceparent_of(said))
+    try:
+        yield
+    finally:
+        tracing.reset(token)
+
+
+def carried() -> dict[str, str]:
+    """What goes along with a call to another host (contract §13.8)."""
+    now = tracing.get()
+    return {"traceparent": now} if now else {}
 
 
 class Metric(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 from assay.errors import Broken, Conflict, Refusal
 from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
 from assay.ports.kinds import COPYING, Kind, Story
-from assay.ports.watch import watch
+from assay.ports.watch import tracing, watch
 from assay.runs.record import Record
 
 PAGE = 1_000
@@ -44,6 +44,7 @@ class Conductor:
 
     async def conduct(self) -> None:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
+        tracing.set(self._run.head.get("traceparent") or tracing.get())  # of a task of our own
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         try:
             with watch.span(f"run {self._kind.name}", about):

@@ -186,7 +186,7 @@ class WorkflowStory:
     def head(self) -> dict[str, Any]:
         """What a list shows. Nothing here is content."""
         flow = self.drive.flow
-        kept = ("workflowId", "principal", "workspace", "parent", "source", "mode", "tags")
+        kept = ("workflowId", "principal", "workspace", "parent", "source", "mode", "tags", "traceparent")
         head = {name: self._run.head[name] for name in kept if name in self._run.head}
         if flow.iteration:
             head |= {"iteration": flow.iteration, "supervisor": flow.supervisor}

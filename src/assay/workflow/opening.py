@@ -58,6 +58,8 @@ def opened(
         head["parent"] = request.parent
     if request.source is not None:
         head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
+    if request.traceparent:
+        head["traceparent"] = request.traceparent
     if request.tags:
         head["tags"] = list(request.tags)
     opens = Opening(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)

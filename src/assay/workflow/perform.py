@@ -171,6 +171,7 @@ class Performer:
             owner=parent.owner,
             scope=parent.scope,
             parent={"runId": unit.run, "cause": wanted.cause},
+            traceparent=parent.traceparent,
             depth=parent.depth + 1,
         )
         assert self.hands is not None

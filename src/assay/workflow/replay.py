@@ -7,6 +7,7 @@ import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem, Unforkable
 from assay.ports import CLOSED, Principal, Run
+from assay.ports.watch import tracing
 from assay.workflow.flow import Request
 from assay.workflow.opening import configurable_problems
 from assay.workflow.record import kept_steps, read_request
@@ -60,6 +61,7 @@ async def forked(
         replay=mode == "replay",
         overlay=dict((overlay or {}).get("configurable", overlay or {})),
         parent=None,
+        traceparent=tracing.get(),
     )
 
 

@@ -12,6 +12,7 @@ from msgspec import UNSET
 from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unavailable
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
 from assay.ports.audit import line as audited
+from assay.ports.watch import tracing
 from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -111,6 +112,7 @@ class Room:
             tags=tuple(tags),
             metadata=metadata or {},
             scope=scope,
+            traceparent=tracing.get(),
         )
 
     async def open(

@@ -12,6 +12,7 @@ from assay.backends.agents.callback import Callbacks, Visit
 from assay.backends.agents.said import Unheard, read_end, read_json, shown
 from assay.errors import ForeignFault
 from assay.ports.agents import Scene
+from assay.ports.watch import carried
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.secrets import redacted_text
 
@@ -80,7 +81,9 @@ class HttpAgent:
         for attempt in range(1, TRIES + 1):
             final = attempt == TRIES
             try:
-                async with place.session.post(self._url, data=body, allow_redirects=False) as response:
+                async with place.session.post(
+                    self._url, data=body, headers=carried(), allow_redirects=False
+                ) as response:
                     said = await response.content.read(BODY + 1)
                     while len(said) <= BODY and not response.content.at_eof():
                         said += await response.content.read(BODY + 1 - len(said))

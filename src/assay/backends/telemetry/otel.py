@@ -1,6 +1,5 @@
 """Spans to a collector, over OTLP/HTTP: where to is said by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
 
-import re
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -14,9 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from assay.ports.watch import Attributes
-
-_PARENT = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+from assay.ports.watch import Attributes, traceparent_of
 
 
 class OtelTracer:
@@ -62,6 +59,6 @@ class OtelTracer:
     def _parent(self, headers: Mapping[str, str] | None) -> context.Context | None:
         if headers is None:
             return None
-        said = headers.get("traceparent", "")
+        said = traceparent_of(headers.get("traceparent"))
         root = trace.set_span_in_context(trace.INVALID_SPAN)
-        return self._read.extract({"traceparent": said}, root) if _PARENT.fullmatch(said) else root
+        return self._read.extract({"traceparent": said}, root) if said else root

@@ -9,6 +9,7 @@ import msgspec
 
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import DeclaredTool
+from assay.ports.watch import carried
 from assay.protocol.agents import ToolSpec
 
 BODY = 16 * 1024 * 1024
@@ -67,7 +68,11 @@ class HttpTool:
             async with (
                 asyncio.timeout(declared.timeout),
                 self._sessions.here().request(
-                    declared.method, declared.target, headers=self._headers, allow_redirects=False, **how
+                    declared.method,
+                    declared.target,
+                    headers={**self._headers, **carried()},
+                    allow_redirects=False,
+                    **how,
                 ) as response,
             ):
                 body = await response.content.read(BODY)

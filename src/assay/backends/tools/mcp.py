@@ -18,6 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 from assay.errors import ForeignFault
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import McpServer
+from assay.ports.watch import carried
 from assay.protocol.agents import ToolSpec
 
 SAID = 300
@@ -117,7 +118,7 @@ class McpTools:
                 raise ToolFailure("unknown_tool", f"the MCP server {self.name!r} has no tool {tool!r}")
             async with asyncio.timeout(seconds + 1):
                 answer = await session.call_tool(
-                    tool, arguments, read_timeout_seconds=timedelta(seconds=seconds)
+                    tool, arguments, read_timeout_seconds=timedelta(seconds=seconds), meta=carried() or None
                 )
         except (ToolFailure, asyncio.CancelledError):
             raise

@@ -6,6 +6,7 @@ from msgspec import UNSET
 from assay.access.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, Put, Run
+from assay.ports.watch import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.refusals import NotProvided
 from assay.runs.replay import fork_point
@@ -41,7 +42,7 @@ async def fork_run(call: Call) -> Answer:
     run = new_run_id()
 
     async def begin(documents: list[Put]) -> None:
-        with call.host.load.seat(call.tenant):
+        with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
             holder = call.host.desk.holder
             await call.host.office.reading(source)
             made = await kind.fork(source, request, call.who, holder, documents, run=run)

@@ -9,6 +9,7 @@ from msgspec import UNSET
 from assay.errors import Conflict, Ended, InvalidRequest, NotFound, Problem, Refusal
 from assay.fep.project import new_id
 from assay.ports import CLOSED, Put, Run
+from assay.ports.watch import traced
 from assay.protocol.runs import (
     BulkCancelAnswer,
     BulkCancelled,
@@ -47,7 +48,7 @@ async def create_run(call: Call) -> Answer:
     run = new_run_id()
 
     async def begin(documents: list[Put]) -> None:
-        with call.host.load.seat(call.tenant):
+        with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
             opened = await kind.open(request, call.who, call.host.desk.holder, documents, run=run)
             call.host.desk.begin(opened)
 

@@ -68,8 +68,7 @@ class WorkflowOffered:
             name: run.head[name] for name in ("principal", "workspace") if name in run.head
         }
         shown: JSON = {"owner": owner, "engineVersion": "1", "eventLogSchemaVersion": 2}
-        if "tags" in run.head:
-            shown["tags"] = run.head["tags"]
+        shown |= {name: run.head[name] for name in ("tags", "traceparent") if name in run.head}
         return shown | await self.room.snapshot(run)
 
     def offer(self) -> dict[str, Any]:

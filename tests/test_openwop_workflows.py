@@ -30,9 +30,7 @@ def works(task, scene):
 
 
 def judges(about, scene):
-    said = about["result"]
-    word = said["result"] if isinstance(said, dict) else said  # of a child run: what was harvested
-    return {"verdict": {"good": "pass", "bad": "fail"}.get(word, "revise"), "notes": CANARY}
+    return {"verdict": {"good": "pass", "bad": "fail"}.get(about["result"], "revise"), "notes": CANARY}
 
 
 def sure(at):
@@ -140,6 +138,7 @@ LOOPS = {
     "traced": Loop(actor="test.traced"),
     "tracing": Loop(actor="workflow:traced"),
     "retraced": Loop(actor="test.traced", critics=["test.critic"], max_turns=2),
+    "loose": Loop(actor="workflow:free", critics=["test.critic"], approve=True, gating=False, max_turns=1),
     "noted": Loop(actor="workflow:free", critics=["test.critic"]),
     "hopeful": Loop(actor="workflow:checked", max_turns=2),
     "crashing": Loop(actor="test.crashing", critics=["test.critic"], max_turns=2),
@@ -392,6 +391,17 @@ def test_a_child_run_that_fails_its_critic_is_not_merged(client):
     shown = ran(client, "outer", {"task": "bad"})
     assert (shown["status"], "candidate" in shown["variables"]) == ("waiting-approval", False)
     assert [one["verdict"] for one in report(client, shown["runId"])["verdicts"]] == ["fail"]
+    (asked,) = events(client, shown["runId"], "interrupt.requested")
+    assert asked["payload"]["data"]["artifactData"] == {"result": "bad"}
+
+
+@pytest.mark.parametrize("task", ["good", "bad"])
+def test_a_child_run_that_is_not_approved_is_not_merged_whatever_a_verdict_says(client, task):
+    run = ran(client, "loose", {"task": task})["runId"]
+    assert respond(client, run, "actor", {"action": "reject"}).status_code == 200
+    shown = rested(client, run)
+    assert (shown["status"], shown["error"]["code"]) == ("failed", "loop_limit_exceeded")
+    assert (report(client, run)["committed"], "candidate" in shown["variables"]) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,15 @@ import asyncio
 import csv
 import json
 import shutil
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 
 import assay
+from assay.backends.stores.open import open_store
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "verified"
 BOTS = """
@@ -194,6 +198,93 @@ def test_verdicts_are_exported(command, kept):
     assert (row["verdict"], row["agentId"], row["criteria"]) == ("fail", "local.bots.rejects", "a")
     assert json.loads(command("export", own, "-o", "-", folder=folder).out)["selfVerified"] is True
     assert command("export", own, "-o", "v.txt", folder=folder).code == 2
+
+
+NESTED = """
+[agents."local.bots.writer"]
+kind = "callable"
+target = "bots:write"
+
+[agents."local.bots.reader"]
+kind = "callable"
+target = "bots:rejects"
+
+[workflows.inner]
+actor = "local.bots.writer"
+critics = ["local.bots.reader"]
+
+[workflows.outer]
+actor = "workflow:inner"
+"""
+
+
+def test_a_child_that_waits_is_answered_and_its_parent_goes_on(command, folder):
+    """No process waits for a person: the parent is taken up again by whoever answers its child."""
+    (folder / "assay.toml").write_text(NESTED)
+    done = command("verify", "outer", "--task", "it", folder=folder)
+    assert (done.code, "goal not reached: its child run-" in done.out) == (3, True), done.err
+    assert command("respond", "latest", "--answer", "maybe", folder=folder).code == 2
+    told = json.loads(command("respond", "latest", "--accept", "--json", folder=folder).out)
+    assert (told["workflowId"], told["result"], told["goalSatisfied"]) == ("outer", "good", True)
+
+
+def test_a_run_that_was_cut_off_is_gone_on_with_by_who_knows_its_agents(command, folder):
+    """Another command, which has not its agents, leaves it alone."""
+    (folder / "slow.py").write_text(SLOW)
+    asked = [
+        sys.executable,
+        "-m",
+        "assay",
+        "verify",
+        "--actor",
+        "slow:write",
+        "--critic",
+        "slow:read",
+        "--task",
+        "it",
+    ]
+    killed = subprocess.Popen(asked, cwd=folder, stderr=subprocess.DEVNULL)
+    while not (folder / "asked").exists():
+        assert killed.poll() is None
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    (folder / "go").touch()
+    assert command("verify", "--actor", "bots:write", "--task", "other", folder=folder).code == 0
+    which = json.loads(command("list", "--json", folder=folder).out)[-1]
+    assert which["status"] == "running"
+    assert command("verify", "--resume", which["runId"], "--task", "x", folder=folder).code == 2
+    done = command("verify", "--resume", which["runId"], folder=folder)
+    if done.code == 2:  # the dead process's lease is not over yet
+        assert "another process has it, or had it less than 10 s ago" in done.err
+        asyncio.run(let_go(folder, which["runId"]))
+        done = command("verify", "--resume", which["runId"], folder=folder)
+    assert (done.code, "result: good" in done.out) == (0, True), done.err
+    assert (folder / "asked").read_text() == "1\n1\n2\n"  # only what was under way is asked again
+    again = command("verify", "--resume", which["runId"], folder=folder)
+    assert (again.code, again.out) == (0, done.out)
+
+
+async def let_go(folder, run):
+    store = await open_store(f"sqlite:///{folder}/.assay/assay.db")
+    await store.release(run, (await store.run(run)).holder)
+    await store.close()
+
+
+SLOW = """
+import pathlib, time
+
+def write(task):
+    turn = task["turn"] if isinstance(task, dict) else 1
+    with open("asked", "a") as file:
+        file.write(f"{turn}\\n")
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    return "good" if turn == 2 else "first"
+
+def read(about):
+    return "pass" if about["result"] == "good" else "revise"
+"""
 
 
 def test_the_example_runs_offline(command, tmp_path):

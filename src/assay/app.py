@@ -198,7 +198,7 @@ async def flows(
     kind, room = workflows(settings, record, registry(settings, modules), means, cast, loops)
     desk = Desk(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
     shown = room(desk)
-    await desk.open()
+    await desk.open(adopting=False)
     try:
         yield shown, desk
     finally:

@@ -84,7 +84,8 @@ def _verdict(came: Verification) -> str:
         return f"goal not reached: {came.error['code']}: {came.error['message']}"
     if came.waiting is not None:
         what = ASKED[came.waiting.get("about", "gate")][0]
-        return f"goal not reached: it waits at {came.waiting['nodeId']} for a person: {what}"
+        who = f"its child {came.waiting['runId']}" if "runId" in came.waiting else "it"
+        return f"goal not reached: {who} waits at {came.waiting['nodeId']} for a person: {what}"
     if came.status == "completed":
         return "goal not reached: it gave up, and is completed"
     return f"goal not reached: it is {came.status}"

@@ -38,6 +38,9 @@ def verify(
     on_fail: Annotated[
         str, typer.Option(help="After a fail: escalate, retry or give-up.", metavar="WHAT")
     ] = "escalate",
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with a run that was cut off, by its id.", metavar="RUN")
+    ] = None,
     json: AsJson = False,
 ) -> None:
     from assay.cli import verifying  # a lazy door: the help needs none of it
@@ -52,6 +55,7 @@ def verify(
         max_turns=max_turns,
         gating=gating,
         on_fail=on_fail,
+        resume=resume,
         json=json,
     )
     raise typer.Exit(verifying.verify(asked))

@@ -1,20 +1,20 @@
 """What `assay verify` and `assay respond` do: conduct a run in the record of this folder, and tell what came of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 
 from assay import app, settings
 from assay.access.local import TENANT
-from assay.backends.agents.cast import Cast
 from assay.cli import verdicts
 from assay.cli.aside import prints_aside
-from assay.errors import Conflict, NotFound, WrongUsage
+from assay.cli.carrying import agents_of, carried, opened, taken_up, top_of, waiting
+from assay.cli.finding import found
+from assay.errors import Conflict, WrongUsage
 from assay.fep.files import document_of
-from assay.ports import Principal, Run
+from assay.ports import ACTIVE, Principal, Run
 from assay.ports.agents import Agent
 from assay.ports.declared import Loop
 from assay.protocol.values import is_object
@@ -22,7 +22,8 @@ from assay.protocol.verification import Verification
 from assay.runs.desk import Desk
 from assay.workflow.declared import read_loop, workflow_of
 from assay.workflow.flow import Request
-from assay.workflow.record import read_request
+from assay.workflow.nodes.turn import WORKFLOW
+from assay.workflow.opening import KIND
 from assay.workflow.report import came_to
 from assay.workflow.room import RESTING, Room, new_run_id
 
@@ -31,6 +32,7 @@ ME = Principal(
 )
 REACHED, BROKE, NOT_REACHED = 0, 1, 3
 MEASURED = ("loop_limit_exceeded", "decision_rejected")  # ends that say something about the work
+Came = tuple[Run, Verification]  # who is waited for, or the run itself; and what came of it
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -43,11 +45,18 @@ class Asked(Struct, frozen=True, kw_only=True):
     max_turns: int
     gating: bool
     on_fail: str
+    resume: str | None
     json: bool
 
 
 def verify(asked: Asked) -> int:
     chosen = settings.load()
+    if asked.resume is not None:
+        if asked.workflow or asked.actor or asked.task or asked.critics or asked.criteria or asked.checks:
+            raise WrongUsage("--resume goes on with a run as it was begun: only --json goes with it")
+        with prints_aside():
+            came = asyncio.run(_resume(chosen, asked.resume))
+        return _told(*came, json=asked.json)
     if (asked.workflow is None) == (asked.actor is None):
         raise WrongUsage("wanted a WORKFLOW of assay.toml, or --actor; and not both")
     if asked.workflow is not None and asked.workflow not in chosen.workflows:
@@ -60,21 +69,22 @@ def verify(asked: Asked) -> int:
     return _told(*came, json=asked.json)
 
 
-async def _verify(chosen: settings.Settings, asked: Asked) -> tuple[Run, Verification]:
+async def _verify(chosen: settings.Settings, asked: Asked) -> Came:
     task = _said(asked.task, chosen)
     if asked.workflow is not None:
-        async with _room(chosen, {}) as (room, desk):
+        async with opened(chosen, {}) as (room, desk):
             run = await room.start(ME, asked.workflow, {"task": task})
             return await _came(room, desk, run)
-    given = {what: app.agent_given(what, chosen) for what in (asked.actor or "", *asked.critics)}
+    taking_part = [what for what in (asked.actor or "", *asked.critics) if not what.startswith(WORKFLOW)]
+    given = {what: app.agent_given(what, chosen) for what in taking_part}
     _apart(given)
     loop = _loop(asked, given, chosen)
-    async with _room(chosen, given) as (room, desk):
+    async with opened(chosen, given) as (room, desk):
         request = Request(
             workflow=workflow_of("verify", loop),
             inputs={"task": task},
             owner={"tenant": ME.tenant, "principal": ME.id},
-            metadata={"given": list(given)},  # so that whoever goes on with it finds them again
+            given=tuple(given),
         )
         return await _came(room, desk, await room.begin(request, ME.tenant, new_run_id()))
 
@@ -100,8 +110,8 @@ def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> L
     return read_loop(
         "verify",
         {
-            "actor": ids[asked.actor or ""],
-            "critics": [ids[what] for what in asked.critics],
+            "actor": ids.get(asked.actor or "", asked.actor),
+            "critics": [ids.get(what, what) for what in asked.critics],
             "criteria": criteria,
             "max_turns": asked.max_turns,
             "gating": asked.gating,
@@ -120,33 +130,40 @@ def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: b
     return _told(*came, json=json)
 
 
-async def _respond(chosen: settings.Settings, id: str, value: Any) -> tuple[Run, Verification]:
+async def _respond(chosen: settings.Settings, which: str, value: Any) -> Came:
+    """The answer, and on with it; of a child, with what it is a child of."""
     async with app.store(chosen) as store:
-        run = await store.run(id, tenant=ME.tenant)
-        if run is None:
-            raise NotFound(f"there is no run {id!r}")
+        run = await waiting(store, which)
         if run.status not in RESTING:
-            raise Conflict("status", f"run {id}", f"it is {run.status}, and waits for no answer")
-        told: list[str] = (await read_request(store, id)).metadata.get("given", [])
-    given = {what: app.agent_given(what, chosen) for what in told}
-    async with _room(chosen, given) as (room, desk):
-        await room.respond(ME, id, run.head["waiting"]["nodeId"], value)
+            raise Conflict("status", f"run {run.id}", f"it is {run.status}, and waits for no answer")
+        top = await top_of(store, run)
+        given = await agents_of(store, top, chosen)
+    async with opened(chosen, given) as (room, desk):
+        await room.respond(ME, run.id, run.head["waiting"]["nodeId"], value)
+        if top.id != run.id:
+            await taken_up(room, desk, top)  # or another process goes on with it
+        return await _came(room, desk, top)
+
+
+async def _resume(chosen: settings.Settings, which: str) -> Came:
+    """On with what was cut off; what has ended, or waits, is told of as it is."""
+    async with app.store(chosen) as store:
+        run = await found(store, which, KIND, tenant=ME.tenant)
+        given = await agents_of(store, run, chosen)
+    async with opened(chosen, given) as (room, desk):
+        if run.status in ACTIVE and not await taken_up(room, desk, run):
+            what = f"another process has it, or had it less than {desk.lease:g} s ago"
+            raise Conflict("lease", f"run {run.id}", what)
         return await _came(room, desk, run)
 
 
-@asynccontextmanager
-async def _room(chosen: settings.Settings, given: dict[str, Agent]) -> AsyncGenerator[tuple[Room, Desk]]:
-    cast = Cast(given.values(), app.agents(chosen))
-    async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
-        try:
-            yield room, desk
-        finally:
-            await cast.close()
-
-
-async def _came(room: Room, desk: Desk, run: Run) -> tuple[Run, Verification]:
-    ended = await desk.ended(run.id)
-    return ended, await came_to(room.store, ended, room.bounds)
+async def _came(room: Room, desk: Desk, run: Run) -> Came:
+    ended, child = await carried(room, desk, run)
+    came = await came_to(room.store, ended, room.bounds)
+    if child is None:
+        return ended, came
+    waiting = {**child.head["waiting"], "runId": child.id}
+    return child, msgspec.structs.replace(came, waiting=waiting)
 
 
 def _said(text: str, chosen: settings.Settings) -> Any:

@@ -10,6 +10,7 @@ from assay.errors import Refusal
 from assay.ports import Drop, Event, Piece, Put, Run, RunStatus, Store
 from assay.protocol.facts import CONTENT, Fact, stored
 
+APART = "apart"  # in the head of a run that only who described its agents can go on with
 COPYING = "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
 
 

@@ -12,7 +12,7 @@ from assay.errors import Broken, Conflict, NotFound, Unavailable
 from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Piece, Run, RunQuery, RunStatus, Store
 from assay.ports.audit import acting
 from assay.ports.audit import line as audited
-from assay.ports.kinds import Kind
+from assay.ports.kinds import APART, Kind
 from assay.protocol.facts import CANCELLED, CONTENT
 from assay.protocol.secrets import redacted_text
 from assay.runs.conduct import Conductor
@@ -198,7 +198,8 @@ class Desk:
         if not self._adopting:
             return
         for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000):
-            if run.kind in self._kinds and run.id not in self._conductors:
+            known = run.kind in self._kinds and not run.head.get(APART)
+            if known and run.id not in self._conductors:
                 self.begin(run)
             elif run.id not in self._conductors:
                 await self.store.release(run.id, self.holder)

@@ -32,6 +32,7 @@ class Hand(Struct, frozen=True, kw_only=True):
     inputs: dict[str, str] = {}  # child's variable: parent's
     given: dict[str, Any] = {}  # child's variable: its value
     outputs: dict[str, str] = {}  # parent's variable: child's
+    only: str = ""  # the one output that is the work: critics see it as itself
     attest: bool = False
     approve: bool = False
     expires: float | None = None
@@ -45,7 +46,9 @@ class Child(Struct, frozen=True, kw_only=True):
 
     run: str
     status: str
+    error: str | None = None  # of one that did not complete
     gave_up: bool = False  # it completed, and did not reach its goal
+    harvest: dict[str, Any] = {}
     merged: bool = False
     verdict: Verdict | None = None
     judged: tuple[Judged, ...] = ()
@@ -78,7 +81,7 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     if status != "completed":
         error = ErrorOf(**ended.value["error"])
         _chain(flow, hand, PHASES[status], succeeded, child_run_id=run, error=error)
-        return Child(run=run, status=status)
+        return Child(run=run, status=status, error=f"{error.code}: {error.message}")
     done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
     if not ended.value.get("goalSatisfied", True):
         return Child(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
@@ -101,7 +104,7 @@ def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any
             hand.node,
             critic,
             task=flow.variables.get("task"),
-            result=harvest,
+            result=harvest.get(hand.only) if hand.only else harvest,
             target=run,
             cause=carrier,
             criteria=hand.criteria,
@@ -121,7 +124,9 @@ def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any
         for parent, child in hand.outputs.items():
             if child in harvest:
                 flow.set(parent, harvest[child], node=hand.node, cause=hand.cause)
-    return Child(run=run, status="completed", merged=may, verdict=verdict, judged=tuple(found))
+    return Child(
+        run=run, status="completed", harvest=harvest, merged=may, verdict=verdict, judged=tuple(found)
+    )
 
 
 def attestation(outputs: dict[str, Any]) -> Attestation:

@@ -46,6 +46,7 @@ class Request(Struct, frozen=True, kw_only=True):
     metadata: dict[str, Any] = {}
     scope: str = "default"  # of memory; a child has its parent's
     parent: dict[str, str] | None = None  # runId, cause
+    given: tuple[str, ...] = ()  # agents that are in no settings, as somebody described them; a child's too
     traceparent: str = ""  # of who asked for it; a child has its parent's
     depth: int = 0  # how many parents
     source: str | None = None  # of a fork

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from assay.errors import Refusal
 from assay.ports import Clock, Drop, Event, Put, Run, RunStatus, Store
-from assay.ports.kinds import Ending, Outcome, split
+from assay.ports.kinds import APART, Ending, Outcome, split
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.facts import Fact, stored
 from assay.protocol.values import is_object
@@ -186,7 +186,17 @@ class WorkflowStory:
     def head(self) -> dict[str, Any]:
         """What a list shows. Nothing here is content."""
         flow = self.drive.flow
-        kept = ("workflowId", "principal", "workspace", "parent", "source", "mode", "tags", "traceparent")
+        kept = (
+            "workflowId",
+            "principal",
+            "workspace",
+            "parent",
+            "source",
+            "mode",
+            "tags",
+            "traceparent",
+            APART,
+        )
         head = {name: self._run.head[name] for name in kept if name in self._run.head}
         if flow.iteration:
             head |= {"iteration": flow.iteration, "supervisor": flow.supervisor}

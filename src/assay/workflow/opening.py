@@ -8,6 +8,7 @@ import msgspec
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
 from assay.ports.audit import line as audited
+from assay.ports.kinds import APART
 from assay.protocol.facts import CONTENT
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import named
@@ -58,6 +59,8 @@ def opened(
         head["parent"] = request.parent
     if request.source is not None:
         head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
+    if request.given:
+        head[APART] = True
     if request.traceparent:
         head["traceparent"] = request.traceparent
     if request.tags:

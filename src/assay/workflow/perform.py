@@ -171,6 +171,7 @@ class Performer:
             owner=parent.owner,
             scope=parent.scope,
             parent={"runId": unit.run, "cause": wanted.cause},
+            given=parent.given,
             traceparent=parent.traceparent,
             depth=parent.depth + 1,
         )
@@ -188,6 +189,11 @@ class Performer:
         return {"run": wanted.child}
 
     async def _await(self, child: str) -> Any:
+        """Its end; a child that nobody conducts any more is taken up for it."""
+        assert self.hands is not None
+        claimed = await self._store.claim(child, self.hands.holder, seconds=self.hands.lease)
+        if claimed is not None:
+            self.hands.begin(claimed)
         while True:
             run = await self._store.run(child)
             if run is None:

@@ -138,34 +138,36 @@ def _met(judged: tuple[Judged, ...]) -> dict[str, bool]:
 def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     """A child run as the actor: its `result` is the candidate, and its run id what is verified."""
     config = node.config
-    worker = config["actor"].removeprefix(WORKFLOW)
+    worker, output = config["actor"].removeprefix(WORKFLOW), config.get("output", "result")
+    gating = config.get("gating", True)
     hand = Hand(
         node=node.id,
         worker=worker,
         key=(flow.iteration, 0),
         cause=flow.decided_id,
         given={"task": _task(flow)},
-        outputs={"candidate": config.get("output", "result")},
+        outputs={"candidate": output},
+        only=output,
         attest=True,
         approve=config.get("requireApproval", False),
         expires=config.get("expiresSeconds"),
         critics=tuple(config.get("critics", ())),
         criteria=tuple(config.get("criteria", ())),
-        gating=config.get("gating", True),
+        gating=gating,
     )
     child = yield from child_run(flow, hand)
     failed = None
     if child.status != "completed":
-        failed = f"the child run ended as {child.status}"
+        failed = f"the child run {child.run} ended as {child.status}: {child.error}"
     elif child.gave_up:
-        failed = "the child run gave up"
-    elif not child.merged and child.verdict in (None, "pass"):
+        failed = f"the child run {child.run} gave up"
+    elif not child.merged and (child.verdict in (None, "pass") or not gating):
         failed = "its output was not approved"
     if failed is not None:
         flow.failed("actor", worker, failed)
     return Candidate(
         agent=worker,
-        result=flow.variables.get("candidate") if child.merged else None,
+        result=child.harvest.get(output),
         target=child.run,
         judged=child.judged,
         failed=failed,

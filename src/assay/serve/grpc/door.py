@@ -10,8 +10,8 @@ from google.protobuf.message import DecodeError, Message
 from grpc import (
     RpcMethodHandler,
     StatusCode,
-    unary_stream_rpc_method_handler,
-    unary_unary_rpc_method_handler,
+    stream_stream_rpc_method_handler,
+    stream_unary_rpc_method_handler,
 )
 from msgspec import Struct
 
@@ -20,6 +20,7 @@ from assay.errors import Refusal
 from assay.ports.watch import watch
 from assay.serve.grpc.asked import no_message
 from assay.serve.grpc.call import Call, Context
+from assay.serve.grpc.incoming import Incoming
 from assay.serve.grpc.statuses import code_of, sentence, status_of, trailing
 from assay.serve.rest.answers import failure, told
 from assay.serve.rest.call import Host
@@ -48,23 +49,27 @@ class Method(Struct, frozen=True, kw_only=True):
 
 
 class Door:
-    """One method, as gRPC wants it. What comes in and goes out are bytes."""
+    """
+    One method, as gRPC wants it. What comes in and goes out are bytes.
 
-    def __init__(self, host: Host, method: Method) -> None:
-        self._host, self._method = host, method
+    For gRPC a stream of messages comes in, of which one is read: so it waits until it is known who sends it.
+    """
+
+    def __init__(self, host: Host, method: Method, incoming: Incoming) -> None:
+        self._host, self._method, self._incoming = host, method, incoming
 
     def handler(self) -> "RpcMethodHandler[Any, Any]":
         if self._method.stream is not None:
-            return unary_stream_rpc_method_handler(self._stream_seen)  # type: ignore[arg-type]
-        return unary_unary_rpc_method_handler(self._answer_seen)  # type: ignore[arg-type]
+            return stream_stream_rpc_method_handler(self._stream_seen)  # type: ignore[arg-type]
+        return stream_unary_rpc_method_handler(self._answer_seen)  # type: ignore[arg-type]
 
-    async def _answer_seen(self, data: bytes, context: Context) -> bytes:
+    async def _answer_seen(self, _: Any, context: Context) -> bytes:
         with self._seen(context):
-            return await self._answer(data, context)
+            return await self._answer(context)
 
-    async def _stream_seen(self, data: bytes, context: Context) -> AsyncGenerator[bytes]:
+    async def _stream_seen(self, _: Any, context: Context) -> AsyncGenerator[bytes]:
         with self._seen(context):
-            async with aclosing(self._stream(data, context)) as pieces:
+            async with aclosing(self._stream(context)) as pieces:
                 async for piece in pieces:
                     yield piece
 
@@ -80,22 +85,22 @@ class Door:
             finally:
                 told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
 
-    async def _answer(self, data: bytes, context: Context) -> bytes:
+    async def _answer(self, context: Context) -> bytes:
         call = Call(self._host, context)
         assert self._method.answer is not None
         try:
-            return await self._method.answer(call, await self._admitted(call, data))
+            return await self._method.answer(call, await self._admitted(call))
         except Exception as why:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
             trouble = why
         finally:
             call.share.give_back()
         return await _refuse(call, self._method, trouble)
 
-    async def _stream(self, data: bytes, context: Context) -> AsyncGenerator[bytes]:
+    async def _stream(self, context: Context) -> AsyncGenerator[bytes]:
         call = Call(self._host, context)
         assert self._method.stream is not None
         try:
-            async with aclosing(self._method.stream(call, await self._admitted(call, data))) as pieces:
+            async with aclosing(self._method.stream(call, await self._admitted(call))) as pieces:
                 async for piece in pieces:
                     yield piece
             return
@@ -105,15 +110,16 @@ class Door:
             call.share.give_back()
         await _refuse(call, self._method, trouble)
 
-    async def _admitted(self, call: Call, data: bytes) -> Message | bytes:
+    async def _admitted(self, call: Call) -> Message | bytes:
         """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
         call.tell()
         call.share.request()
-        if self._method.scope is not None:
-            call.by(await self._host.authenticate(key_of(call)))
-            call.share.request_of(call.who.tenant)
-            authorize(call.who, self._method.scope)
-        call.share.hold(len(data))
+        if self._method.scope is None:
+            return self._method.takes()  # what a stranger says is not listened to
+        call.by(await self._host.authenticate(key_of(call)))
+        call.share.request_of(call.who.tenant)
+        authorize(call.who, self._method.scope)
+        data = await self._incoming.message(call)
         if self._method.raw:
             return data
         read = self._method.takes.FromString

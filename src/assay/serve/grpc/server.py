@@ -12,7 +12,9 @@ from grpc_reflection.v1alpha import reflection
 
 from assay.errors import Broken
 from assay.serve.grpc.door import Door, Method
+from assay.serve.grpc.incoming import Incoming
 from assay.serve.grpc.methods import METHODS
+from assay.serve.grpc.open import MOST, Open
 from assay.serve.limits import Serving
 from assay.serve.rest.call import Host
 from assay.serve.tls import Tls
@@ -39,12 +41,14 @@ class Server:
     ) -> None:
         self._host = host
         self._server = aio.server(
+            interceptors=[Open(host.serving.head_seconds)],
             options=options(host.serving),
-            maximum_concurrent_rpcs=host.serving.max_requests + host.serving.max_followers,
+            maximum_concurrent_rpcs=host.serving.max_requests + host.serving.max_followers + MOST,
         )
+        incoming = Incoming(host.serving)
         services: dict[str, dict[str, Any]] = {}
         for method in methods:
-            services.setdefault(method.service, {})[method.name] = Door(host, method).handler()
+            services.setdefault(method.service, {})[method.name] = Door(host, method, incoming).handler()
         for name, handlers in services.items():
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
         self._health = health.aio.HealthServicer()

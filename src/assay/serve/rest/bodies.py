@@ -82,7 +82,7 @@ async def _message(call: Call) -> Any:
         async with asyncio.timeout(seconds):
             message = await call.receive()
     except TimeoutError:
-        raise _too_slow(seconds) from None
+        raise too_slow(seconds) from None
     if message["type"] == "http.disconnect":
         raise Gone
     return message
@@ -100,13 +100,13 @@ async def _received(call: Call, message: Any) -> AsyncIterator[bytes]:
         size += len(body)
         spent = time.monotonic() - began
         if more and spent > patience and size < spent * SLOWEST:
-            raise _too_slow(patience)
+            raise too_slow(patience)
         message = None
         if body:
             yield body
 
 
-def _too_slow(seconds: float) -> InvalidRequest:
+def too_slow(seconds: float) -> InvalidRequest:
     return InvalidRequest(
         f"the body did not come: nothing for {seconds:g} s, or too little (ASSAY_BODY_SECONDS); nothing was begun"
     )

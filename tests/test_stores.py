@@ -271,6 +271,19 @@ async def test_what_no_database_could_keep_is_not_there(store):
     assert [one.key for one in await store.documents("t", "suite", after="a\0b")] == ["a/1", "b"]
 
 
+async def test_what_lies_beside_many_events_is_read_at_once(store):
+    pieces = [Piece(kind="content", key=f"k{at}", data=b"%d" % at) for at in range(1200)]
+    more = [
+        Piece(kind="content", key="k7", first=1, last=1, data=b"more"),
+        Piece(kind="other", key="k8", data=b"x"),
+    ]
+    await store.commit(opening(evidence=[*pieces, *more]))
+    keys = [f"k{at}" for at in range(1100, -1, -1)]
+    found = await store.beside("r", "content", [*keys, "none", "k7"])
+    assert found == {f"k{at}": b"%d" % at for at in range(1101)}
+    assert await store.beside("r", "content", []) == await store.beside("none", "content", ["k1"]) == {}
+
+
 async def test_old_documents_are_swept(store):
     await store.commit(Batch(documents=[put(f"{n}", kind="idempotency", tenant=f"t{n}") for n in range(5)]))
     await store.commit(Batch(documents=[put("suite")]))

@@ -351,6 +351,10 @@ class Store(AuditLog, Resealable, Protocol):
         """The next pieces under a key that hold anything from start on; go on from `last + 1`, until none comes."""
         ...
 
+    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        """What lies under these keys, where anything does: of each its first piece."""
+        ...
+
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
         """Delete some evidence of a run; how much. Call it until it says 0."""
         ...

@@ -1,6 +1,6 @@
 """A run's log as its owner reads it: RunEventDocs, with what lies beside an event filled in (contract §4.1)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,17 +14,24 @@ Doc = dict[str, Any]
 
 async def documents(store: Store, run: str, *, after: int = -1, limit: int = PAGE) -> list[Doc]:
     """The next events as documents; go on from the last one's sequence, until none comes."""
-    return [await document(store, run, event) for event in await store.events(run, after=after, limit=limit)]
+    return await filled(store, run, await store.events(run, after=after, limit=limit))
 
 
-async def document(store: Store, run: str, event: Event) -> Doc:
-    """One event. What was erased from beside it is simply absent."""
-    content: Doc | None = None
-    known = read_stored(event.data)
-    if (key := beside_key(event.type, known)) is not None:
-        pieces = await store.pieces(run, CONTENT, key=key, limit=1)
-        content = msgspec.json.decode(pieces[0].data) if pieces else None
-    return envelope(run, event.type, event.at, event.sequence, event.data, content)
+async def filled(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
+    """These events. What was erased from beside them is simply absent."""
+    keys = [beside_key(event.type, read_stored(event.data)) for event in events]
+    beside = await store.beside(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
+    return [
+        envelope(
+            run,
+            event.type,
+            event.at,
+            event.sequence,
+            event.data,
+            msgspec.json.decode(beside[key]) if key and key in beside else None,
+        )
+        for event, key in zip(events, keys, strict=True)
+    ]
 
 
 async def whole(store: Store, run: str) -> AsyncIterator[Doc]:

@@ -123,14 +123,16 @@ async def _events(
     while page := await store.events(run, after=after, limit=PAGE):
         events: list[Event] = []
         pieces: list[Piece] = []
-        for event in filter(keep, page):
-            known = read_stored(event.data)
+        kept = [(event, read_stored(event.data)) for event in page if keep(event)]
+        keys = [key for event, known in kept if (key := beside_key(event.type, known)) is not None]
+        beside = await store.beside(run, CONTENT, keys) if keys else {}
+        for event, known in kept:
             new = ids[known.eventId] = new_event_id()
             events.append(msgspec.structs.replace(event, data=_renamed(known, new, ids), sequence=-1))
-            if (key := beside_key(event.type, known)) is not None:
-                beside = await store.pieces(run, CONTENT, key=key)
+            key = beside_key(event.type, known)
+            if key is not None and key in beside:
                 there = new if key == known.eventId else key
-                pieces += [msgspec.structs.replace(piece, key=there) for piece in beside]
+                pieces.append(Piece(kind=CONTENT, key=there, data=beside[key]))
         yield events, pieces
         after = page[-1].sequence
 

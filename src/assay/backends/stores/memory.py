@@ -82,6 +82,11 @@ class MemoryStore:
         found = [piece for piece in self._pieces(run, kind) if piece.key == key and piece.last >= start]
         return [piece for piece in found if stop is None or piece.first < stop][:limit]
 
+    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        wanted = set(keys)
+        found = [piece for piece in self._pieces(run, kind) if piece.key in wanted]
+        return {piece.key: piece.data for piece in reversed(found)}
+
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
         kept = self._evidence.get(run, {})
         gone = [place for place in kept if kind in (None, place[0])][:limit]

@@ -131,6 +131,18 @@ def list_pieces(
     ]
 
 
+def list_beside(
+    connection: Connection, vault: Vault, run: str, kind: str, keys: Sequence[str]
+) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    for at in range(0, len(keys), _MOST):
+        some = keys[at : at + _MOST]
+        here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key.in_(some)
+        for row in connection.execute(select(evidence).where(*here).order_by(evidence.c.first.desc())):
+            found[row.key] = vault.open(_sealed(row), "evidence", run, kind, row.key, row.first)
+    return found
+
+
 def find_documents(
     connection: Connection, vault: Vault, names: Sequence[tuple[str, str, str]], *, lock: bool = False
 ) -> list[Document]:

@@ -122,6 +122,11 @@ class SqlStore:
             )
         )
 
+    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+        return await self._read(
+            lambda connection: queries.list_beside(connection, self._vault, run, kind, keys)
+        )
+
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
         return await self._do(lambda connection: self._scribe.erase(connection, run, kind, limit))
 

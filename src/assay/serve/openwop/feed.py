@@ -13,7 +13,7 @@ from assay.ports import CLOSED, Event, Run, Store
 from assay.runs.annotations import Heard
 from assay.runs.follow import follow
 from assay.runs.modes import TERMINAL
-from assay.runs.reading import document, documents
+from assay.runs.reading import documents, filled
 from assay.serve.sharing import shared
 
 KEPT = 4 * 1024 * 1024  # bytes of the end of a run, for those who are nearly there
@@ -151,7 +151,7 @@ class LogFeed:
     async def _add(self, event: Event) -> None:
         if event.type in TERMINAL:
             await self._hear()  # nothing is told behind the last event
-        one = await document(self._store, self._run.id, event)
+        (one,) = await filled(self._store, self._run.id, [event])
         frame = Frame(event.sequence, event.type, _encode(one))
         self._frames.append(frame)
         self._size += len(frame.data)

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -79,6 +79,14 @@ class Asked(Struct, frozen=True):
         return self.experiment.name if self.experiment and self.experiment.name else ""
 
 
+class Scored(NamedTuple):
+    """A run that was done at once, as it will be once it is kept; its results; and what is to be kept."""
+
+    run: Run
+    lines: list[bytes]
+    entry: Entry
+
+
 class Office:
     """What transports and the command ask of evaluations."""
 
@@ -88,17 +96,16 @@ class Office:
     def plan(self, checks: Checks, options: Options | None = None) -> Plan:
         return Plan(checks, self.registry, self.services, options)
 
-    async def at_once(
+    async def score(
         self,
         asked: Asked,
         contexts: Sequence[Context],
         tenant: str,
-        documents: Sequence[Put] = (),
         *,
         run: str | None = None,
         told: list[Told | None] | None = None,
-    ) -> tuple[Run, list[bytes]]:
-        """One transaction: the run begins and ends with it. Here it is, and its results, with what they are made of in `told`."""
+    ) -> Scored:
+        """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id()
@@ -107,42 +114,41 @@ class Office:
         now = self.services.clock.now()
         summary = tally.summary()
         event, evidence = recorded(Done(0, 0, lines, tally), now, summary)
-        ended = Ended(status=tally.status, summary=summary)
-        head: dict[str, Any] = {
-            "total": asked.total,
-            "summary": msgspec.to_builtins(summary),
-            "status": tally.status,
-            "moments": [began.isoformat(), now.isoformat()],  # the store's are those of its commit
-        }
-        run = run or new_id()
-        entry = Entry(
-            run=run,
-            opens=Opening(tenant=tenant, kind=KIND, name=asked.name),
-            status="completed",
-            head=head,
-            events=[
-                Event("evaluation.started", _encode({"total": asked.total}), began),
-                *([event] if lines else []),
-                Event("evaluation.completed", _encode(ended), now),
-            ],
-            evidence=[request_piece(asked.request), *(evidence if lines else [])],
-        )
-        began_it = audited(tenant, "run.start", run)
-        batch = Batch(entries=[entry], documents=documents, lines=[began_it])
-        (events,) = await self.store.commit(batch)
         done = Run(
             id=run,
             tenant=tenant,
             kind=KIND,
             status="completed",
             name=asked.name,
-            head=head,
+            head={
+                "total": asked.total,
+                "summary": msgspec.to_builtins(summary),
+                "status": tally.status,
+                "moments": [began.isoformat(), now.isoformat()],  # the store's are those of its commit
+            },
             created=began,
             started=began,
             ended=now,
-            events=events,
+            events=3 if lines else 2,
         )
-        return done, lines
+        entry = Entry(
+            run=run,
+            opens=Opening(tenant=tenant, kind=KIND, name=asked.name),
+            status="completed",
+            head=done.head,
+            events=[
+                Event("evaluation.started", _encode({"total": asked.total}), began),
+                *([event] if lines else []),
+                Event("evaluation.completed", _encode(Ended(status=tally.status, summary=summary)), now),
+            ],
+            evidence=[request_piece(asked.request), *(evidence if lines else [])],
+        )
+        return Scored(done, lines, entry)
+
+    async def keep(self, scored: Scored, documents: Sequence[Put] = ()) -> None:
+        """One transaction: the run begins and ends with it."""
+        began_it = audited(scored.run.tenant, "run.start", scored.run.id)
+        await self.store.commit(Batch(entries=[scored.entry], documents=documents, lines=[began_it]))
 
     async def take_in(
         self,

@@ -52,7 +52,7 @@ async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
             return await begin(call, want, at_once=at_once)
     body = await whole_body(call)
     want = Wanted(await read(call, body), Once(call, operation, lambda: digest_of(body)))
-    return await begin(call, want, at_once=at_once)
+    return await begin(call, want, at_once=at_once, spent=True)
 
 
 async def read(call: Call, body: bytes) -> Whole:
@@ -62,8 +62,10 @@ async def read(call: Call, body: bytes) -> Whole:
     return await asyncio.to_thread(read_request, body, host.plans, host.limits)
 
 
-async def begin(call: Asking, want: Wanted, part: str = "", *, at_once: bool = True) -> Begun:
-    """Start it, or find what its key has started before."""
+async def begin(
+    call: Asking, want: Wanted, part: str = "", *, at_once: bool = True, spent: bool = False
+) -> Begun:
+    """Start it, or find what its key has started before. `spent`: nobody asks for its contexts afterwards."""
     request, once = want
     run, asked = new_id(), request.asked
     made: Made | None = None
@@ -71,10 +73,14 @@ async def begin(call: Asking, want: Wanted, part: str = "", *, at_once: bool = T
     async def start(documents: list[Put]) -> None:
         nonlocal made
         if at_once and asked.at_once and isinstance(request, Whole):
-            done, lines = await call.host.office.at_once(
-                asked, request.contexts, call.tenant, documents, run=run, told=request.told
-            )
-            made = Made(done, asked.experiment, lines)
+            office = call.host.office
+            scored = await office.score(asked, request.contexts, call.tenant, run=run, told=request.told)
+            if (
+                spent
+            ):  # not held while the disk is waited for: the next request has their place while it is warm
+                request.contexts.clear()
+            await office.keep(scored, documents)
+            made = Made(scored.run, asked.experiment, scored.lines)
         else:
             contexts = request.contexts if isinstance(request, Whole) else request.lines()
             await _take_in(call, asked, contexts, documents, run)

@@ -16,6 +16,7 @@ from assay.errors import Broken, WrongUsage
 T = TypeVar("T")
 
 BUSY_SECONDS = 5
+STATEMENTS = 256  # of SQLite that a connection keeps ready: one for every table and every number of rows
 
 _PRAGMAS = (
     "journal_mode=WAL",
@@ -54,7 +55,7 @@ def _sqlite(url: URL, connections: int) -> Engine:
         poolclass=QueuePool,
         pool_size=connections,
         max_overflow=0,
-        connect_args={"timeout": BUSY_SECONDS},
+        connect_args={"timeout": BUSY_SECONDS, "cached_statements": STATEMENTS},
     )
 
     @event.listens_for(engine, "connect")

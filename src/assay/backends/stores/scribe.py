@@ -21,8 +21,8 @@ from assay.ports import Batch, Clock, Document, Event, Piece, Run
 
 Outcome = rules.Settled | Conflict
 
-# Rows of one statement. Before and after each statement the driver waits until the loop's thread lets Python go, up to 5 ms.
-TOGETHER = (64, 32, 16, 8, 4, 2, 1)
+# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
+TOGETHER = (64, *range(32, 0, -1))
 
 _CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased")
 _UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})

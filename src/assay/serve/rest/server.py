@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from assay.serve.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GARBAGE = 20_000, 20, 50  # a request makes some thousand objects, and none of them is part of a circle
+TURN = 0.001  # seconds after which a thread that wants Python gets it: who writes the record waits for it many times a commit
 GRACE = 15  # seconds that answers may take to end, once the server stops
 
 
@@ -92,6 +94,7 @@ class Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GARBAGE)
+        sys.setswitchinterval(TURN)
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True

@@ -1,5 +1,6 @@
 """What goes over a connection: headers that every answer has, and limits that hold before anybody is known (FEP 6.4)."""
 
+import asyncio
 import contextlib
 import json
 import resource
@@ -9,6 +10,7 @@ import time
 import pytest
 
 from assay.serve.limits import Serving
+from assay.serve.rest.bodies import Begun
 from rest_client import Server, events_of, request_of, slow, sqlite
 
 TIGHT = Serving(
@@ -280,3 +282,36 @@ def test_who_follows_is_not_taken_for_silent(tight):
     with tight.client() as client:
         id = client.post("/v1/evaluations", json=request_of(3, [slow(0.5)])).json()["operation_id"]
         assert events_of(client, id)[-1].name
+
+
+# Bodies that are there already
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("waits", [1, 3])
+async def test_what_was_begun_is_awaited_as_if_it_had_not_been(waits):
+    async def coming():
+        for _ in range(waits):
+            await asyncio.sleep(0)
+        return "all of it"
+
+    begun = coming().__await__()
+    assert await Begun(next(begun), begun) == "all of it"
+
+
+@pytest.mark.anyio
+async def test_what_was_begun_ends_with_who_waits_for_it():
+    ended = []
+
+    async def coming():
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append(True)
+
+    begun = coming().__await__()
+    first = next(begun)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await Begun(first, begun)
+    assert ended

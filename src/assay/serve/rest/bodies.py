@@ -3,7 +3,7 @@
 import asyncio
 import time
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, WrongMedia
@@ -78,14 +78,34 @@ def _announced(call: Call) -> int:
 async def _message(call: Call) -> Any:
     """What comes next of the body, in time."""
     seconds = call.host.serving.body_seconds
+    coming = call.receive().__await__()
     try:
-        async with asyncio.timeout(seconds):
-            message = await call.receive()
-    except TimeoutError:
-        raise too_slow(seconds) from None
+        first = next(coming)
+    except StopIteration as there:  # as most are: no clock is wanted for what need not be waited for
+        message = there.value
+    else:
+        try:
+            async with asyncio.timeout(seconds):
+                message = await Begun(first, coming)
+        except TimeoutError:
+            raise too_slow(seconds) from None
     if message["type"] == "http.disconnect":
         raise Gone
     return message
+
+
+class Begun:
+    """What was let run until it waited, for `first`; to be awaited as if it had not."""
+
+    def __init__(self, first: Any, coming: Generator[Any, Any, Any]) -> None:
+        self._first, self._coming = first, coming
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        try:
+            yield self._first
+            return (yield from self._coming)
+        finally:
+            self._coming.close()
 
 
 async def _received(call: Call, message: Any) -> AsyncIterator[bytes]:

@@ -31,7 +31,7 @@ class Patient(HttpToolsProtocol):
     _stuck: asyncio.TimerHandle | None = None
     _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
     _left = 0  # bytes of an answer that were not taken when we last looked
-    _long = False
+    _long = _heading = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -46,17 +46,19 @@ class Patient(HttpToolsProtocol):
             return
         self._unread += len(data)
         super().data_received(data)
+        if self._heading and self._waiting is None:  # most heads are whole at once, and need no clock
+            self._wait()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._idle is not None:
             self._idle.cancel()
             self._idle = None
-        if self._waiting is None:
-            self._wait()
+        self._heading = True
 
     def on_headers_complete(self) -> None:
         self._go_on()
+        self._heading = False
         if self._unread > self.head_bytes and self._head() > self.head_bytes:
             self._long = True
             raise TooLong

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from assay.backends.stores import rules
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, InvalidRequest, WrongUsage
 from assay.ports import Batch, Drop, Entry, Event, Opening, Piece, Put, RunQuery, Slot
@@ -34,6 +35,30 @@ def entry(run="r", **rest):
 
 def put(key="k", data=b"{}", version: int | None = 0, *, tenant="t", kind="suite"):
     return Put(tenant=tenant, kind=kind, key=key, data=data, version=version)
+
+
+# Names
+
+
+@given(
+    st.lists(
+        st.text(st.characters(codec="utf-8") | st.just("\0"), max_size=6)
+        | st.just("x" * 513)
+        | st.just("é" * 257),
+        min_size=1,
+    )
+)
+def test_names_are_judged_together_as_they_are_one_by_one(names):
+    def bad(batch):
+        try:
+            rules.check(batch)
+        except InvalidRequest as refusal:
+            return list(refusal.problems)
+        return []
+
+    together = Batch(entries=[Entry(run=name) for name in names])
+    assert bad(together) == [problem for name in names for problem in bad(entry(name))]
+    assert bool(bad(together)) == any("\0" in name or len(name.encode()) > 512 for name in names)
 
 
 # Runs and events

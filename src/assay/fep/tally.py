@@ -130,14 +130,18 @@ class Tally(Struct):
         return "error" if self.error_cases else "skip" if self.skipped_cases else "completed"
 
     def summary(self) -> EvaluationSummary:
-        rows = self.rows.values()
+        completed = error = skipped = 0
+        for row in self.rows.values():
+            completed += row.passed + row.failed + row.other
+            error += row.error
+            skipped += row.skip
         return EvaluationSummary(
             total_test_cases=self.cases,
             completed_test_cases=self.completed_cases,
             error_test_cases=self.error_cases,
             skipped_test_cases=self.skipped_cases,
-            total_checks=sum(row.total for row in rows),
-            completed_checks=sum(row.completed for row in rows),
-            error_checks=sum(row.error for row in rows),
-            skipped_checks=sum(row.skip for row in rows),
+            total_checks=completed + error + skipped,
+            completed_checks=completed,
+            error_checks=error,
+            skipped_checks=skipped,
         )

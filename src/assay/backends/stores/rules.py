@@ -80,22 +80,35 @@ def free(run: Run, holder: str, now: datetime) -> bool:
 
 def check(batch: Batch) -> None:
     """Refuse what no database could keep, before it is tried."""
-    problems: list[Problem] = []
-    for entry in batch.entries:
-        opens = (entry.opens.tenant, entry.opens.kind, entry.opens.name) if entry.opens else ()
-        for name in (entry.run, entry.holder or "", *opens, *(event.type for event in entry.events)):
-            problems += _bad_name(name)
-        for piece in entry.evidence:
-            problems += [*_bad_name(piece.kind), *_bad_name(piece.key)]
-            if not 0 <= piece.first <= piece.last:
-                problems.append(Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}"))
-    for change in batch.documents:
-        problems += [problem for name in name_of(change) for problem in _bad_name(name)]
-    for line in batch.lines:
-        for name in (line.tenant, line.who, line.action, line.what, line.outcome, line.request):
-            problems += _bad_name(name)
+    names = _names(batch)
+    text = "".join(names)  # most are short and plain, which is seen at one look
+    plain = text.isascii() and text.isprintable() and len(max(names, key=len, default="")) <= MAX_NAME_BYTES
+    problems: list[Problem] = [] if plain else [problem for name in names for problem in _bad_name(name)]
+    problems += [
+        Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}")
+        for entry in batch.entries
+        for piece in entry.evidence
+        if not 0 <= piece.first <= piece.last
+    ]
     if problems:
         raise InvalidRequest(problems)
+
+
+def _names(batch: Batch) -> list[str]:
+    """Everything that is written under a name."""
+    found: list[str] = []
+    for entry in batch.entries:
+        found += (entry.run, entry.holder or "")
+        if opens := entry.opens:
+            found += (opens.tenant, opens.kind, opens.name)
+        found += [event.type for event in entry.events]
+        for piece in entry.evidence:
+            found += (piece.kind, piece.key)
+    for change in batch.documents:
+        found += name_of(change)
+    for line in batch.lines:
+        found += (line.tenant, line.who, line.action, line.what, line.outcome, line.request)
+    return found
 
 
 def _bad_name(name: str) -> list[Problem]:

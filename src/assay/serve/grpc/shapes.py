@@ -9,7 +9,7 @@ member, which finds the same. A shape knows the names of members and lengths of 
 from collections import defaultdict
 from collections.abc import Callable
 
-from assay.serve.grpc.traced import Made, Shape, Trace
+from assay.serve.grpc.traced import Made, Piece, Shape, Trace
 from assay.serve.grpc.unpacked import Part
 
 _SOME, _OFTEN = (
@@ -31,7 +31,7 @@ class Known:
 
     def add(self, shape: Shape, instead: Shape | None) -> None:
         """Two who learn at the same time may lose one, which is then learned again."""
-        others = (one for one in self.shapes if one is not instead and one.pattern != shape.pattern)
+        others = (one for one in self.shapes if one is not instead and one[:3] != shape[:3])
         self.shapes = (shape, *others)[:_KEPT]
 
 
@@ -50,8 +50,7 @@ class Shapes:
     def read(self, data: bytes, at: int, end: int) -> Made | None:
         """The document of a message like others before; of any other, nothing."""
         for shape in self._shapes:
-            found = shape.find(data, at, end)
-            if found is not None and (made := shape.made(data, at, end, *found.groups())) is not None:
+            if (made := shape.read(data, at, end)) is not None:
                 return made
         return None
 
@@ -60,7 +59,7 @@ class Shapes:
         self._missed += 1
         if self._missed == _SOME:
             self._shapes = [
-                one for one in self._known.shapes if one.deep <= self._deepest and one.find(data, at, end)
+                one for one in self._known.shapes if one.deep <= self._deepest and one.read(data, at, end)
             ]
             del self._shapes[1:]
         if self._missed > self._due - _OFTEN and end - at <= _LONGEST:
@@ -73,10 +72,10 @@ class Shapes:
 
     def _learn(self, data: bytes) -> None:
         """Half of them must be alike."""
-        alike: dict[bytes, list[Trace]] = defaultdict(list)
+        alike: dict[tuple[Piece, ...], list[Trace]] = defaultdict(list)
         for place in self._samples:
             trace = self._traced(data, place)
-            alike[trace.pattern].append(trace)
+            alike[tuple(trace.pieces)].append(trace)
         for kind, traces in alike.items():
             if len(traces) * 2 < _OFTEN or traces[0].deep > self._deepest:
                 continue

@@ -1,62 +1,73 @@
 """
-What lies where in a message that was read (decision 2): as a pattern for others like it, and as what they are.
+What lies where in a message that was read (decision 2), as a function that reads others like it.
 
-A pattern finds the values of a message in one go. Where a text may have any length, so have the messages around it, and each
-says how long it is in its head: there heads are found too, and each must be what its length asks for.
+What is the same in all of them, and what has the same length, is cut up in one go. Where a text may have any length, so have
+the messages around it, and each says how long it is in its head (`heads.py`).
 """
 
-import re
 from collections.abc import Callable
 from struct import Struct
 from typing import Any, NamedTuple
 
 from assay.serve.grpc import unpacked
-from assay.serve.grpc.packed import size, sized
+from assay.serve.grpc.heads import Heads, Steps, head_of
+from assay.serve.grpc.packed import sized
 from assay.serve.grpc.unpacked import Part, parts
 
-_TEXT = rb"([^\x00-\x08\x0b\x0c\x0e-\x1f]*)"  # what texts mostly are made of; no tag of a Value that is a text is among it
-_SIZE = rb"[\x80-\xff]{0,2}[\x00-\x7f]"
 _EXACT = float(unpacked.EXACT)  # which is quicker to compare a float with
-_KEPT = 256  # heads that are remembered
-Step = tuple[bytes, bytes]  # of a head: the tag of a message, and what stands in it before the next
-Long = tuple[int, tuple[str, ...]]  # so many bytes, and those that are counted when they are read
+_HEADS, _PIECES = 16, 512  # of a shape, at most
 Made = tuple[dict[str, Any], bytes]  # a document, and what results say of it
-_HEADS, _PIECES = 32, 512  # of a shape, at most
-_VALUE: list[Step] = [(b"\x12", b"")]
-_ITEM: list[Step] = [(b"\x0a", b"")]
+Read = Callable[[bytes, int, int], Made | None]
+
+
+class Same(NamedTuple):
+    said: bytes
+
+
+class Leaf(NamedTuple):
+    """A value of a fixed length, by its format and its name."""
+
+    form: str
+    name: str
+
+
+class Head(NamedTuple):
+    """Of a text or a message of any length, by the number of its piece."""
+
+    steps: Steps
+    number: int
+
+
+class Text(NamedTuple):
+    """Of any length, after its head."""
+
+    head: int
+    name: str
+
+
+class End(NamedTuple):
+    """Of a message of any length."""
+
+    head: int
+
+
+class Mark(NamedTuple):
+    """A place that is looked at again."""
+
+    name: str
+
+
+Piece = Same | Leaf | Head | Text | End | Mark
 
 
 class Shape(NamedTuple):
-    """What such messages have in common: what finds their values, and what makes a document of them, or nothing, if it is another."""
+    """What such messages have in common, and what reads them: nothing, if it is another."""
 
-    kind: bytes
-    pattern: bytes
+    kind: tuple[Piece, ...]
     lengths: list[int]
     free: set[int]
     deep: int
-    find: Callable[[bytes, int, int], re.Match[bytes] | None]
-    made: Callable[..., Made | None]
-
-
-class Heads(dict[int, bytes]):
-    """What stands before so many bytes."""
-
-    def __init__(self, steps: list[Step]) -> None:
-        self._steps = steps
-
-    def __missing__(self, long: int) -> bytes:
-        if len(self) >= _KEPT:
-            self.clear()
-        head = self[long] = head_of(self._steps, long)
-        return head
-
-
-def head_of(steps: list[Step], long: int) -> bytes:
-    head = b""
-    for tag, more in reversed(steps):
-        head = more + head
-        head = b"".join((tag, size(len(head) + long), head))
-    return head
+    read: Read
 
 
 class Trace:
@@ -65,156 +76,219 @@ class Trace:
     def __init__(self, data: bytes, place: Part, free: set[int] | None = None) -> None:
         self.place, self.free = place, free
         self.lengths: list[int] = []
-        self.deep = 1
-        self._said, self._about, self._level = "", "", 1
+        self.deep = self._level = 1
+        self.pieces: list[Piece] = []
         self._data = data
-        self._pieces: list[tuple[bytes, str]] = []
-        self._heads: dict[str, list[Step]] = {}
-        self._lines: list[str] = []
-        self._numbers: list[str] = []
-
-    @property
-    def pattern(self) -> bytes:
-        return b"".join(piece for piece, _ in self._pieces)
+        self._sizes: dict[int, int] = {}  # of heads, as they are here
+        self._said, self._about = "", ""
 
     @property
     def handy(self) -> bool:
         """Not so large that it costs more than it is worth."""
-        return len(self._heads) <= _HEADS and len(self._pieces) <= _PIECES
+        return len(self._sizes) <= _HEADS and len(self.pieces) <= _PIECES
 
     def case(self, at: int, end: int) -> None:
-        said, sizes = {"id": "''"}, {"id": "0", "metadata": "0"}
-        for tag, start, stop in parts(self._data, at, end):
-            steps = [(bytes((tag,)), b"")]
-            name = {0x0A: "id", 0x12: "input", 0x1A: "expected", 0x22: "metadata"}[tag]
-            how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
-            said[name], long = how(start, stop, steps)
-            sizes[name] = _sum(long)
-        about = f"data[at : at + {sizes['id']}]"
+        names = {0x0A: "id", 0x12: "input", 0x1A: "expected", 0x22: "metadata"}
+        said = self._fields(names, at, end)
+        about = "data[at:after_id]" if "id" in said else "b''"
         if "metadata" in said:
-            about += f" + b'\\x12' + data[end - ({sizes['metadata']}) + 1 : end]"
-        self._said, self._about = _literal(said), about
+            about += " + b'\\x12' + data[before_metadata + 1 : end]"
+        self._said, self._about = _literal({"id": "''"} | said), about
 
     def output(self, at: int, end: int) -> None:
-        said, sizes = dict[str, str](), {"id": "0"}
-        for tag, start, stop in parts(self._data, at, end):
-            steps = [(bytes((tag,)), b"")]
-            name = {0x0A: "value", 0x12: "metadata", 0x1A: "id"}[tag]
-            how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
-            said[name], long = how(start, stop, steps)
-            sizes[name] = _sum(long)
-        about = "b''"
-        if "metadata" in said:
-            after = f"end - ({sizes['id']})"
-            about = f"b'\\x1a' + data[{after} - ({sizes['metadata']}) + 1 : {after}]"
+        said = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, at, end)
+        about = "b'\\x1a' + data[before_metadata + 1 : after_metadata]" if "metadata" in said else "b''"
         self._said, self._about = _literal(said), about
 
-    def shape(self, kind: bytes) -> Shape:
-        """Of what was gone through."""
-        names = [name for _, name in self._pieces if name]
-        lines = [*self._lines]
-        if self._numbers:
-            given = ", ".join(f"b{name}" for name in self._numbers)
-            lines.append(f"[{', '.join(self._numbers)}] = numbers(join(({given},)))")
-        lines.append(f"return {self._said}, {self._about}")
-        source = "\n    ".join([f"def made(data, at, end, {', '.join(names)}):", *lines])
-        scope: dict[str, Any] = {f"of_{name}": Heads(steps) for name, steps in self._heads.items()}
-        numbers = Struct(f"<{len(self._numbers)}d").unpack
-        scope |= {"far": unpacked.far, "join": b"".join, "numbers": numbers}
-        exec(source, scope)  # noqa: S102  # written above, names of members as literals
-        find = re.compile(self.pattern, re.DOTALL).fullmatch
-        return Shape(kind, self.pattern, self.lengths, self.free or set(), self.deep, find, scope["made"])
+    def _fields(self, names: dict[int, str], at: int, end: int) -> dict[str, str]:
+        said: dict[str, str] = {}
+        for tag, start, stop in parts(self._data, at, end):
+            name = names[tag]
+            how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
+            self.pieces.append(Mark(f"before_{name}"))
+            said[name] = how(start, stop, ((bytes((tag,)), b""),))[0]
+            self.pieces.append(Mark(f"after_{name}"))
+        return said
 
-    def _either(self, at: int, end: int, steps: list[Step]) -> tuple[str, Long]:
+    def shape(self, kind: tuple[Piece, ...]) -> Shape:
+        """Of what was gone through."""
+        lines = _Lines(self._about, self._sizes)
+        for piece in self.pieces:
+            lines.add(piece)
+        source = lines.source(self._said, self._about)
+        exec(source, lines.scope)  # noqa: S102  # written here, names of members as literals
+        return Shape(kind, self.lengths, self.free or set(), self.deep, lines.scope["read"])
+
+    def _either(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
         """An InputValue or an OutputValue."""
         ((kind, start, stop),) = parts(self._data, at, end)
         how = {unpacked.STRING: self._text, unpacked.OBJECT: self._struct}.get(kind, self._value)
-        return how(start, stop, [*steps, (bytes((kind,)), b"")])
+        return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
-    def _struct(self, at: int, end: int, steps: list[Step]) -> tuple[str, Long]:
-        place, said, many = self._inside(), dict[str, str](), (0, ())
-        for _, start, stop in parts(self._data, at, end):
+    def _struct(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        said: dict[str, str] = {}
+
+        def member(start: int, stop: int) -> int | None:
             (_, first, last), (_, one, two) = parts(self._data, start, stop)
             name = self._data[first:last]
-            entry = [(b"\x0a", sized(b"\x0a", name)), *_VALUE]
+            entry = (b"\x0a", sized(b"\x0a", name)), (b"\x12", b"")
             said[name.decode()], long = self._value(one, two, entry)
-            many = _plus(many, long)
-        self._level -= 1
-        return _literal(said), self._head(place, steps, many)
+            return long
 
-    def _value(self, at: int, end: int, steps: list[Step]) -> tuple[str, Long]:
+        long = self._inside(at, end, steps, member)
+        return _literal(said), long
+
+    def _list(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        said: list[str] = []
+
+        def item(start: int, stop: int) -> int | None:
+            value, long = self._value(start, stop, ((b"\x0a", b""),))
+            said.append(value)
+            return long
+
+        long = self._inside(at, end, steps, item)
+        return f"[{', '.join(said)}]", long
+
+    def _inside(self, at: int, end: int, steps: Steps, each: Callable[[int, int], int | None]) -> int | None:
+        """An object or a list; how long it is, with its head, if that is always the same."""
+        self._level += 1
+        self.deep = max(self.deep, self._level)
+        number = self._place()
+        sizes = [each(start, stop) for _, start, stop in parts(self._data, at, end)]
+        self._level -= 1
+        fixed = [one for one in sizes if one is not None]
+        if len(fixed) < len(sizes):
+            self._head(number, steps, end - at)
+            self.pieces.append(End(number))
+            return None
+        head = head_of(steps, sum(fixed))
+        self.pieces[number] = Same(head)
+        return len(head) + sum(fixed)
+
+    def _value(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
         kind = self._data[at] if at < end else unpacked.NULL
         if kind in (unpacked.NULL, unpacked.BOOL, unpacked.NUMBER):
             return self._scalar(kind, at, end, steps)
         ((_, start, stop),) = parts(self._data, at, end)
-        steps = [*steps, (bytes((kind,)), b"")]
-        if kind == unpacked.TEXT:
-            return self._text(start, stop, steps)
-        if kind == unpacked.STRUCT:
-            return self._struct(start, stop, steps)
-        place, said, many = self._inside(), list[str](), (0, ())
-        for _, one, two in parts(self._data, start, stop):
-            item, long = self._value(one, two, _ITEM)
-            said.append(item)
-            many = _plus(many, long)
-        self._level -= 1
-        return f"[{', '.join(said)}]", self._head(place, steps, many)
+        how = {unpacked.TEXT: self._text, unpacked.STRUCT: self._struct}.get(kind, self._list)
+        return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
-    def _scalar(self, kind: int, at: int, end: int, steps: list[Step]) -> tuple[str, Long]:
-        long = self._head(self._place(), steps, (end - at, ()))
+    def _scalar(self, kind: int, at: int, end: int, steps: Steps) -> tuple[str, int]:
+        head = head_of(steps, end - at)
+        long = len(head) + end - at
         if kind == unpacked.NULL:
-            self._pieces.append((re.escape(self._data[at:end]), ""))
+            self.pieces.append(Same(head + self._data[at:end]))
             return "None", long
-        name = f"x{len(self._pieces)}"
+        name = f"x{len(self.pieces)}"
+        self.pieces += (
+            Same(head + self._data[at : at + 1]),
+            Leaf("B" if kind == unpacked.BOOL else "d", name),
+        )
         if kind == unpacked.BOOL:
-            self._pieces.append((rb"\x20([\x00\x01])", name))
-            return f"{name} == b'\\x01'", long
-        self._pieces.append((rb"\x11(.{8})", f"b{name}"))
-        self._numbers.append(name)
+            return f"(False, True)[{name}]", long
         near = f"int({name}) if {name}.is_integer() else {name}"
         return f"(({near}) if {-_EXACT} <= {name} <= {_EXACT} else far({name}))", long
 
-    def _text(self, start: int, stop: int, steps: list[Step]) -> tuple[str, Long]:
-        which, long, place = len(self.lengths), stop - start, self._place()
+    def _text(self, start: int, stop: int, steps: Steps) -> tuple[str, int | None]:
+        which, long = len(self.lengths), stop - start
+        name = f"v{which}"
         self.lengths.append(long)
         if self.free is None or which in self.free:
-            self._pieces.append((_TEXT, f"v{which}"))
-            return f"v{which}.decode()", self._head(place, steps, (0, (f"len(v{which})",)))
-        self._pieces.append((b"(.{%d})" % long, f"v{which}"))
-        return f"v{which}.decode()", self._head(place, steps, (long, ()))
-
-    def _inside(self) -> int:
-        """An object or a list begins."""
-        self._level += 1
-        self.deep = max(self.deep, self._level)
-        return self._place()
+            number = self._place()
+            self._head(number, steps, long)
+            self.pieces.append(Text(number, name))
+            return f"{name}.decode()", None
+        head = head_of(steps, long)
+        self.pieces += (Same(head), Leaf(f"{long}s", name))
+        return f"{name}.decode()", len(head) + long
 
     def _place(self) -> int:
         """For a head, which is known when all is that it stands before."""
-        self._pieces.append((b"", ""))
-        return len(self._pieces) - 1
+        self.pieces.append(Same(b""))
+        return len(self.pieces) - 1
 
-    def _head(self, place: int, steps: list[Step], long: Long) -> Long:
-        """With what stands before it: always the same, or as long as it may be."""
-        if not long[1]:
-            head = head_of(steps, long[0])
-            self._pieces[place] = re.escape(head), ""
-            return long[0] + len(head), ()
-        name = f"h{place}"
-        form = b"".join(re.escape(tag) + _SIZE + re.escape(more) for tag, more in steps)
-        self._pieces[place] = b"(" + form + b")", name
-        self._heads[name] = steps
-        self._lines.append(f"n{name} = {_sum(long)}")
-        self._lines.append(f"if {name} != of_{name}[n{name}]: return None")
-        return 0, (f"len({name})", f"n{name}")
+    def _head(self, number: int, steps: Steps, long: int) -> None:
+        self.pieces[number] = Head(steps, number)
+        self._sizes[number] = len(head_of(steps, long))
 
 
-def _sum(long: Long) -> str:
-    return " + ".join((str(long[0]), *long[1]) if long[0] or not long[1] else long[1])
+class _Lines:
+    """A function that goes through a message from its beginning to its end; `p` is how far it has come."""
 
+    def __init__(self, marks: str, sizes: dict[int, int]) -> None:
+        self.scope: dict[str, Any] = {"far": unpacked.far}
+        self._lines, self._marks, self._sizes = ["p = at"], marks, sizes
+        self._same: list[bytes] = [b""]
+        self._leaves: list[Leaf] = []
+        self._gone = 0  # bytes that were looked at behind `p`
+        self._heads: list[Head] = []
 
-def _plus(one: Long, other: Long) -> Long:
-    return one[0] + other[0], (*one[1], *other[1])
+    def source(self, said: str, about: str) -> str:
+        self._flush()
+        self._lines += ["if p != end: return None", f"return {said}, {about}"]
+        return "\n    ".join(["def read(data, at, end):", *self._lines])
+
+    def add(self, piece: Piece) -> None:
+        if isinstance(piece, Head):
+            self._cut()
+            self._heads.append(piece)
+            return
+        if isinstance(piece, Text):
+            self._flush(piece)
+            return
+        if self._heads and not (isinstance(piece, Mark) and piece.name not in self._marks):
+            self._flush()
+        if isinstance(piece, Same):
+            self._same[-1] += piece.said
+            self._gone += len(piece.said)
+        elif isinstance(piece, Leaf):
+            self._leaves.append(piece)
+            self._same.append(b"")
+            self._gone += Struct(f"<{piece.form}").size
+        elif isinstance(piece, End):
+            self._lines.append(f"if p + {self._gone} != end{piece.head}: return None")
+        elif piece.name in self._marks:
+            self._lines.append(f"{piece.name} = p + {self._gone}")
+
+    def _flush(self, text: Text | None = None) -> None:
+        """Heads that follow one another, and the text behind the last."""
+        self._cut()
+        if not self._heads:
+            return
+        number, wide = self._heads[0].number, sum(self._sizes[head.number] for head in self._heads)
+        heads = Heads([head.steps for head in self._heads])
+        self.scope |= {f"known{number}": heads.known.get, f"heads{number}": heads.read}
+        ends = ", ".join(f"end{head.number}" for head in self._heads)
+        self._lines += [
+            f"found = known{number}(data[p : p + {wide}]) or heads{number}(data, p)",
+            "if found is None: return None",
+            f"long, {ends} = found",
+            *(f"end{head.number} += p" for head in self._heads),
+            "p += long",
+        ]
+        if text is not None:
+            self._lines += [f"{text.name} = data[p : end{text.head}]", f"p = end{text.head}"]
+        self._heads = []
+
+    def _cut(self) -> None:
+        """What is the same, and what has the same length."""
+        if not self._gone:
+            return
+        many, number = self._gone, len(self._lines)
+        self._lines.append(f"if p + {many} > end: return None")
+        if self._leaves:
+            forms = [f"{len(same)}s{leaf.form}" for same, leaf in zip(self._same, self._leaves, strict=False)]
+            cut = Struct(f"<{''.join(forms)}{len(self._same[-1])}s").unpack_from
+            self.scope |= {f"cut{number}": cut, f"same{number}": tuple(self._same)}
+            self._lines += [
+                f"found = cut{number}(data, p)",
+                f"if found[::2] != same{number}: return None",
+                f"[{', '.join(leaf.name for leaf in self._leaves)}] = found[1::2]",
+            ]
+        else:
+            self._lines.append(f"if data[p : p + {many}] != {self._same[0]!r}: return None")
+        self._lines.append(f"p += {many}")
+        self._same, self._leaves, self._gone = [b""], [], 0
 
 
 def _literal(said: dict[str, str]) -> str:

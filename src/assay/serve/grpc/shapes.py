@@ -9,7 +9,8 @@ member, which finds the same. A shape knows the names of members and lengths of 
 from collections import defaultdict
 from collections.abc import Callable
 
-from assay.serve.grpc.traced import Made, Piece, Shape, Trace
+from assay.serve.grpc.pieces import Piece
+from assay.serve.grpc.traced import Made, Shape, Trace
 from assay.serve.grpc.unpacked import Part
 
 _SOME, _OFTEN = (

@@ -3,16 +3,19 @@
 import asyncio
 import contextlib
 import json
+from datetime import UTC, datetime
 
 import msgspec
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, insert, text
 
 from assay.access.audit import lines, verify
+from assay.backends.stores.chain import line_row
 from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.tables import audit
 from assay.errors import Conflict
 from assay.ports import Batch, Drop, Put
-from assay.ports.audit import START, Acting, Placed, acting, line, link
+from assay.ports.audit import START, Acting, Placed, acting, extended, line, link
 from assay.serve.grpc import fep_pb2 as fep
 from dumps import everything_of
 from grpc_client import Both, connected, message_of, refused
@@ -193,23 +196,34 @@ async def test_processes_write_beside_each_other(disk):
 
 
 async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
-    def reach(name):
+    def lost(connection):
         nonlocal stop
-        if name == "commit.after" and stop:
+        if stop:
             stop = False
+            connection.exec_driver_sql("COMMIT")
             raise RuntimeError("nobody heard of it")
 
-    stop = True
-    store = await SqlStore.open(disk, reach=reach)
-    try:
+    stop = False
+    async with opened(disk) as store:
+        await write(store, many=2)
+        event.listen(store._scribe._engine, "commit", lost)
+        stop = True
         with pytest.raises(RuntimeError):
             await write(store, many=1)
-        stop = False
+        assert not stop
         await write(store, many=3)
         verdict = await verify(store)
-        assert (verdict.lines, verdict.troubles) == (4, [])
-    finally:
-        await store.close()
+        assert (verdict.lines, len(verdict.heads), verdict.troubles) == (6, 2, [])
+
+
+async def test_a_line_that_was_well_put_behind_the_last_is_found(tmp_path):
+    async with opened(sqlite(tmp_path)) as store:
+        await write(store)
+        (head,) = await store.heads()
+        forged = line_row(extended(head, datetime.now(UTC), line("t", "run.read", "r")))
+        with store._engine.connect() as connection, connection.begin():
+            connection.execute(insert(audit), forged)
+        assert [trouble.said for trouble in (await verify(store)).troubles] == ["it goes on behind its head"]
 
 
 # The service and the command

@@ -1,12 +1,32 @@
 """What every route leaves in the audit log (FEP 6.4): a route without a row here fails."""
 
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+
 import msgspec
 import pytest
 
+from assay import Check, Services
+from assay.access import keys
 from assay.access.audit import lines, verify
+from assay.agenteval.shelf import Shelf
+from assay.backends.stores.memory import MemoryStore
+from assay.checks import STANDARD
+from assay.errors import Broken
+from assay.fep.office import Asked as AskedFor
+from assay.fep.office import Office
+from assay.fep.request import contexts_of
+from assay.ports import RunQuery
 from assay.ports.audit import Placed
+from assay.protocol.annotations import AnnotationCreate
+from assay.runs.annotations import annotate, annotations
+from assay.runs.replay import everything, replay
 from assay.serve.rest.routes import ROUTES
 from evals import AGENT, golden, suite_of
+from flows import ME, House
 from rest_client import Server, request_of, slow, sqlite
 
 SUITE = suite_of(golden("t", "x", "x"))
@@ -164,3 +184,152 @@ def test_of_two_runs_the_one_that_is_not_theirs_is_told_of(asked):
         path = f"/v1/runs/{asked.run}:diff?against=run-none"
         assert client.get(path, headers={"X-Request-Id": "two"}).status_code == 404
     assert [(one.action, one.what) for one in asked.told("ours", "two")] == [("refused", "run-none")]
+
+
+# Together or not at all
+
+
+class Failing(MemoryStore):
+    """Of what its task writes, so much is written and no more."""
+
+    left: float = inf
+    task: Any = None
+
+    async def commit(self, batch):
+        if asyncio.current_task() is self.task:
+            if not self.left:
+                raise Broken("the database is away")
+            self.left -= 1
+        return await super().commit(batch)
+
+
+NOW = datetime.now(UTC)
+
+
+async def makes_a_key(store):
+    await keys.create(store, tenant="t", now=NOW)
+
+
+async def has_a_key(store):
+    return bool(await keys.list_keys(store))
+
+
+async def ends_a_key(store):
+    (key,) = await keys.list_keys(store)
+    await keys.revoke(store, key.id, now=NOW)
+
+
+async def has_ended_a_key(store):
+    return (await keys.list_keys(store))[0].revoked is not None
+
+
+def evaluation(many):
+    async def start(store):
+        office = Office(store, STANDARD, Services())
+        checks = [Check(type="contains", arguments={"text": "$.output.value", "phrases": ["x" * 100]})]
+        cases = [{"id": str(at), "input": "x" * 500_000} for at in range(many)]
+        contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)
+        asked = AskedFor(office.plan(checks), checks, None, many)
+        if many == 1:
+            await office.at_once(asked, contexts, "t")
+        else:
+            await office.take_in(asked, contexts, "t", "holder")
+
+    return start
+
+
+async def flows(store):
+    async with House(store=store) as house:
+        request = house.room.request(ME, "conformance-noop", None, None)
+        await house.room.open(request, "t", "run-1")
+
+
+async def waits(store):
+    async with House(store=store) as house:
+        assert (await house.run("conformance-approval")).status == "waiting-approval"
+
+
+async def ends(store):
+    async with House(store=store) as house:
+        assert (await house.run("conformance-noop")).status == "completed"
+
+
+async def answers(store):
+    async with House(store=store) as house:
+        (run,) = await store.runs(RunQuery(tenant="t"))
+        await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+        store.task = None  # what follows from it is the run's own
+        await house.desk.ended(run.id)
+
+
+async def has_been_answered(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    return run.status != "waiting-approval"
+
+
+async def copies(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    await replay(store, run, everything(()), run="copy")
+
+
+async def has_a_copy(store):
+    return await store.run("copy") is not None
+
+
+async def has_a_run(store):
+    return bool(await store.runs(RunQuery(tenant="t")))
+
+
+async def annotates(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    said = msgspec.convert({"signal": {"kind": "flag"}}, AnnotationCreate)
+    await annotate(store, run, said, "me", NOW, str)
+
+
+async def has_an_annotation(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    return bool(await annotations(store, run))
+
+
+async def shelves(store):
+    await Shelf(store).put("t", SUITE)
+
+
+async def has_a_suite(store):
+    return bool(await Shelf(store).list("t"))
+
+
+TOGETHER = {  # by what is done: what must be there before, the action, and whether it was done
+    makes_a_key: (None, "key.create", has_a_key),
+    ends_a_key: (makes_a_key, "key.revoke", has_ended_a_key),
+    evaluation(1): (None, "run.start", has_a_run),
+    evaluation(4): (None, "run.start", has_a_run),
+    flows: (None, "run.start", has_a_run),
+    copies: (ends, "run.start", has_a_copy),
+    answers: (waits, "run.respond", has_been_answered),
+    annotates: (evaluation(1), "run.annotate", has_an_annotation),
+    shelves: (None, "suite.put", has_a_suite),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("written", range(4))
+@pytest.mark.parametrize("do", TOGETHER, ids=lambda do: do.__name__)
+async def test_a_line_and_what_it_tells_of_are_written_together(do, written):
+    """However many of its commits arrive before the database goes away."""
+    before, action, done = TOGETHER[do]
+    store = Failing()
+    if before is not None:
+        await before(store)
+    many = await how_many(store, action)
+    store.task, store.left = asyncio.current_task(), written
+    with suppress(Broken):
+        await do(store)
+    store.task = None
+    assert await how_many(store, action) - many == await done(store)
+    assert written == 0 or await done(store)
+
+
+async def how_many(store, action):
+    found = [msgspec.json.decode(one.data, type=Placed) async for one in lines(store, "t")]
+    return sum(one.action == action for one in found)

@@ -7,13 +7,17 @@ import json
 import os
 import threading
 
+import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.backends.ciphers.ring import KeyRing, read_keys
+from assay.backends.stores import markers
 from assay.backends.stores.open import open_store
+from assay.backends.stores.seal import Vault
 from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.tables import runs
 from assay.checks.checker import Checker, Text
 from assay.errors import Broken, WrongUsage
 from assay.ports import Batch, Entry, Event, Opening, Piece, Put, RunQuery, Secret
@@ -218,6 +222,12 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
             await read(store)
             if steps and not following:
                 break
+        for lacking in (
+            NEW,
+            KeyRing({"b": B, "a": B}),
+        ):  # the older key is still needed, and told at the door
+            with pytest.raises(WrongUsage, match="'a'"):
+                await open_store(disk, cipher=lacking)
         steps += 1
     assert steps > 3
     async with opened(disk, NEW) as store:
@@ -239,6 +249,43 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
         await fill(store)
     with pytest.raises(WrongUsage, match=said):
         await open_store(disk, cipher=cipher)
+
+
+@pytest.mark.anyio
+async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_firsts(disk):
+    async with opened(disk, OLD) as store:
+        markers._mark(store._engine, Vault(OLD))  # the same key: both were right
+        with pytest.raises(WrongUsage, match="it is not the 'a' that this store is sealed with"):
+            markers._mark(store._engine, Vault(KeyRing({"a": B})))
+
+
+@pytest.mark.anyio
+async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
+    """A run goes on while its row is in the hands of `assay rekey`: PostgreSQL lets the one wait for the other."""
+    with postgres().database() as address:
+        async with opened(address, OLD) as store:
+            begin = Entry(
+                run="r", opens=Opening(tenant="t", kind="k", name=""), status="running", head={"n": 1}
+            )
+            await store.commit(Batch(entries=[begin]))
+        async with opened(address, BOTH) as store, opened(address, BOTH) as other:
+            resealing = other._resealing
+            with other._engine.connect() as connection, connection.begin():
+                (row,) = resealing._rows(connection, runs, [])
+                going_on = asyncio.create_task(store.commit(Batch(entries=[Entry(run="r", head={"n": 2})])))
+                while not going_on.done() and not await asyncio.to_thread(somebody_waits, address):  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+                resealing._anew(connection, runs, row)
+            await going_on
+            found = await store.run("r")
+            assert found
+            assert found.head == {"n": 2}
+
+
+def somebody_waits(address):
+    with psycopg.connect(address.replace("+psycopg", "")) as connection:
+        asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        return connection.execute(asked).fetchone() != (0,)
 
 
 @pytest.mark.anyio

@@ -18,6 +18,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from assay.backends.telemetry.otel import OtelTracer
 from assay.ports.audit import Acting, acting
 from assay.ports.watch import COUNTERS, GAUGES, TIMES, Watch
 from assay.serve import logs
@@ -251,6 +252,21 @@ def test_no_content_and_no_tenant_is_in_any_of_them(seen, where):
     assert len(text) > 1000
     assert CANARY.encode() not in text.lower()
     assert TENANT.encode() not in text.lower()
+
+
+def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    tracer = OtelTracer()
+    try:
+        with pytest.raises(RuntimeError), tracer.span("unit", {}):
+            raise RuntimeError(CANARY)
+    finally:
+        tracer.close()
+        collector.close()
+    (span,) = collector.spans()
+    assert attributes(span) == {"error.type": "RuntimeError"}
+    assert CANARY.encode() not in b"".join(collector.bodies)
 
 
 def test_a_watch_that_is_off_counts_nothing():

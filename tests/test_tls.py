@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from assay.cli.binding import listen
 from assay.errors import WrongUsage
 from assay.serve.limits import Serving
+from assay.serve.rest.connections import Listening
 from assay.serve.tls import Tls, read
 from grpc_client import Both, Client, connected
 from rest_client import Server, request_of, sqlite
@@ -132,6 +133,21 @@ def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for
         for one in silent:
             one.close()
     assert asked(host, papers.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
+
+
+@pytest.mark.parametrize("plain", [True, False], ids=["plain", "tls"])
+def test_one_too_many_is_sent_home_where_it_is_accepted(plain):
+    with socket.create_server(("127.0.0.1", 0)) as heard, Listening(heard, 1, plain=plain) as listening:
+        address = heard.getsockname()
+        with socket.create_connection(address) as one, socket.create_connection(address, timeout=20) as two:
+            accepted, _ = listening.accept()
+            with pytest.raises(BlockingIOError):
+                listening.accept()
+            assert (two.recv(12) == b"HTTP/1.1 503") == plain  # a handshake is no place for HTTP
+            assert listening.open == 1
+            accepted.close()
+            assert listening.open == 0
+            one.close()
 
 
 def test_with_an_authority_for_clients_nobody_comes_in_without_a_certificate_of_its(papers, tmp_path):

@@ -69,6 +69,9 @@ def test_every_answer_has_the_headers_that_keep_a_browser_from_mischief(host):
         policy = told["content-security-policy"]
         assert policy.startswith("default-src 'none'"), what
         assert "frame-ancestors 'none'" in policy, what
+        assert "unsafe" not in policy, what
+        assert ("script-src 'sha256-" in policy) == (what == "the page"), what
+        assert len(told.get_list("x-request-id")) == 1, what
         assert told.get_list("cache-control") == [kept], what
         assert "strict-transport-security" not in told, what  # of no meaning without TLS
         assert not [name for name in told if name.startswith("access-control-")], what

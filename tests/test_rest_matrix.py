@@ -1,6 +1,7 @@
 """Who may do what: every route, for everybody who should not come in. A route without a row here fails."""
 
 import contextlib
+import re
 import time
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -203,12 +204,40 @@ def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
             assert ask(other, route, Ours(run, run, run)).status_code == 404
         assert run not in other.get("/v1/evaluations").text
         assert client.get(f"/v1/operations/{run}").json()["status"] in ("pending", "running")
-        token = client.get("/v1/evaluations?page_size=1").json().get("next_page_token")
-        assert (
-            token is None
-            or other.get(f"/v1/evaluations?page_size=1&page_token={token}").json()["operations"] == []
-        )
         client.post(f"/v1/evaluations/{run}:cancel")
+
+
+@pytest.mark.parametrize(
+    ("path", "named"), [("/v1/evaluations", "next_page_token"), ("/v1/host/assay/runs", "nextPageToken")]
+)
+def test_a_page_token_of_another_tenants_list_is_none_of_ours(host, ours, path, named):
+    with host.client() as client, host.client(tenant="other") as other:
+        for _ in range(2):
+            client.post("/v1/evaluate", json=EVALUATION)
+        token = client.get(f"{path}?page_size=1").json()[named]
+        assert client.get(f"{path}?page_size=1&page_token={token}").status_code == 200
+        assert other.get(f"{path}?page_size=1&page_token={token}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/evaluate", EVALUATION),
+        ("/v1/evaluations", EVALUATION),
+        ("/v1/evaluate:batch", {"evaluations": [EVALUATION]}),
+        ("/v1/runs", {"workflowId": "conformance-noop"}),
+    ],
+    ids=["run", "start", "batch", "workflow"],
+)
+def test_an_idempotency_key_is_a_tenants_own(host, path, body):
+    once = {"Idempotency-Key": "the same"}
+    with host.client(tenant="one") as one, host.client(tenant="two") as two:
+        first, again, others = [client.post(path, json=body, headers=once) for client in (one, one, two)]
+    assert first.status_code == again.status_code == others.status_code
+    named = [set(re.findall(r"(?:eval_|run-)\w+", answer.text)) for answer in (first, again, others)]
+    assert named[0] == named[1]
+    assert named[0].isdisjoint(named[2])
+    assert "openwop-idempotent-replay" not in others.headers
 
 
 @pytest.mark.parametrize(

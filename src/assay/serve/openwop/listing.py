@@ -26,7 +26,7 @@ async def list_runs(call: Call) -> Answer:
         raise InvalidRequest(Problem("workflowId", "no workflow has a NUL in its name"))
     since, until = moment(asked, "since"), moment(asked, "until")
     kind = _kind(surface, asked.get("mode"))
-    digest = pages.digest("runs", status, name, kind, since, until)
+    digest = pages.digest(call.tenant, "runs", status, name, kind, since, until)
     query = RunQuery(
         tenant=call.tenant,
         kind=kind,

@@ -43,7 +43,7 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
     if name is not None and "\0" in name:
         raise InvalidRequest(Problem("experiment", "no experiment has a NUL in its name"))
     since, until = (moment(asked, name) for name in ("since", "until"))
-    digest = pages.digest(status, name, since, until)
+    digest = pages.digest(call.tenant, status, name, since, until)
     query = RunQuery(
         tenant=call.tenant,
         kind=KIND,

@@ -97,7 +97,7 @@ def test_a_run_elsewhere_writes_what_one_here_writes(there, tmp_path):
     assert len((tmp_path / "away.jsonl").read_text().splitlines()) == 4  # two tasks, two trials
 
 
-SLOW = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 60, "say": "x"}), name="interrupted")
+SLOW = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 600, "say": "x"}), name="interrupted")
 
 
 def following(host, zygote, folder):

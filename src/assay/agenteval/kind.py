@@ -93,11 +93,7 @@ class AgentEvalKind:
         draft = Draft(bench, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
         self._means.progress.began(asked.run, draft.task_id, asked.trial)
-
-        def stopping() -> bool:
-            return asked.run in self._stopping or not bench.hours.left
-
-        return _pack(await perform(draft, running, stopping, bench.hours.left))
+        return _pack(await perform(draft, running, lambda: asked.run in self._stopping, bench.hours.left))
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)

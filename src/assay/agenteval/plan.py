@@ -120,7 +120,8 @@ def _covered(asked: Asked, known: Known, suite: AgentEvalSuite) -> tuple[tuple[s
                 Problem(place, f"mode {mode!r} is not offered here{why}; there are {', '.join(here)}")
             )
     if problems:
-        raise EvalRefused(problems, field=place)
+        lacking = [mode for mode in modes if mode not in suite.modes or mode not in here]
+        raise EvalRefused(problems, field=place, unsupported=lacking, advertised=here)
     kinds = {MODES[mode].covers for mode in modes} - {None}
     tasks = tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
     if not tasks:

@@ -112,8 +112,8 @@ class EvalStory:
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
         if self._fold.cost > self._ceiling:
             return self._breached()
-        if not self._hours.left and len(self._fold.tasks) + len(self._fold.unmeasured) < len(self._order):
-            return self._late()
+        if len(self._fold.tasks) + len(self._fold.unmeasured) < len(self._order):
+            return self._late()  # nothing else leaves a task undone
         if missing := [id for id in self._order if id in self._fold.unmeasured]:
             told = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", told, {"taskIds": missing})

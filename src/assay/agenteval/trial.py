@@ -194,16 +194,22 @@ async def perform(
 ) -> Trial:
     """To its end, or cut short when the run is, or its time: `stopping()` says which it was."""
     task = asyncio.ensure_future(draft.make())
-    late = asyncio.get_running_loop().call_later(left, task.cancel)
+    late = False
+
+    def over() -> None:
+        nonlocal late
+        late = task.cancel()
+
+    alarm = asyncio.get_running_loop().call_later(left, over)
     running.add(task)
     try:
         await task
     except asyncio.CancelledError:
-        if not stopping():
+        if not late and not stopping():
             raise
         return draft.trial(stopped=True)
     finally:
-        late.cancel()
+        alarm.cancel()
         running.discard(task)
     return draft.trial()
 

@@ -136,15 +136,16 @@ class EvalRefused(InvalidRequest):
         field: str | None = None,
         tasks: Sequence[str] = (),
         errors: Sequence[str] = (),
+        **more: Sequence[str],
     ) -> None:
-        self.field, self.tasks, self.errors = field, tuple(tasks), tuple(errors)
+        self.field, self.tasks, self.errors, self.more = field, tuple(tasks), tuple(errors), more
         super().__init__(problems)
 
     @property
     def details(self) -> dict[str, object]:
         """Places and ids, and no bodies: a suite is content."""
         told = {"field": self.field, "taskIds": list(self.tasks), "errors": list(self.errors[:100])}
-        return {name: value for name, value in told.items() if value}
+        return {name: value for name, value in (told | self.more).items() if value}
 
 
 class MalformedPath(Refusal):

@@ -25,6 +25,13 @@ _encode = msgspec.json.Encoder().encode
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
+class KeepAlive(ServerSentEvent):
+    """A comment, to the letter of the contract."""
+
+    def encode(self) -> bytes:
+        return b":keepalive\n\n"
+
+
 class LogStream:
     """Frames until the run ends, the client leaves or the host stops; then the connection is closed."""
 
@@ -39,7 +46,7 @@ class LogStream:
             self._frames(),
             ping=self._call.host.serving.ping_seconds,
             sep="\n",
-            ping_message_factory=lambda: ServerSentEvent(comment="keepalive", sep="\n"),
+            ping_message_factory=KeepAlive,
             send_timeout=self._call.host.serving.send_seconds,
         )
         response.headers["connection"] = "close"

@@ -555,7 +555,12 @@ def test_runs_lifecycle_and_failure_path(client):
     failed = ran(client, "conformance-failure")
     assert failed["error"].keys() >= {"code", "message"}
     payload = {"a": [1, None]}
-    assert ran(client, "conformance-identity", {"payload": payload})["variables"]["payload"] == payload
+    shown = ran(client, "conformance-identity", {"payload": payload})
+    assert shown["variables"]["payload"] == payload
+    (started,) = events(client, shown["runId"], "run.started")
+    assert started["payload"]["inputs"] == {"payload": payload}
+    (noop,) = events(client, ran(client, "conformance-noop")["runId"], "run.started")
+    assert "inputs" not in noop["payload"]
 
 
 def test_cancellation(client):

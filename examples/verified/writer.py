@@ -7,7 +7,7 @@ def write(task: Any) -> str:
     """The first draft says too little; a draft after notes says what they ask for."""
     notes = task["notes"] if isinstance(task, dict) else []
     draft = "2.1 is faster."
-    if any("upgrade" in note for note in notes):
+    if any("upgrade" in note or "command" in note for note in notes):
         draft += " To upgrade, run migrate once."
     return draft
 

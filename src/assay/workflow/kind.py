@@ -21,7 +21,7 @@ from assay.workflow.effects import Ask, AwaitChild, Effect, Kept, Result, Wait, 
 from assay.workflow.flow import Bounds, Stop
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.memory import puts
-from assay.workflow.opening import KIND
+from assay.workflow.opening import INPUTS, KIND
 from assay.workflow.perform import Performer, Unit
 from assay.workflow.record import step_piece
 
@@ -56,9 +56,12 @@ class WorkflowKind:
         fact = Fact(
             type="run.started",
             payload=RunStarted(workflow_id=run.name, owner=owner, tags=tags),
+            content={INPUTS: True} if run.head.get(INPUTS) else {},
             id=named("ev", run.id, 0),
         )
-        return split([fact], self._clock.now())
+        return Outcome(
+            split([fact], self._clock.now()).events
+        )  # its content was kept when the run was opened
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unit(unit)

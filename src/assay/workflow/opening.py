@@ -17,6 +17,7 @@ from assay.workflow.nodes import NODES
 from assay.workflow.record import request_piece
 
 KIND = "workflow"
+INPUTS = "inputs"  # in the head of a run that has not begun: they lie beside its first event
 
 
 class Library:
@@ -50,10 +51,11 @@ def opened(
 ) -> Batch:
     """The transaction with which a run begins to be: pending, and `holder`'s."""
     evidence = [request_piece(request)]
+    head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
         content = msgspec.json.encode({"inputs": request.inputs})
         evidence.append(Piece(kind=CONTENT, key=named("ev", run, 0), data=content))
-    head: dict[str, Any] = {"workflowId": request.workflow.id}
+        head[INPUTS] = True
     head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
     if request.parent is not None:
         head["parent"] = request.parent

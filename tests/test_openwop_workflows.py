@@ -80,6 +80,8 @@ def decides(task, scene):
         return {"kind": CANARY}
     if task["task"] == "nobody":
         return {"kind": "next-worker", "nextWorkerIds": [CANARY]}
+    if task["task"] == "ask" and task["answer"] is None:
+        return {"kind": "ask-user", "prompt": "where?"}
     done = task["last"] is not None
     return {"kind": "terminate"} if done else {"kind": "next-worker", "nextWorkerIds": task["workers"]}
 
@@ -606,6 +608,57 @@ def test_cross_host_ancestry_endpoint(server, client):
     }  # fmt: skip
     with server.client(tenant="other") as other:
         assert other.get(f"/v1/runs/{run}/ancestry").status_code == 404
+
+
+@pytest.fixture(scope="module")
+def model(client):
+    return client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]
+
+
+def test_agent_loop_version5_shape(model):
+    assert model["version"] >= 5
+    assert isinstance(model["statefulResume"], bool)
+    assert "transcriptWindow" not in model  # a turn is given no part of the log
+
+
+def test_cross_host_causation_shape(model):
+    told = model["crossHostCausation"]
+    assert (told["supported"], model["version"] >= 3, bool(told["hostId"])) == (True, True, True)
+
+
+def test_multi_agent_memory_lifecycle(client, model):
+    assert client.get("/.well-known/openwop").json()["memory"]["supported"] is True
+    assert model["crossChildMemoryConcurrency"] in ("strict", "advisory")
+    assert 0.5 <= model["confidenceEscalationFloor"] <= 1
+
+
+def test_orchestrator_dispatch(client):
+    shown = ran(client, "conformance-orchestrator-dispatch")
+    decided = [one["payload"] for one in events(client, shown["runId"], "runOrchestrator.decided")]
+    assert [one["decision"]["kind"] for one in decided] == ["next-worker", "terminate"]
+    assert {one["agentId"] for one in decided} == {shown["runOrchestrator"]["agentId"]}
+    assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
+
+
+def test_node_failed_payload_shape(client):
+    run = ran(client, "conformance-failure")["runId"]
+    for type in ("node.failed", "run.failed"):
+        (failed,) = events(client, run, type)
+        assert all(isinstance(failed["payload"]["error"][name], str) for name in ("code", "message"))
+
+
+def test_a_supervisor_asks_a_person_and_goes_on_with_the_answer(client):
+    shown = ran(client, "bossy", {"task": "ask"})
+    run = shown["runId"]
+    assert (shown["status"], shown["currentNodeId"]) == ("waiting-input", "actor")
+    (asked,) = events(client, run, "clarification.requested")
+    assert asked["payload"]["questions"] == [{"id": "answer", "question": "where?"}]
+    assert [one["payload"]["kind"] for one in events(client, run, "interrupt.requested")] == ["clarification"]
+    assert respond(client, run, "actor", "here").status_code == 200
+    shown = rested(client, run)
+    assert (shown["status"], shown["variables"]["result"]) == ("completed", "ask")
+    (resolved,) = events(client, run, "clarification.resolved")
+    assert resolved["payload"]["answers"] == {"answer": "here"}
 
 
 def test_discovery_says_what_runs(client):

@@ -7,17 +7,22 @@ from datetime import timedelta
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 import pytest
 
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from assay.ports import Principal
+from assay.protocol.agents import Finish
+from assay.protocol.catalogue import EVENTS
+from assay.workflow.decisions import read_decision
 from assay.workflow.definition import problems, read
 from assay.workflow.nodes import NODES
 from assay.workflow.opening import Library
+from assay.workflow.phases import Host, execution_model
 from assay.workflow.replay import fork
 from assay.workflow.room import RESTING
 from assay.workflow.samples import document, fixtures, samples
-from flows import ME, OTHER, House
+from flows import ME, OTHER, House, Played, loop
 from shared import SHARED
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +109,84 @@ async def test_its_events_fit_the_published_schemas(house, id):
         payload_validator(event["type"]).validate(event["payload"])
 
 
+VERIFIED = {"agentId": "local.tests.critic", "target": "ev-42", "verdict": "pass"}
+SHAPES = [
+    (VERIFIED, True),
+    (VERIFIED | {"criteria": ["schema-valid", "grounded"], "confidence": 0.9}, True),
+    (VERIFIED | {"causationHostId": "other.example/main"}, True),
+    (VERIFIED | {"verdict": "ok"}, False),
+    (VERIFIED | {"result": "the text"}, False),
+    (VERIFIED | {"content": {}}, False),
+    (VERIFIED | {"confidence": 1.1}, False),
+    (VERIFIED | {"target": ""}, False),
+    ({"target": "ev-42", "verdict": "pass"}, False),
+]
+ENDINGS = [
+    ([{"key": "goal-answered", "met": True}], True),
+    ([{"key": "goal-answered", "met": False}], True),
+    ([{"key": "goal-answered"}], False),
+    ([{"met": True}], False),
+    ([{"key": "a", "met": True, "why": "x"}], False),
+    ([{"key": "a", "met": "yes"}], False),
+]
+
+
+@shared
+@pytest.mark.parametrize(("payload", "fits"), SHAPES)
+def test_agent_verifier_shape(payload, fits):
+    """And what we can say is what the published schema knows: nothing else can be written down."""
+    assert payload_validator("agent.verified").is_valid(payload) is fits
+    ours = {field.encode_name for field in msgspec.structs.fields(EVENTS["agent.verified"])}
+    assert ours | {"causationHostId"} == published_payloads()["agentVerified"]["properties"].keys()
+
+
+@shared
+@pytest.mark.parametrize(("criteria", "fits"), ENDINGS)
+def test_agent_verifier_shape_success_criteria(criteria, fits):
+    decision = {"kind": "terminate", "reason": "goal-reached", "successCriteria": criteria}
+    assert jsonschema_rs.validator_for(schema("orchestrator-decision")).is_valid(decision) is fits
+    assert accepts(lambda: read_decision(decision)) is fits
+
+
+@shared
+@pytest.mark.parametrize(("version", "fits"), [(6, True), (7, False)])
+def test_agent_verifier_shape_execution_model(version, fits):
+    model = execution_model(Host()) | {"version": version}
+    family = schema("capabilities")["properties"]["multiAgent"]
+    assert jsonschema_rs.validator_for(family).is_valid({"executionModel": model}) is fits
+
+
+def accepts(reading):
+    try:
+        reading()
+    except ValueError:
+        return False
+    return True
+
+
+@shared
+@pytest.mark.parametrize("verify", ["decision", "tools"])
+async def test_the_events_of_a_verified_loop_fit_the_published_schemas(verify):
+    actor = Played(
+        "test.actor", [Finish(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"]
+    )
+    critic = Played("test.critic", [{"verdict": "revise", "confidence": 0.4}, "fail", "pass"])
+    loops = {
+        "loop": loop(verify=verify, criteria=["good"], approval_seconds=60),
+        "outer": loop("workflow:loop", [], approve=True),
+    }
+    async with House(actor, critic, loops=loops) as house:
+        run = await house.run("loop", {"task": "t"})
+        for _ in range(3):
+            if run.status == "waiting-approval":
+                run = await house.answer(run, "actor", {"action": "accept"})
+        assert run.status == "completed"
+        outer = await house.run("outer", {"task": "t"})
+        for event in [*await house.events(run), *await house.events(outer)]:
+            run_event().validate(event)
+            payload_validator(event["type"]).validate(event["payload"])
+
+
 @functools.cache
 def run_event():
     return jsonschema_rs.validator_for(schema("run-event"))
@@ -166,6 +249,20 @@ def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
     assert len(found) == 9, found
     with pytest.raises(InvalidRequest):
         Library([bad])
+
+
+def test_what_a_suite_makes_a_node_say_is_for_its_own_workflows():
+    shown = document(samples()["conformance-agent-reasoning"])
+    mocks = {"mockReasoning", "mockToolCalls", "mockHandoff", "mockDecision"}
+    places = {problem.place for problem in problems(read(shown | {"id": "ours"}), NODES)}
+    assert places == {"nodes[0].typeId", *(f"nodes[0].config.{name}" for name in mocks)}
+    planned = document(samples()["conformance-orchestrator-terminate"])
+    assert [one.place for one in problems(read(planned | {"id": "ours"}), NODES)] == [
+        "nodes[0].config.mockDecisions"
+    ]
+    for call in ({"toolId": "a:b"}, {"toolId": "a:b", "result": 1, "error": {}}):
+        shown["nodes"][0]["config"]["mockToolCalls"] = [call]
+        assert [one.place for one in problems(read(shown), NODES)] == ["nodes[0].config.mockToolCalls[0]"]
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,10 @@ def invoked(flow: Flow, node: str, agent: str, task: Any, role: Role = "actor", 
 
 
 def weighed(done: Turn, floor: float) -> Turn:
-    """`escalated` by its own word, or below the floor that holds here: its manifest's does where nobody says another."""
-    by_manifest = done.outcome == "escalated" and below(done.confidence, done.threshold)
-    if done.outcome != "completed" and not by_manifest:
-        return done
-    outcome: Outcome = "escalated" if below(done.confidence, floor) else "completed"
-    return msgspec.structs.replace(done, outcome=outcome)
+    """`escalated` by its own word, or below the floor that holds here."""
+    if done.outcome == "completed" and below(done.confidence, floor):
+        return msgspec.structs.replace(done, outcome="escalated")
+    return done
 
 
 def judged(

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.agenteval.invoke import invoke
+from assay.agenteval.judging import Heard
 from assay.agenteval.scene import Stage
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
@@ -22,10 +23,10 @@ from assay.fep.request import checks_from, contexts_of
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
-from assay.protocol.agents import Step, Usage, Used
+from assay.protocol.agents import Step, Used
 from assay.protocol.secrets import redacted_text
 from assay.workflow.bracket import USABLE, Judged
-from assay.workflow.gating import VERDICTS, Verdict, below
+from assay.workflow.gating import VERDICTS, Verdict
 
 CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
 SECONDS = 60.0
@@ -79,7 +80,7 @@ class Critics:
         stage = Stage(agent.card, seconds=self._seconds)
         asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
-            finish = await invoke(agent, asked, stage)
+            finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow weighs how sure it is
         except Fault as fault:
             return _failed(id, redacted_text(str(fault)), stage.steps)
         if finish.outcome not in USABLE:
@@ -92,7 +93,7 @@ class Critics:
         return Judged(
             agent=id,
             verdict=said.verdict,
-            outcome="completed" if below(finish.confidence, agent.card.threshold) else finish.outcome,
+            outcome=finish.outcome,
             criteria=tuple(criteria) if said.criteria is UNSET else said.criteria,
             met={} if said.met is UNSET else said.met,
             confidence=confidence,
@@ -104,8 +105,9 @@ class Critics:
         """A check that does not hold asks for another try, or rejects, as the critic is told to; one that errs rejects."""
         id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
         failing: Literal["revise", "fail"] = critic.get("failing", "revise")
+        heard = None if self._services.providers is None else Heard(self._services.providers)
         try:
-            plan = self._plan(critic["checks"])
+            plan = self._plan(critic["checks"], heard)
             contexts = contexts_of(
                 [{"id": "task", "input": task}], [{"value": result}], self._services.limits
             )
@@ -113,7 +115,8 @@ class Critics:
             async with asyncio.timeout(self._seconds + 5):
                 (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
         except (Refusal, Fault, TimeoutError) as wrong:
-            return _failed(id, f"the checks could not be put to it: {wrong}", criteria=keys)
+            why = f"the checks could not be put to it: {wrong}"
+            return _failed(id, why, _used(heard), criteria=keys)
         answers: list[dict[str, Any]] = json.loads(scored.line)["check_results"]
         told = dict(zip(keys, answers, strict=True))
         met = {key: _passed(answer) for key, answer in told.items()}
@@ -127,11 +130,12 @@ class Critics:
             met={key: bool(held) for key, held in met.items()},
             notes="; ".join(f"{key} does not hold" for key, held in met.items() if not held),
             error="; ".join(f"{key}: {_why(told[key])}" for key in errors) or None,
-            steps=tuple(_usage(answer) for answer in answers if _usage(answer)),  # pyright: ignore[reportArgumentType]
+            steps=_used(heard),
         )
 
-    def _plan(self, checks: Mapping[str, Any]) -> Plan:
-        return Plan(checks_from(list(checks.values())), self._registry, self._services)
+    def _plan(self, checks: Mapping[str, Any], heard: Heard | None = None) -> Plan:
+        means = self._services if heard is None else msgspec.structs.replace(self._services, providers=heard)
+        return Plan(checks_from(list(checks.values())), self._registry, means)
 
 
 def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:
@@ -181,20 +185,6 @@ def _why(answer: dict[str, Any]) -> str:
     return "its answer does not say whether it passed"
 
 
-def _usage(answer: dict[str, Any]) -> Used | None:
-    """What a judge's calls took (RFC 0026), as far as it is known."""
-    told = (answer["results"].get("metadata") or {}) | answer["metadata"]
-    tokens = [told.get(name) for name in ("input_tokens", "output_tokens")]
-    if not told.get("model") and not told.get("model_version"):
-        return None
-    if not all(isinstance(count, int) for count in tokens):
-        return None
-    return Used(
-        usage=Usage(
-            provider=str(told.get("provider", "unknown")),
-            model=str(told.get("model_version") or told.get("model")),
-            input_tokens=tokens[0] or 0,
-            output_tokens=tokens[1] or 0,
-            cost_usd=told.get("cost_usd"),
-        )
-    )
+def _used(heard: Heard | None) -> tuple[Step, ...]:
+    """One for every call of a judge, the repairs too (RFC 0026)."""
+    return () if heard is None else tuple(Used(usage=usage) for usage in heard.usages)

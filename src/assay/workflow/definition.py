@@ -96,6 +96,7 @@ def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
             found.append(Problem(f"nodes[{at}].typeId", what))
         if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith("conformance-"):
             found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
+        found += _mock_problems(workflow, node, f"nodes[{at}].config")
         if node.typeId == DISPATCH:
             found += _dispatch_problems(node, f"nodes[{at}].config")
     found += _edge_problems(workflow, ids)
@@ -104,6 +105,19 @@ def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
         if type in types and SUPERVISOR not in types:
             found.append(Problem("nodes", f"a {type} node needs a {SUPERVISOR} node, which decides for it"))
     return found
+
+
+def _mock_problems(workflow: Workflow, node: Node, place: str) -> list[Problem]:
+    """What a suite makes a node say is only for its own workflows (contract §13.2, §13.4)."""
+    mocked = [name for name in node.config if name.startswith("mock")]
+    if mocked and not workflow.id.startswith("conformance-"):
+        return [Problem(f"{place}.{name}", "only for workflows of a conformance suite") for name in mocked]
+    calls: Any = node.config.get("mockToolCalls", ())
+    return [
+        Problem(f"{place}.mockToolCalls[{at}]", "a tool call has a result or an error")
+        for at, call in enumerate(calls)
+        if ("result" in call) == ("error" in call)
+    ]
 
 
 def _edge_problems(workflow: Workflow, ids: list[str]) -> list[Problem]:

@@ -67,7 +67,9 @@ def approval(
         }
         data |= {"artifactData": shown} if shown else {}
     else:
-        data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed} | shown
+        data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed}
+        for value in shown.values():
+            data["decision"] = value  # the schema has one name for whatever is to be ratified
     kind: InterruptKind = "approval" if unsure is None else "low-confidence"
     flow.asked = shown or None
     return (

@@ -137,7 +137,7 @@ class Performer:
             seconds=self._seconds,
         )
         try:
-            finish = await invoke(agent, wanted.task, stage)
+            finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is
         except Fault as fault:
             what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
             return Trouble("agent_unreachable", what, redacted_text(str(fault)))

@@ -13,7 +13,7 @@ from assay.protocol.events import (
 )
 from assay.workflow.definition import Node
 from assay.workflow.effects import named
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.flow import Flow, Steps
 from assay.workflow.gating import below
 from assay.workflow.interrupts import Unsure, accepted, approval
 
@@ -47,8 +47,6 @@ def _reason(flow: Flow, node: Node, agent: str) -> None:
 
 
 def _call(flow: Flow, node: Node, agent: str, call: dict[str, Any]) -> None:
-    if "result" not in call and "error" not in call:
-        raise Stop("validation_error", "a mock tool call has a result or an error", node=node.id)
     id = named("call", flow.origin, flow.told)
     called = AgentToolCalled(agent_id=agent, tool_name=call["toolId"], call_id=id)
     cause = flow.tell("agent.toolCalled", called, node=node.id, inputs=call.get("arguments", {}))

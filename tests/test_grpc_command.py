@@ -4,8 +4,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
-import sys
 
 import grpc
 import httpx
@@ -24,9 +22,9 @@ REQUEST = {
 @pytest.fixture
 def serving(zygote, tmp_path):
     @contextlib.contextmanager
-    def serve(*options):
+    def serve(*options, **more):
         environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        process = zygote.start("serve", *options, folder=tmp_path, pipe=True, environ=environ)
+        process = zygote.start("serve", *options, folder=tmp_path, pipe=True, environ=environ, **more)
         try:
             yield process
         finally:
@@ -69,42 +67,25 @@ def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
     assert f"127.0.0.1:{port} cannot be used for gRPC" in done.told[-1]
 
 
-@pytest.fixture
-def without_grpc(tmp_path):
-    """An environment in which it is not installed."""
-    gone = tmp_path / "gone" / "grpc"
-    gone.mkdir(parents=True)
-    (gone / "__init__.py").write_text("raise ModuleNotFoundError('No module named grpc', name='grpc')\n")
-    environ = {**os.environ, "PYTHONPATH": str(gone.parent), "PYTHONUNBUFFERED": "1"}
-
-    def start(*options):
-        program = [sys.executable, "-m", "assay", "serve", *options]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(program, cwd=tmp_path, env=environ, stdout=pipe, stderr=pipe, text=True)
-
-    return start
-
-
+WITHOUT = "without_grpc:main"
 INSTALL = "gRPC needs grpc: pip install 'assay[grpc]'"
 
 
-def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(without_grpc):
-    with without_grpc("--port", "0", "--grpc-port", "0") as process:
+def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):
+    with serving("--port", "0", "--grpc-port", "0", target=WITHOUT) as process:
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
     assert err.splitlines()[-1].endswith(INSTALL)
     assert "Traceback" not in err
 
 
-def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(without_grpc):
+def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    with without_grpc("--port", str(port)) as process:
-        try:
-            assert address(process.stdout.readline()) == f"http://127.0.0.1:{port}"
-            assert httpx.get(f"http://127.0.0.1:{port}/v1/health").json()["status"] == "healthy"
-        finally:
-            process.send_signal(signal.SIGTERM)
+    with serving("--port", str(port), target=WITHOUT) as process:
+        assert address(process.stdout.readline()) == f"http://127.0.0.1:{port}"
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/health").json()["status"] == "healthy"
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""

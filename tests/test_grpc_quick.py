@@ -20,6 +20,7 @@ from assay.serve.grpc import unpacked
 from assay.serve.grpc.asked import convert
 from assay.serve.grpc.columns import Together
 from assay.serve.grpc.contexts import Contexts
+from assay.serve.grpc.packed import sized
 from assay.serve.grpc.results import Writer
 from assay.serve.grpc.shapes import CASES, OUTPUTS
 from assay.serve.rest.plans import Plans
@@ -178,6 +179,14 @@ def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, 
         assert any(
             "value" not in one["output"] or "input" not in one["test_case"] for one in documents(message)
         ) or (len({case.id for case in message.test_cases}) < len(message.test_cases))
+
+
+def test_a_number_that_is_cut_off_is_no_message():
+    number = sized(b"\x0a", sized(b"\x0a", b"n") + sized(b"\x12", b"\x11" + bytes(8)))
+    value = sized(b"\x0a", sized(b"\x12", number[:-3]))
+    case = sized(b"\x0a", sized(b"\x0a", b"c") + sized(b"\x12", sized(b"\x0a", b"q")))
+    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
+        convert(case + sized(b"\x12", value), PLANS, LIMITS)
 
 
 def test_what_is_alike_is_learned():

@@ -1,5 +1,6 @@
 """An evaluation request from its message (FEP 3.1, 5.2): converted once, and its contexts kept as they came."""
 
+from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,7 +34,7 @@ def convert(data: bytes, plans: Plans, limits: Limits) -> Converted:
     """Every problem at once, each with its place, before anything runs (decision 33)."""
     try:
         return _converted(data, plans, limits)
-    except (unpacked.Unusual, IndexError, UnicodeDecodeError):
+    except (unpacked.Unusual, IndexError, UnicodeDecodeError, StructError):
         return _converted(_rewritten(data), plans, limits)
 
 

@@ -8,6 +8,7 @@ member, which finds the same. A shape knows the names of members and lengths of 
 
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import islice
 
 from assay.serve.grpc.pieces import Piece
 from assay.serve.grpc.traced import Made, Shape, Trace
@@ -59,26 +60,24 @@ class Shapes:
         """One was read member by member, and was of the usual kind. After eight, and again after four times as many, they are compared."""
         self._missed += 1
         if self._missed == _SOME:
-            self._shapes = [
-                one for one in self._known.shapes if one.deep <= self._deepest and one.read(data, at, end)
-            ]
-            del self._shapes[1:]
-        if self._missed > self._due - _OFTEN and end - at <= _LONGEST:
+            fitting = (one for one in self._known.shapes if one.deep <= self._deepest)
+            self._shapes = list(islice((one for one in fitting if one.read(data, at, end)), 1))
+        if self._due - _OFTEN < self._missed <= self._due and end - at <= _LONGEST:
             self._samples.append((at, end))
         if self._missed == self._due:
-            self._due *= 4
-            if self._left - self._missed >= _WORTH:
-                self._learn(data)
+            learned = self._left - self._missed >= _WORTH and self._learn(data)
+            self._due = self._due * 4 if learned else 0
             self._samples = []
 
-    def _learn(self, data: bytes) -> None:
-        """Half of them must be alike."""
+    def _learn(self, data: bytes) -> bool:
+        """Whether half of them are alike; if not, their writer has no order, and no more are compared."""
         alike: dict[tuple[Piece, ...], list[Trace]] = defaultdict(list)
         for place in self._samples:
             trace = self._traced(data, place)
             alike[tuple(trace.pieces)].append(trace)
-        for kind, traces in alike.items():
-            if len(traces) * 2 < _OFTEN or traces[0].deep > self._deepest:
+        often = {kind: traces for kind, traces in alike.items() if len(traces) * 2 >= _OFTEN}
+        for kind, traces in often.items():
+            if traces[0].deep > self._deepest:
                 continue
             before = next((shape for shape in self._shapes if shape.kind == kind), None)
             lengths = [trace.lengths for trace in traces]
@@ -92,6 +91,7 @@ class Shapes:
                 shape = trace.shape(kind)
                 self._shapes = [shape, *self._shapes][:_MANY]
                 self._known.add(shape, before)
+        return bool(often)
 
     def _traced(self, data: bytes, place: Part, free: set[int] | None = None) -> Trace:
         trace = Trace(data, place, free)

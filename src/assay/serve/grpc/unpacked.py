@@ -18,6 +18,7 @@ Head = tuple[
 ]  # the key of a member, the kind of its value, and how far to it and to its end
 Inner = Callable[[bytes, int, int], dict[str, Any]]  # what reads the Structs inside
 _KEPT = 2_048  # heads that are remembered
+_EXACT = float(EXACT)  # which is quicker to compare a float with
 _double = Struct("<d").unpack_from
 
 
@@ -50,38 +51,35 @@ def parts(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
         raise Unusual
 
 
-def struct(data: bytes, at: int, end: int, heads: dict[bytes, Head], inner: Inner) -> dict[str, Any]:
-    """A google.protobuf.Struct. What stands before a value comes again in other cases, and is then known in `heads`."""
-    found: dict[str, Any] = {}
-    while at < end:
-        before = data[at : at + (data[at + 3] + 8 if data[at + 1] < 128 else data[at + 4] + 11)]
-        head = heads.get(before)
-        if head is None:
-            head = _head(data, at)
-            if head[2] <= len(before) and len(heads) < _KEPT:
-                heads[before] = head
-        key, kind, skip, size = head
-        stop = at + size
-        if kind == TEXT:
-            found[key] = data[at + skip : stop].decode()
-        elif kind == STRUCT:
-            found[key] = inner(data, at + skip, stop)
-        else:
-            found[key] = value(data, at + skip, stop, inner)
-        at = stop
-    if at != end:
-        raise Unusual
-    return found
-
-
 def structs() -> Inner:
-    """What reads the Structs of one request."""
+    """What reads the Structs of one request. What stands before a value comes again in other cases, and is then known."""
     heads: dict[bytes, Head] = {}
 
-    def read(data: bytes, at: int, end: int) -> dict[str, Any]:
-        return struct(data, at, end, heads, read)
+    def struct(data: bytes, at: int, end: int) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while at < end:
+            before = data[at : at + (data[at + 3] + 8 if data[at + 1] < 128 else data[at + 4] + 11)]
+            head = heads.get(before)
+            if head is None:
+                head = _head(data, at)
+                if head[2] <= len(before) and len(heads) < _KEPT:
+                    heads[before] = head
+            key, kind, skip, size = head
+            stop = at + size
+            if kind == TEXT:
+                found[key] = data[at + skip : stop].decode()
+            elif kind == NUMBER:
+                found[key] = number(_double(data, at + skip)[0])
+            elif kind == STRUCT:
+                found[key] = struct(data, at + skip, stop)
+            else:
+                found[key] = value(data, at + skip, stop, struct)
+            at = stop
+        if at != end:
+            raise Unusual
+        return found
 
-    return read
+    return struct
 
 
 def _head(data: bytes, at: int) -> Head:
@@ -97,6 +95,8 @@ def _head(data: bytes, at: int) -> Head:
         if outside != stop:
             raise Unusual
         return key, data[first], inside - at, stop - at
+    if first + 9 == stop and data[first] == NUMBER:
+        return key, NUMBER, first + 1 - at, stop - at
     return key, 0, first - at, stop - at
 
 
@@ -108,10 +108,7 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
     if kind == NUMBER:
         if at + 9 != end:
             raise Unusual
-        said: float = _double(data, at + 1)[0]
-        if -EXACT <= said <= EXACT:  # without a fraction it is an int, as far as doubles know all of them
-            return int(said) if said.is_integer() else said
-        return far(said)
+        return number(_double(data, at + 1)[0])
     if kind in (BOOL, NULL):
         if at + 2 != end or data[at + 1] > 1:
             raise Unusual
@@ -124,6 +121,13 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
     return inner(data, at, end) if kind == STRUCT else _list(data, at, end, inner)
 
 
+def number(said: float) -> float:
+    """Without a fraction it is an int, as far as doubles know all of them."""
+    if -_EXACT <= said <= _EXACT:
+        return int(said) if said.is_integer() else said
+    return far(said)
+
+
 def far(said: float) -> float:
     """A number that is too large for its whole ones to be told apart; or none."""
     if said - said != 0:
@@ -134,10 +138,12 @@ def far(said: float) -> float:
 def _list(data: bytes, at: int, end: int, inner: Inner) -> list[Any]:
     found: list[Any] = []
     while at < end:
-        if data[at] != 0x0A:
+        tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
+        if data[at + 1] > 127:
+            start, stop = field(data, at)
+        if tag != 0x0A:
             raise Unusual
-        at, stop = field(data, at)
-        found.append(value(data, at, stop, inner))
+        found.append(value(data, start, stop, inner))
         at = stop
     if at != end:
         raise Unusual

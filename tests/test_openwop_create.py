@@ -86,7 +86,7 @@ def test_3_2_step_1_a_key_first_and_then_its_scope(host):
 @pytest.mark.parametrize(
     "body",
     [b"", b"nothing", b"[]", b'"eval"', b'{"mode":1}', b'{"mode":"eval","what":1}', b'{"inputs":[]}',
-     b'{"configurable":[]}', b'{"tags":["' + b"x" * 257 + b'"]}', b'{"tags":' + b'["x"' + b',"x"' * 100 + b"]}"],
+     b'{"configurable":[]}', b'{"tags":[""]}', b'{"tags":["' + b"x" * 257 + b'"]}', b'{"tags":' + b'["x"' + b',"x"' * 100 + b"]}"],
 )  # fmt: skip
 def test_3_2_step_2_a_body_that_is_none(client, body):
     answer = client.post("/v1/runs", content=body, headers={"content-type": "application/json"})

@@ -8,7 +8,7 @@ import pytest
 from assay.access.scopes import DEFAULT
 from assay.serve.offering import Offering
 from evals import golden, rubric
-from openwop_client import begun, done, ended, frames_of, log_of, suite
+from openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
 from rest_client import Server, sqlite
 from shared import fits
 
@@ -77,6 +77,30 @@ def test_6_4_the_report_has_what_the_summary_may_not(client):
     summary = client.get(f"/v1/runs/{run}/eval-summary").json()
     fits("eval-summary", summary)
     assert "no step at all" not in json.dumps(summary)
+
+
+def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client):
+    key = "sk-0123456789abcdefghij"
+    document = suite(golden("leaks", f"it is {key}", f"it is {key}"), name="leaks")
+    body = asked(shelved(client, document), mine={"note": key}) | {
+        "tags": [key],
+        "metadata": {"api_key": "x1"},
+    }
+    run = client.post("/v1/runs", json=body).json()["runId"]
+    log, shown = log_of(client, run), ended(client, run)
+    assert shown["outputs"]["passed"] is True
+    assert (shown["tags"], shown["metadata"], shown["configurable"]) == (
+        ["[REDACTED:openai-key]"],
+        {"api_key": "[REDACTED:api_key]"},
+        {"mine": {"note": "[REDACTED:openai-key]"}},
+    )
+    told = report(client, run)
+    assert told["tasks"][0]["trials"][0]["output"] == "it is [REDACTED:openai-key]"
+    listed = client.get("/v1/host/assay/runs").json()
+    assert key not in json.dumps([log, shown, told, listed])
+    lines = host.do(host.store.pieces(run, "results"))
+    assert lines
+    assert not [piece for piece in lines if key.encode() in piece.data]
 
 
 def test_the_evidence_comes_page_by_page(client):

@@ -19,6 +19,7 @@ from assay.protocol.agents import (
     Wrote,
 )
 from assay.protocol.facts import Fact
+from assay.protocol.secrets import redacted
 
 
 def task_node(task_id: str) -> str:
@@ -64,7 +65,7 @@ class Bracket:
         cause = self._opened
         if answered(finish):
             decided = payloads.AgentDecided(agent_id=self._agent, confidence=confidence)
-            cause = self._add("agent.decided", decided, {"decision": finish.result}, self._opened)
+            cause = self._add("agent.decided", decided, {"decision": redacted(finish.result)}, self._opened)
         ended = payloads.InvocationCompleted(
             invocation_id=trial.invocation_id,
             agent_id=self._agent,

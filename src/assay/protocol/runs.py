@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 Text = Annotated[str, msgspec.Meta(min_length=1)]
-Tag = Annotated[str, msgspec.Meta(max_length=256)]
+Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
 
 
 class _Closed(

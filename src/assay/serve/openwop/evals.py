@@ -16,6 +16,7 @@ from assay.agenteval.shelf import Shelf, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, Put, Run
 from assay.protocol.runs import ForkRequest, RunRequest
+from assay.protocol.secrets import redacted
 from assay.protocol.suite import AgentEvalSuite
 from assay.protocol.values import JSON, is_list, is_object
 from assay.runs.annotations import annotations, effective
@@ -167,7 +168,7 @@ def asked_of(request: RunRequest, principal: str) -> Asked:
         allow_target_mismatch=said.get("allowTargetMismatch", False),
         allow_suite_version_drift=said.get("allowSuiteVersionDrift", False),
         principal=principal,
-        configurable=said,
+        configurable=redacted(said),
         tags=() if request.tags is UNSET else tuple(request.tags),
         metadata={} if request.metadata is UNSET else request.metadata,
     )

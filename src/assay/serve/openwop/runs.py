@@ -19,6 +19,7 @@ from assay.protocol.runs import (
     RunCreated,
     RunRequest,
 )
+from assay.protocol.secrets import redacted
 from assay.runs.refusals import ForeignTenant, MockForbidden
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
 from assay.serve.rest.answers import Answer, Headers, answer
@@ -43,6 +44,7 @@ async def create_run(call: Call) -> Answer:
     body = await whole(call)
     request = decoded(_request, body)
     _permitted(call, request)
+    request = _without_secrets(request)
     kind = surface.kind_for(request)
     once = Once(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_run_id()
@@ -71,6 +73,13 @@ def _permitted(call: Call, request: RunRequest) -> None:
         raise MockForbidden("mock_provider_forbidden", "configurable.mockProvider is not offered here")
     if call.header(b"x-force-engine-version") is not None:
         raise MockForbidden("force_engine_version_forbidden", "X-Force-Engine-Version is not offered here")
+
+
+def _without_secrets(request: RunRequest) -> RunRequest:
+    """What nobody but the caller reads is kept and echoed without what it gives away (contract §6.5)."""
+    said = {name: getattr(request, name) for name in ("tags", "metadata")}
+    kept = {name: redacted(value) for name, value in said.items() if value is not UNSET}
+    return msgspec.structs.replace(request, **kept)
 
 
 def matches(call: Call, tag: bytes) -> bool:

@@ -65,6 +65,7 @@ class Checkpoints:
         self._thread.shutdown()
 
     def _catch_up(self) -> None:
-        self.write_back()
-        log = self.write_back()  # what was committed meanwhile, which is less
-        self._long = log.pages >= self._most and log.written < log.pages
+        log = self.write_back()
+        if log.pages >= self._most:
+            log = self.write_back()  # what was committed meanwhile, which is less
+            self._long = log.written < log.pages

@@ -16,7 +16,7 @@ from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
 MOST = 10_000  # tenants whose lanes are held open
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
 
-
+Row = tuple[Any, ...]  # values in the order of their table's columns
 # by tenant, each with the moment of its last line: times do not go back in a lane
 Lanes = dict[str, tuple[LaneHead, datetime]]
 
@@ -63,25 +63,12 @@ def _new(connection: Connection, tenant: str) -> LaneHead:
     return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
 
 
-def line_row(line: Audited) -> dict[str, Any]:
-    return {
-        "tenant": line.tenant,
-        "at": stamp(line.at),
-        "lane": line.lane,
-        "number": line.number,
-        "data": line.data,
-        "digest": line.digest,
-    }
+def line_row(line: Audited) -> Row:
+    return line.tenant, stamp(line.at), line.lane, line.number, line.data, line.digest
 
 
-def head_row(head: LaneHead) -> dict[str, Any]:
-    return {
-        "tenant": head.tenant,
-        "lane": head.lane,
-        "lines": head.lines,
-        "digest": head.digest,
-        "root": head.root,
-    }
+def head_row(head: LaneHead) -> Row:
+    return head.tenant, head.lane, head.lines, head.digest, head.root
 
 
 def lines_of(

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, se
 from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
-from assay.backends.stores.chain import Chain, Lanes, head_row, line_row
+from assay.backends.stores.chain import Chain, Lanes, Row, head_row, line_row
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
@@ -147,7 +147,8 @@ class Scribe:
         return lanes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
-        self._add(connection, runs, [self._new_run(run) for id, run in changed.items() if id not in old])
+        made = [self._new_run(run) for id, run in changed.items() if id not in old]
+        self._add(connection, runs, [*map(self._insert[runs].values, made)])
         renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
         self._many(connection, _UPDATE_RUN, renewed)
 
@@ -165,20 +166,19 @@ class Scribe:
                 tenant, kind, key = name
                 made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
         self._many(connection, _UPDATE_DOCUMENT, renewed)
-        self._add(connection, documents, made)
+        self._add(connection, documents, [*map(self._insert[documents].values, made)])
 
-    def _add(self, connection: Connection, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+    def _add(self, connection: Connection, table: Table, rows: list[Row]) -> None:
         if not rows:
             return
         insertion = self._insert[table]
         if self._postgres:
-            connection.exec_driver_sql(insertion.statement, [*map(insertion.values, rows)])
+            connection.exec_driver_sql(insertion.statement, rows)
             return
         driver: Any = connection.connection.driver_connection
         try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
             for start, stop in spans(len(rows)):
-                values = chain.from_iterable(map(insertion.values, rows[start:stop]))
-                driver.execute(insertion.together[stop - start], [*values])
+                driver.execute(insertion.together[stop - start], [*chain.from_iterable(rows[start:stop])])
         except sqlite3.Error as error:
             raise DBAPIError.instance(insertion.statement, None, error, sqlite3.Error) from error
 
@@ -200,17 +200,10 @@ class Scribe:
     def _changed_run(self, run: Run) -> dict[str, Any]:
         return {"b_id": run.id} | _state(run, self._vault.seal_run(run)[1])
 
-    def _piece(self, run: str, piece: Piece) -> dict[str, Any]:
-        sealed = self._vault.seal(piece.data, "evidence", run, piece.kind, piece.key, piece.first)
-        return {
-            "run": run,
-            "kind": piece.kind,
-            "key": piece.key,
-            "first": piece.first,
-            "last": piece.last,
-            "size": len(piece.data),
-            **sealed._asdict(),
-        }
+    def _piece(self, run: str, piece: Piece) -> Row:
+        data = piece.data
+        sealed = self._vault.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
+        return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
 
     def _document(self, document: Document) -> dict[str, Any]:
         sealed = self._vault.seal(document.data, "documents", document.tenant, document.kind, document.key)
@@ -228,7 +221,7 @@ class _Insertion:
         anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
         into = f"INSERT INTO {table.name} ({', '.join(map(quote, columns))}) VALUES "  # noqa: S608  # names of our own tables
         row = f"({', '.join(['%s' if dialect.name == 'postgresql' else '?'] * len(columns))})"
-        self.values: Callable[[dict[str, Any]], tuple[Any, ...]] = itemgetter(*columns)
+        self.values: Callable[[dict[str, Any]], Row] = itemgetter(*columns)
         self.together = {many: f"{into}{', '.join([row] * many)}{anyway}" for many in TOGETHER}
         self.statement = self.together[1]
 
@@ -242,14 +235,8 @@ def spans(many: int) -> Iterator[tuple[int, int]]:
             start += size
 
 
-def _event(run: str, event: Event) -> dict[str, Any]:
-    return {
-        "run": run,
-        "sequence": event.sequence,
-        "type": event.type,
-        "at": stamp(event.at),
-        "data": event.data,
-    }
+def _event(run: str, event: Event) -> Row:
+    return run, event.sequence, event.type, stamp(event.at), event.data
 
 
 def _state(run: Run, head: bytes) -> dict[str, Any]:

@@ -150,6 +150,7 @@ def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
         ((("authorization", "Bearer {key}"), ("x-api-key", "{key}")), True),
         ((("authorization", "Bearer {key}"), ("x-api-key", "{other}")), False),
         ((("authorization", "Basic {key}"),), False),
+        ((("x-api-key", "{key}"), ("x-api-key", "{other}")), False),
     ],
 )
 def test_a_key_comes_in_the_metadata_as_in_the_headers(host, metadata, good):

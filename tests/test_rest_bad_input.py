@@ -210,6 +210,17 @@ def test_a_gzip_bomb_is_413_and_does_not_go_off(host, client, headers):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
 
 
+def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
+    empty = gzip.compress(b"")
+
+    def endless():
+        for _ in range(1_000):
+            yield empty * 1_000
+
+    answer = client.post("/v1/evaluate", content=endless(), headers=JSON | {"content-encoding": "gzip"})
+    refused(answer, 413, "payload_too_large")
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [

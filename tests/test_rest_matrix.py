@@ -259,6 +259,17 @@ def test_a_key_comes_in_either_header(host, headers):
         assert client.get("/v1/checks", headers={"Authorization": f"Basic {key}"}).status_code == 401
 
 
+@pytest.mark.parametrize("name", ["X-API-Key", "Authorization"])
+def test_two_keys_in_one_request_are_none(host, name):
+    """Else one of a client's own would stand beside the one a proxy put there, and who is asking were a matter of order."""
+    keys = [host.key(), host.key(tenant="other")]
+    lines = [(name, f"Bearer {key}" if name == "Authorization" else key) for key in keys]
+    with host.client(key="") as client:
+        for headers in (lines, lines[::-1], [lines[0], lines[0]]):
+            assert client.get("/v1/checks", headers=headers).status_code == 401
+        assert client.get("/v1/checks", headers=lines[:1]).status_code == 200
+
+
 # Decision 39: what a request cannot make the server do.
 
 

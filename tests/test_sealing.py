@@ -5,6 +5,7 @@ import base64
 import contextlib
 import json
 import os
+import stat
 import threading
 
 import psycopg
@@ -286,6 +287,20 @@ def somebody_waits(address):
     with psycopg.connect(address.replace("+psycopg", "")) as connection:
         asked = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
         return connection.execute(asked).fetchone() != (0,)
+
+
+@pytest.mark.anyio
+async def test_a_database_file_that_is_made_here_is_for_its_owner_alone(tmp_path):
+    async with opened(sqlite(tmp_path)) as store:
+        await fill(store)
+        modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}
+        assert {"runs.db", "runs.db-wal"} <= modes.keys()
+        assert set(modes.values()) == {0o600}
+    (tmp_path / "runs.db").chmod(0o640)
+    async with opened(sqlite(tmp_path)):
+        assert (
+            stat.S_IMODE((tmp_path / "runs.db").stat().st_mode) == 0o640
+        )  # it was there: its owner's business
 
 
 @pytest.mark.anyio

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import json
+import socket
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -478,6 +480,36 @@ async def test_a_set_that_cannot_be_had_leaves_the_last_good_one_for_a_bounded_t
         issuer.status, issuer.body = 200, None
         clock.ticks += 31
         assert (await gate.authenticate(issuer.token())).tenant == "acme"
+
+
+@pytest.mark.parametrize(
+    "before", [b"HTTP/1.1 200 OK\r\nx: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["head", "body"]
+)
+async def test_a_set_that_comes_a_byte_at_a_time_is_not_waited_for(before):
+    over = threading.Event()
+
+    def drip():
+        with contextlib.suppress(OSError):
+            connection, _ = listening.accept()
+            with connection:
+                connection.sendall(before)
+                while not over.wait(0.05):
+                    connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        dripping = threading.Thread(target=drip)
+        dripping.start()
+        fetch = source(f"http://127.0.0.1:{listening.getsockname()[1]}/", seconds=0.3)
+        try:
+            for _ in range(2):  # and no second is begun beside the first
+                with pytest.raises(
+                    Broken, match=r"does not come to an end|takes more than|has not answered|cannot be"
+                ):
+                    async with asyncio.timeout(60):
+                        await fetch()
+        finally:
+            over.set()
+            dripping.join()
 
 
 async def test_an_address_that_is_down_at_the_start_stops_no_keys_and_is_asked_again(tmp_path, caplog):

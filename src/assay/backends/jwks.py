@@ -2,9 +2,13 @@
 
 import asyncio
 import http.client
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +25,48 @@ class Unmoved(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def source(where: str) -> Callable[[], Awaitable[bytes]]:
-    """What fetches the set, in a thread. Whatever goes wrong is Broken, with what and where."""
-    read = _from_address if "://" in where else _from_file
+def source(where: str, seconds: float = SECONDS) -> Callable[[], Awaitable[bytes]]:
+    """What fetches the set. Whatever goes wrong is Broken, with what and where."""
+    read = partial(_from_address, seconds=seconds) if "://" in where else _from_file
+    return _Fetching(read, where, seconds * 2).fetch
 
-    async def fetch() -> bytes:
-        return await asyncio.to_thread(read, where)
 
-    return fetch
+class _Fetching:
+    """One at a time, each in a thread of its own, which nobody waits for longer than so many seconds."""
+
+    def __init__(self, read: Callable[[str], bytes], where: str, seconds: float) -> None:
+        self._read, self._where, self._seconds = read, where, seconds
+        self._under_way = False
+
+    async def fetch(self) -> bytes:
+        if self._under_way:
+            raise Broken(f"{self._where}: has not answered since it was last asked")
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._under_way = True
+        threading.Thread(target=self._work, args=(answer,), daemon=True).start()
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await answer
+        except TimeoutError:  # byte after byte, each in its time
+            raise Broken(f"{self._where}: does not come to an end") from None
+
+    def _work(self, answer: "asyncio.Future[bytes]") -> None:
+        data, trouble = b"", None
+        try:
+            data = self._read(self._where)
+        except Broken as wrong:
+            trouble = wrong
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            answer.get_loop().call_soon_threadsafe(self._tell, answer, data, trouble)
+
+    def _tell(self, answer: "asyncio.Future[bytes]", data: bytes, trouble: Broken | None) -> None:
+        self._under_way = False
+        if answer.done():
+            return
+        if trouble is None:
+            answer.set_result(data)
+        else:
+            answer.set_exception(trouble)
 
 
 def _from_file(where: str) -> bytes:
@@ -39,16 +77,26 @@ def _from_file(where: str) -> bytes:
         raise Broken(f"{where}: cannot be read: {wrong.strerror}") from None
 
 
-def _from_address(where: str) -> bytes:
+def _from_address(where: str, *, seconds: float) -> bytes:
     asking = urllib.request.Request(where, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
     try:
-        with urllib.request.build_opener(Unmoved).open(asking, timeout=SECONDS) as answer:
-            return _bounded(answer.read(MAX_BYTES + 1), where)
+        with urllib.request.build_opener(Unmoved).open(asking, timeout=seconds) as answer:
+            return _bounded(_read(answer, where, seconds), where)
     except urllib.error.HTTPError as wrong:
         wrong.close()
         raise Broken(f"{where}: answers {wrong.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as wrong:
         raise Broken(f"{where}: cannot be fetched: {wrong or type(wrong).__name__}") from None
+
+
+def _read(answer: Any, where: str, seconds: float) -> bytes:
+    until, parts, size = time.monotonic() + seconds, list[bytes](), 0
+    while size <= MAX_BYTES and (part := answer.read1(MAX_BYTES)):
+        parts.append(part)
+        size += len(part)
+        if time.monotonic() > until:
+            raise Broken(f"{where}: takes more than {seconds:g} s")
+    return b"".join(parts)
 
 
 def _bounded(data: bytes, where: str) -> bytes:

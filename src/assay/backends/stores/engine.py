@@ -1,10 +1,12 @@
 """One database behind an address: how it is opened, and what its errors mean."""
 
+import os
 import random
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -50,6 +52,7 @@ def open_engine(address: str, connections: int = 1) -> Engine:
 def _sqlite(url: URL, connections: int) -> Engine:
     if url.database in (None, "", ":memory:"):
         raise WrongUsage("a SQLite store is a file; for one that is forgotten say memory:")
+    _make_private(url.database)
     engine = create_engine(
         url,
         poolclass=QueuePool,
@@ -71,6 +74,12 @@ def _sqlite(url: URL, connections: int) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _make_private(file: str) -> None:
+    """One that is not there yet is made for us alone, and SQLite's files beside it are as it is."""
+    with suppress(OSError):  # it is there, and its owner's business; or cannot be made, and SQLite says why
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def _postgres(url: URL, connections: int) -> Engine:

@@ -8,7 +8,7 @@ from grpc.aio import ServicerContext
 from assay.errors import Refusal
 from assay.serve.grpc.statuses import Metadata
 from assay.serve.rest.answers import log
-from assay.serve.rest.call import Asking, Host
+from assay.serve.rest.call import Asking, Host, together
 from assay.serve.rest.starting import Begun
 
 Context = ServicerContext[Any, Any]
@@ -21,7 +21,7 @@ class Call(Asking):
 
     def __init__(self, host: Host, context: Context) -> None:
         given = context.invocation_metadata() or ()
-        super().__init__(host, {name.encode(): _bytes(value) for name, value in given})
+        super().__init__(host, together([(name.encode(), _bytes(value)) for name, value in given]))
         self.context = context
         self.told: Metadata = (("x-request-id", self.id),)
 

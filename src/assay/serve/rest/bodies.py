@@ -11,6 +11,7 @@ from assay.serve.rest.call import Call, Gone
 
 SLOWEST = 1024  # bytes a second, once a body has had its time
 BLOCK = 1 << 18
+SLICE = 1 << 12
 _TYPES = {"application/json": "json", "application/x-ndjson": "lines", "application/ndjson": "lines"}
 
 
@@ -57,10 +58,13 @@ async def pieces(call: Call, most: int, setting: str, first: Any = None) -> Asyn
         raise WrongMedia(f"no body is read that is packed with {coding[:40]!r}", ["gzip", "identity"])
     if _announced(call) > most:
         raise TooLarge("the body", most, setting)
-    size = 0
+    size = sent = 0
     packed = coding != "identity"
     unzip = Unzip() if packed else None
     async for chunk in _received(call, first):
+        sent += len(chunk)
+        if sent > most:  # packed, it may come to nothing and have no end
+            raise TooLarge("the body", most, setting)
         for part in (chunk,) if unzip is None else unzip.more(chunk):
             size += len(part)
             if size > most:
@@ -140,6 +144,11 @@ class Unzip:
         self._fed = False
 
     def more(self, chunk: bytes) -> Iterator[bytes]:
+        """In slices: what follows a member is copied, and there may be many of them."""
+        for at in range(0, len(chunk), SLICE):
+            yield from self._more(chunk[at : at + SLICE])
+
+    def _more(self, chunk: bytes) -> Iterator[bytes]:
         try:
             while chunk:
                 if self._stream.eof:  # another member follows

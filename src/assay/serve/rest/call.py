@@ -3,7 +3,7 @@
 import asyncio
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from itertools import count
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
@@ -69,6 +69,14 @@ class Host:
         self.feeds.close()
         if self.surface is not None:
             self.surface.stop()
+
+
+def together(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Headers by name. What is said more than once is a list (RFC 9110 §5.3), and so no key, no type and no number."""
+    found = dict(lines)
+    if len(found) != len(lines):
+        found = {name: b", ".join(value for other, value in lines if other == name) for name in found}
+    return found
 
 
 class Asking:
@@ -141,7 +149,7 @@ class Call(Asking):
     __slots__ = ("receive", "scope")
 
     def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
-        super().__init__(host, dict(scope["headers"]))
+        super().__init__(host, together(scope["headers"]))
         self.scope, self.receive = scope, receive
 
     @property

@@ -231,7 +231,7 @@ def evaluation(many):
         contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)
         asked = AskedFor(office.plan(checks), checks, None, many)
         if many == 1:
-            await office.at_once(asked, contexts, "t")
+            await office.keep(await office.score(asked, contexts, "t"))
         else:
             await office.take_in(asked, contexts, "t", "holder")
 

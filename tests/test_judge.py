@@ -104,9 +104,9 @@ def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):
     "evil", ["{{$['" * 20_000, "{{$.a}}" * 20_000, "{{ " * 100_000, "{{$.a['" + "x" * 200_000]
 )
 def test_a_template_is_read_in_no_time(evil):
-    began = time.perf_counter()
+    began = time.thread_time()
     Form.read(evil)
-    assert time.perf_counter() - began < 10
+    assert time.thread_time() - began < 10
 
 
 # with a script instead of a model

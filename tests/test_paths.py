@@ -126,10 +126,10 @@ def test_only_a_string_is_a_path(thing):
     ],
 )
 def test_hostile_text_is_refused_at_once(text, why):
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(MalformedPath, match=why):
         paths.compile(text)
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 def test_a_long_text_is_no_deep_recursion():
@@ -374,10 +374,10 @@ BOMB = "a" * 5_000 + "!b"
 )
 def test_a_catastrophe_ends_soon_and_says_which_limit(text, document, limit):
     query = paths.compile(text)
-    start = time.perf_counter()
+    start = time.thread_time()
     with pytest.raises(PathFault, match=limit):
         query.values(document)
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 @pytest.mark.parametrize(

@@ -378,12 +378,12 @@ def test_fail_fast_begins_nothing_after_a_failure(client):
 
 def test_a_batch_has_a_time(client):
     body = {
-        "evaluations": [request_of(1), request_of(60, [slow(0.3)]), request_of(1, [slow(5)])],
+        "evaluations": [request_of(1), request_of(60, [slow(0.3)]), request_of(1, [slow(60)])],
         "options": {"timeout_ms": 400},
     }
     began = time.monotonic()
     batch = client.post("/v1/evaluate:batch", json=body).json()
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 30
     assert len(batch["results"]) == 1
     assert [(one["error"], one["details"]["index"]) for one in batch["errors"]] == [
         ("run_timeout", 1),

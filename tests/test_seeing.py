@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,7 +165,9 @@ def _asked(folder, collector) -> Seen:
             trailing = dict(caller.last)
             with pytest.raises(grpc.RpcError):
                 caller.call("GetEvaluation", fep.GetEvaluationRequest(evaluation_id=CANARY))
-        metrics = ask("metrics", "GET", "/metrics").text
+        until = time.monotonic() + 60  # a hang guard: who called is answered before the call is counted
+        while "NOT_FOUND" not in (metrics := ask("metrics", "GET", "/metrics").text):
+            assert time.monotonic() < until
     server.send_signal(signal.SIGTERM)
     _, logs = server.communicate(timeout=60)
     lines = [line for line in logs.splitlines() if line.startswith("{")]

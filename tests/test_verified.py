@@ -297,8 +297,9 @@ def test_a_table_that_is_no_loop_is_refused(table):
 
 async def test_an_agent_that_is_not_there_is_refused_before_anything_runs():
     async with House(actor("R"), loops={"loop": loop(critics=["test.nobody"])}) as house:
-        with pytest.raises(InvalidRequest):
+        with pytest.raises(InvalidRequest) as refused:
             await house.room.start(house_me(), "loop", {"task": 1})
+        assert [problem.place for problem in refused.value.problems] == ['workflows."loop".critics']
         assert not house.store._runs
 
 
@@ -383,9 +384,12 @@ async def test_every_call_of_a_judge_is_told_in_its_critics_bracket():
 
 
 async def test_a_judge_where_there_is_none_is_refused_before_anything_runs():
-    async with House(actor("R"), loops={"loop": loop(critics=(), criteria={"answers": JUDGED})}) as house:
-        with pytest.raises(InvalidRequest):
+    criteria = {"is-there": {"type": "exists", "arguments": {"path": "$.output"}}, "answers": JUDGED}
+    async with House(actor("R"), loops={"loop": loop(critics=(), criteria=criteria)}) as house:
+        with pytest.raises(InvalidRequest) as refused:
             await house.room.start(house_me(), "loop", {"task": 1})
+        (problem,) = refused.value.problems
+        assert problem.place.startswith('workflows."loop".criteria.answers')
 
 
 # supervisors

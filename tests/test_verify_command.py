@@ -67,7 +67,11 @@ def folder(tmp_path):
         (["--critic", "bots:rejects"], 3, "it waits at actor"),
         (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "it gave up"),
         (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
-        (["--critic", "bots:revises", "--max-turns", "2"], 3, "loop_limit_exceeded"),
+        (
+            ["--critic", "bots:revises", "--max-turns", "2"],
+            3,
+            "all its turns are taken (loop_limit_exceeded: ",
+        ),
         (["--critic", "bots:nobody"], 2, ""),
         (["--criterion", "a", "--criterion", "a"], 2, ""),
         (["--on-fail", "pray"], 2, ""),

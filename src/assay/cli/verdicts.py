@@ -81,7 +81,9 @@ def _verdict(came: Verification) -> str:
     if came.goal_satisfied:
         return "goal reached"
     if came.error is not None:
-        return f"goal not reached: {came.error['code']}: {came.error['message']}"
+        told = f"{came.error['code']}: {came.error['message']}"
+        spent = came.error["code"] == "loop_limit_exceeded"
+        return f"goal not reached: {f'all its turns are taken ({told})' if spent else told}"
     if came.waiting is not None:
         what = ASKED[came.waiting.get("about", "gate")][0]
         who = f"its child {came.waiting['runId']}" if "runId" in came.waiting else "it"

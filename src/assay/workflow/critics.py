@@ -6,6 +6,7 @@ Whatever goes wrong on the way to a verdict is a fail (contract §8.2): a crash,
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -65,10 +66,14 @@ class Critics:
             try:
                 self._plan(critic["checks"])
             except InvalidRequest as refusal:
-                return [Problem(f"{place}.{problem.place}", problem.message) for problem in refusal.problems]
+                keys = list(critic["checks"])
+                return [
+                    Problem(f"{place}.criteria.{_named(problem.place, keys)}", problem.message)
+                    for problem in refusal.problems
+                ]
             return []
         if self._agents.get(critic.get("agent", "")) is None:
-            return [Problem(place, f"there is no agent {critic.get('agent')!r} here")]
+            return [Problem(f"{place}.critics", f"there is no agent {critic.get('agent')!r} here")]
         return []
 
     async def _by_agent(
@@ -136,6 +141,11 @@ class Critics:
     def _plan(self, checks: Mapping[str, Any], heard: Heard | None = None) -> Plan:
         means = self._services if heard is None else msgspec.structs.replace(self._services, providers=heard)
         return Plan(checks_from(list(checks.values())), self._registry, means)
+
+
+def _named(place: str, keys: Sequence[str]) -> str:
+    """Of a check by its number, by the key it has here."""
+    return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
 
 
 def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:

@@ -66,9 +66,9 @@ class Room:
             ]
             problems += [Problem(f"inputs.{name}", "this workflow needs it") for name in missing]
             problems += configurable_problems(configurable)
-        for at, node in enumerate(found.nodes):
-            for number, critic in enumerate(_critics_of(node.config, node.settings)):
-                problems += self._critics.problems(critic, f"nodes[{at}].critics[{number}]")
+        for node in found.nodes:
+            for critic in _critics_of(node.config, node.settings):
+                problems += self._critics.problems(critic, f'workflows."{found.id}"')
         if problems:
             raise InvalidRequest(problems)
         return found

@@ -159,7 +159,7 @@ REGISTRY = STANDARD.extended([Mine])
 SERVICES = Services(clock=Stopped(), limits=Limits(max_nodes=500))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(
     asked=st.lists(checks, max_size=4),
     documents=st.lists(contexts, min_size=1, max_size=3),

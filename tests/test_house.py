@@ -77,25 +77,32 @@ def test_heavy_parts_load_when_they_are_used(statement, never):
     assert not loaded_by(statement) & never
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_an_import_inside_a_function_is_a_lazy_door_and_says_so(path):
-    text = path.read_text()
-    lines = text.splitlines()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            for inner in ast.walk(node):
-                if isinstance(inner, ast.Import | ast.ImportFrom):
-                    said = "# a lazy door" in lines[inner.lineno - 1]
-                    assert said or path.parent.parts[len(SOURCE.parts) :][:1] in [
-                        (room,) for room in LAZY_ROOMS
-                    ]
+@pytest.fixture(scope="module")
+def house():
+    """Every module as text and as Python reads it: by its name, and once for all of us."""
+    texts = {name_of(path): path.read_text() for path in FILES}
+    return {name: (text, ast.parse(text)) for name, text in texts.items()}
 
 
-def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists():
+def test_an_import_inside_a_function_is_a_lazy_door_and_says_so(house):
+    unsaid = [
+        f"{name}:{inner.lineno}"
+        for name, (text, tree) in house.items()
+        if Path(name).parts[0] not in LAZY_ROOMS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Import | ast.ImportFrom)
+        and "# a lazy door" not in text.splitlines()[inner.lineno - 1]
+    ]
+    assert not unsaid
+
+
+def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists(house):
     broad = {
-        name_of(path)
-        for path in FILES
-        for node in ast.walk(ast.parse(path.read_text()))
+        name
+        for name, (_, tree) in house.items()
+        for node in ast.walk(tree)
         if isinstance(node, ast.ExceptHandler)
         and (
             node.type is None
@@ -113,8 +120,8 @@ def test_broad_excepts_stand_only_at_the_boundaries_that_errors_lists():
     assert not unlisted, "list it in errors/__init__.py, or catch less"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_a_module_says_what_it_is_for_in_a_few_screens(path):
-    text = path.read_text()
-    assert not text or ast.get_docstring(ast.parse(text)), name_of(path)
-    assert len(text.splitlines()) <= 400, "look for the second noun in it"
+def test_a_module_says_what_it_is_for_in_a_few_screens(house):
+    assert len(house) > 100
+    assert not [name for name, (text, tree) in house.items() if text and not ast.get_docstring(tree)]
+    long = {name: many for name, (text, _) in house.items() if (many := len(text.splitlines())) > 400}
+    assert not long, "look for the second noun in it"

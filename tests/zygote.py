@@ -11,8 +11,12 @@ import marshal
 import os
 import sys
 
-LOADED = ("yaml", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app", "assay.cli.evaluating",
-          "assay.cli.report", "assay.cli.serving", "assay.cli.shard", "flows", "runs_worker", "stores_worker")  # fmt: skip
+LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
+          "assay.backends.agents.declared", "assay.backends.models.wire_direct", "assay.backends.providers",
+          "assay.backends.tools.box", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
+          "assay.cli.keeping", "assay.cli.report", "assay.cli.running", "assay.cli.saving", "assay.cli.serving",
+          "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.workflow.seams",
+          "flows", "runs_worker", "stores_worker")  # fmt: skip
 
 
 def ask(path, job, descriptors):

@@ -76,7 +76,7 @@ class Regex(Checker):
 
 
 @lru_cache(maxsize=1024)
-def compiled(pattern: str, flags: Flags) -> Callable[[str], bool]:
+def compiled(pattern: str, flags: Flags, seconds: float = SECONDS) -> Callable[[str], bool]:
     """
     Whether the pattern is found in a text, within a deadline; a ValueError says what is wrong with the pattern.
 
@@ -111,10 +111,10 @@ def compiled(pattern: str, flags: Flags) -> Callable[[str], bool]:
         if len(text) <= short:
             return search(text) is not None
         try:
-            return timed(text, timeout=SECONDS) is not None
+            return timed(text, timeout=seconds) is not None
         except TimeoutError:
             raise TimeFault(
-                f"pattern: no answer within {SECONDS:g} s; this pattern backtracks too much on this text"
+                f"pattern: no answer within {seconds:g} s; this pattern backtracks too much on this text"
             ) from None
 
     return found

@@ -5,8 +5,6 @@ import json
 import logging
 import secrets
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager, nullcontext, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -220,22 +218,6 @@ def test_a_refusal_holds_no_content():
 
 # who is spoken to
 
-CHILD = """
-import json, os, sys
-opened = []
-def hook(event, arguments):
-    if event == "socket.connect":
-        opened.append(repr(arguments[1]))
-sys.addaudithook(hook)
-from assay.cli.main import main
-sys.argv = ["assay", *sys.argv[1:]]
-try:
-    main()
-finally:
-    with open("connected.json", "w") as file:
-        json.dump(opened, file)
-"""
-
 
 class Served:
     """A server on loopback that counts who came."""
@@ -283,7 +265,7 @@ def judging(body):
 
 
 @pytest.mark.parametrize("mode", ["golden", "rubric", "regression", "live-shadow"])
-def test_only_the_agent_its_model_and_the_judge_are_spoken_to(mode, tmp_path):
+def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_path):
     agent, judge, tool = Served(answering), Served(judging), Served(lambda body: "live")
     try:
         (tmp_path / "assay.toml").write_text(
@@ -299,19 +281,22 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(mode, tmp_path):
             else rubric("a", ("x", 1), fixtures=fixtures)
         )
         (tmp_path / "suite.json").write_text(json.dumps(suite_of(task, modes=[mode])))
-        command = [sys.executable, "-c", CHILD, "run", "suite.json", "--agent", "local.shop.bot"]
+        options = ["--agent", "local.shop.bot"]
+
+        def run(suite):
+            process = zygote.start("run", suite, *options, folder=tmp_path, target="connecting:work")
+            said = process.communicate()
+            return process.returncode, "".join(said)
+
         if mode == "regression":  # against what golden tasks came to before
             (tmp_path / "first.json").write_text(json.dumps(suite_of(task, modes=["golden"])))
-            first = [*command[:4], "first.json", *command[5:]]
-            subprocess.run(first, cwd=tmp_path, capture_output=True, timeout=60, check=True)
+            code, said = run("first.json")
+            assert code == 0, said
             tool.came.clear()
-            command += ["--baseline", "latest"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-        connected = {
-            int(one.rpartition(" ")[2].rstrip(")"))
-            for one in json.loads((tmp_path / "connected.json").read_text())
-        }
-        assert done.returncode == (3 if mode == "live-shadow" else 0), done.stderr + done.stdout
+            options += ["--baseline", "latest"]
+        code, said = run("suite.json")
+        assert code == (3 if mode == "live-shadow" else 0), said
+        connected = {port for _, port in json.loads((tmp_path / "connected.json").read_text())}
         expected = {
             "golden": {agent.port},
             "regression": {agent.port},

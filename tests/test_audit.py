@@ -222,7 +222,7 @@ async def test_a_line_that_was_well_put_behind_the_last_is_found(tmp_path):
         (head,) = await store.heads()
         forged = line_row(extended(head, datetime.now(UTC), line("t", "run.read", "r")))
         with store._engine.connect() as connection, connection.begin():
-            connection.execute(insert(audit), forged)
+            connection.execute(insert(audit).values(forged))
         assert [trouble.said for trouble in (await verify(store)).troubles] == ["it goes on behind its head"]
 
 

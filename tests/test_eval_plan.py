@@ -44,6 +44,9 @@ def card(**members):
 
 
 WRONG = InvalidRequest([Problem("tasks[0].taskId", "no"), Problem("version", "no")])
+NO_MODE = {"field": "configurable.evalModes"}
+OFFERED = ["golden", "rubric", "regression", "live-shadow"]
+
 REFUSED = {
     "5 no suite": ({"asked": {"suite_ref": None}}, {"field": "evalSuiteRef"}),
     "5 no agent": ({"asked": {"agent_id": None}}, {"field": "agentId"}),
@@ -54,17 +57,22 @@ REFUSED = {
     "7 no suite at all": ({"suite": WRONG}, {"field": "evalSuiteRef", "errors": ["tasks[0].taskId", "version"]}),
     "8 another's suite": ({"suite": {**BOTH, "targetAgentId": "local.other"}}, {"field": "agentId"}),
     "9 another model": ({"suite": {**BOTH, "allowedModels": ["coding"]}}, {"field": "agentId"}),
-    "10 no mode": ({"asked": {"modes": ()}}, {"field": "configurable.evalModes"}),
+    "10 no mode": ({"asked": {"modes": ()}}, {**NO_MODE, "advertised": OFFERED}),
     "10 a mode the suite lacks": (
-        {"suite": suite_of(golden("a", 1)), "asked": {"modes": ("rubric",)}}, {"field": "configurable.evalModes"},
+        {"suite": suite_of(golden("a", 1)), "asked": {"modes": ("rubric",)}},
+        {**NO_MODE, "unsupported": ["rubric"], "advertised": OFFERED},
     ),
     "10 a mode nobody has": (
-        {"suite": {**BOTH, "modes": ["adversarial"]}, "asked": {"modes": None}}, {"field": "configurable.evalModes"},
+        {"suite": {**BOTH, "modes": ["adversarial"]}, "asked": {"modes": None}},
+        {**NO_MODE, "unsupported": ["adversarial"], "advertised": OFFERED},
     ),
-    "10 rubric without a judge": ({"known": {"no_judge": "nobody"}}, {"field": "configurable.evalModes"}),
+    "10 rubric without a judge": (
+        {"known": {"no_judge": "nobody"}},
+        {**NO_MODE, "unsupported": ["rubric"], "advertised": ["golden", "regression", "live-shadow"]},
+    ),
     "10 nothing covered": (
         {"suite": suite_of(golden("a", 1), modes=["rubric"]), "asked": {"modes": None}},
-        {"field": "configurable.evalModes"},
+        NO_MODE,
     ),
     "11 too many": ({"host": Host(max_tasks=1)}, {"field": "evalSuiteRef"}),
     "12 no baseline": ({"asked": {"modes": ("regression",)}}, {"field": "configurable.baselineRunId"}),

@@ -30,8 +30,10 @@ def main() -> None:
         parts += [stages.told(bench)] if "stages" in names else []
     text = "\n\n".join([*parts, table.machine()])
     print(text)
-    if asked.write:
+    if asked.write and {*RUNS, "stages"} <= {*names}:
         table.write(text)
+    elif asked.write:
+        table.renew(rows)
 
 
 def measured(name: str, bench: Bench) -> list[Row]:

@@ -35,11 +35,38 @@ def machine() -> str:
 
 def write(text: str, page: Path = PAGE) -> None:
     """Between the markers; the rest of the page is written by hand."""
+    before, _, after = _parts(page)
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+
+
+def renew(rows: Sequence[Row], page: Path = PAGE) -> None:
+    """Where only some were measured: the other rows stay as they were, and a bar that is new comes last."""
+    _, old, _ = _parts(page)
+    fresh = table(rows).splitlines()[2:]
+    bars = {_bar(line) for line in fresh}
+    lines = list[str]()
+    for line in old.strip().splitlines():
+        if not line and fresh:  # the table ends here
+            lines += fresh
+            fresh = []
+        if _bar(line) not in bars:
+            lines.append(line)
+        else:
+            lines += [one for one in fresh if _bar(one) == _bar(line)]
+            fresh = [one for one in fresh if _bar(one) != _bar(line)]
+    write("\n".join(lines + fresh), page)
+
+
+def _parts(page: Path) -> tuple[str, str, str]:
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    _, found, after = rest.partition(END)
+    between, found, after = rest.partition(END)
     if not found:
         raise ValueError(f"{page.name} has no place for the table: {BEGIN} … {END}")
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+    return before, between, after
+
+
+def _bar(line: str) -> str:
+    return line.partition(" | ")[0]
 
 
 def _number(value: float, row: Row) -> str:

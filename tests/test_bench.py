@@ -1,5 +1,6 @@
 """The bench measures what it says: the fixed workload byte for byte, and loops that find what assay finds."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from bench import byhand, second, straight, table, workload  # noqa: E402  # pyr
 from bench.child import Task, command  # noqa: E402  # pyright: ignore[reportMissingImports]
 from bench.equal import differences  # noqa: E402  # pyright: ignore[reportMissingImports]
 from bench.measure import Row  # noqa: E402  # pyright: ignore[reportMissingImports]
+from bench.rows import RUNS  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 
 def test_the_generator_writes_the_fixed_workload():
@@ -77,6 +79,23 @@ def test_a_difference_is_found(tmp_path):
 )
 def test_a_row_says_whether_its_bar_is_met(row, shown):
     assert table.table([row]).splitlines()[-1] == shown
+
+
+def test_rows_measured_again_take_the_place_of_the_old_and_the_others_stay(tmp_path):
+    def row(name, value):
+        return Row(name, "at most", 2.0, values=[value])
+
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{table.BEGIN}\n{table.END}\nafter\n", "utf-8")
+    table.write(table.table([row("a", 1), row("b", 1), row("b", 3), row("c", 1)]) + "\n\nMade here.", page)
+    table.renew([row("d", 4), row("b", 2)], page)
+    wanted = table.table([row("a", 1), row("b", 2), row("c", 1), row("d", 4)]) + "\n\nMade here."
+    assert page.read_text("utf-8") == f"before\n{table.BEGIN}\n{wanted}\n{table.END}\nafter\n"
+
+
+def test_the_page_names_all_that_can_be_measured():
+    named = re.findall(r"^\| (`.+?`) \|", table.PAGE.read_text("utf-8"), re.MULTILINE)
+    assert sorted(re.findall(r"`(\w+)`", " ".join(named))) == sorted([*RUNS, "stages"])
 
 
 def test_the_table_goes_between_its_markers(tmp_path):

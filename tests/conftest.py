@@ -1,5 +1,6 @@
 """What several files of tests share."""
 
+import os
 import signal
 
 import pytest
@@ -10,6 +11,8 @@ from forked import Zygote
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
 
 
 @pytest.fixture(scope="session")

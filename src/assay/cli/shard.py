@@ -35,6 +35,7 @@ def main() -> None:
     worker = _Worker(brief)
     for line in asks:
         done = worker.work(msgspec.json.decode(line, type=Span))
+        sys.stdout.flush()  # what checks printed: who has all answers kills this process
         answers.write(msgspec.json.encode(done) + b"\n")
 
 

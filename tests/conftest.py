@@ -58,6 +58,13 @@ def database(request, tmp_path_factory):
         yield f"sqlite:///{tmp_path_factory.mktemp('database')}/runs.db"
 
 
+@pytest.fixture(scope="module")
+def client(host):
+    """Of the server that a file of tests has for all of them."""
+    with host.client() as client:
+        yield client
+
+
 @pytest.fixture
 async def store(address):
     from assay.backends.stores.open import open_store

@@ -22,12 +22,6 @@ def host(database):
 
 
 @pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def over(client):
     return done(client, PLAIN)
 

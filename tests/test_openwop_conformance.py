@@ -44,12 +44,6 @@ def host(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def run(client):
     return done(client, suite(golden("a", "x", "x"), golden("b", "y", "x"), name="plain"))
 

@@ -32,12 +32,6 @@ def host(database):
 
 
 @pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def source(client):
     return done(client, PLAIN)
 

@@ -35,12 +35,6 @@ def beside(database, host):
 
 
 @pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
-@pytest.fixture(scope="module")
 def over(client):
     """A run that has ended."""
     return done(client, FIVE)

@@ -34,12 +34,6 @@ def host(database):
         yield host
 
 
-@pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
 def report(client, run, **query):
     answer = client.get(f"/v1/host/assay/runs/{run}/eval-report", params=query)
     assert answer.status_code == 200, answer.text

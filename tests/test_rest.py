@@ -29,12 +29,6 @@ def host(request, tmp_path_factory):
         yield stack.enter_context(Server(address))
 
 
-@pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
 def started(client, request, **headers):
     answer = client.post("/v1/evaluations", json=request, headers=headers)
     assert answer.status_code == 202, answer.text

@@ -42,12 +42,6 @@ def host(tmp_path_factory):
         yield host
 
 
-@pytest.fixture(scope="module")
-def client(host):
-    with host.client() as client:
-        yield client
-
-
 def refused(answer, status, code):
     """The closed body, and the code that goes with the status."""
     assert answer.status_code == status, answer.text

@@ -10,7 +10,7 @@ from assay.ports.agents import ToolFailure
 from assay.ports.declared import Floors, Loop
 from assay.protocol.agents import Finish, ToolSpec
 from assay.workflow.children import attestation
-from assay.workflow.declared import loop_problems, read_loop, workflow_of
+from assay.workflow.declared import library, loop_problems, read_loop, workflow_of
 from assay.workflow.definition import read
 from assay.workflow.samples import document, samples
 from flows import House, Played, loop, verified
@@ -284,6 +284,22 @@ def test_a_loop_that_cannot_be_is_refused(more, place):
     with pytest.raises(InvalidRequest) as refused:
         read_loop("loop", {"actor": "test.actor"} | more)
     assert [problem.place for problem in refused.value.problems] == [f'workflows."loop".{place}']
+
+
+@pytest.mark.parametrize(("critic", "allowed"), [("a.b", False), ("c.d", True)])
+def test_nobody_verifies_its_own_work_by_way_of_a_workflow(critic, allowed):
+    loops = {
+        "inner": Loop(actor="a.b"),
+        "between": Loop(actor="workflow:inner"),
+        "outer": Loop(actor="workflow:between", critics=[critic], allow_self=False),
+        "round": Loop(actor="workflow:round", critics=[critic], allow_self=False),
+    }
+    if allowed:
+        assert library(loops)
+        return
+    with pytest.raises(InvalidRequest) as refused:
+        library(loops)
+    assert [problem.place for problem in refused.value.problems] == ['workflows."outer".critics']
 
 
 @pytest.mark.parametrize(

@@ -57,12 +57,25 @@ def loop_problems(id: str, loop: Loop) -> list[Problem]:
     return found
 
 
+def _hidden(loop: Loop, loops: Mapping[str, Loop]) -> list[Problem]:
+    """Critics that would verify their own work by way of a workflow that is the actor."""
+    actor, through = loop.actor, set[str]()
+    while actor.startswith(WORKFLOW) and actor not in through:
+        through.add(actor)
+        inner = loops.get(actor.removeprefix(WORKFLOW))
+        actor = actor if inner is None else inner.actor
+    if loop.allow_self or not through or actor not in loop.critics:
+        return []
+    told = f"{actor!r} may not verify its own work here, which it does for {loop.actor!r} (allow_self)"
+    return [Problem("critics", told)]
+
+
 def library(loops: Mapping[str, Loop], *, seeded: bool = False) -> Library:
     """All that can be started here; what is wrong with any is said at once."""
     found = [
         Problem(f'workflows."{id}".{one.place}'.rstrip("."), one.message)
         for id, loop in loops.items()
-        for one in loop_problems(id, loop)
+        for one in (*loop_problems(id, loop), *_hidden(loop, loops))
     ]
     if found:
         raise InvalidRequest(found)

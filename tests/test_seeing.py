@@ -166,8 +166,10 @@ def _asked(folder, collector) -> Seen:
             with pytest.raises(grpc.RpcError):
                 caller.call("GetEvaluation", fep.GetEvaluationRequest(evaluation_id=CANARY))
         until = time.monotonic() + 60  # a hang guard: who called is answered before the call is counted
-        while "NOT_FOUND" not in (metrics := ask("metrics", "GET", "/metrics").text):
+        metrics = ""
+        while "NOT_FOUND" not in metrics:
             assert time.monotonic() < until
+            metrics = ask(f"metrics-{len(answers)}", "GET", "/metrics").text
     server.send_signal(signal.SIGTERM)
     _, logs = server.communicate(timeout=60)
     lines = [line for line in logs.splitlines() if line.startswith("{")]

@@ -2,6 +2,7 @@
 A process that writes to a store until it is killed, and says what it was told is written: `stores_worker.py ADDRESS [STEPS]`.
 
 Step n of run `r` is one batch: event n, piece n, version n + 1 of a document. It goes on where it finds the run.
+`whole` writes run after run instead, each opened and ended in one batch: `r0`, `r1`, …
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict
 from assay.ports import Batch, Entry, Event, Opening, Piece, Put
+from assay.ports.audit import line
 
 
 async def main(address: str, steps: int) -> None:
@@ -41,5 +43,29 @@ async def main(address: str, steps: int) -> None:
     await store.close()
 
 
+async def whole(address: str) -> None:
+    store = await open_store(address)
+    gate = asyncio.Semaphore(8)
+
+    async def run(n: int) -> None:
+        entry = Entry(
+            run=f"r{n}",
+            opens=Opening(tenant="t", kind="k"),
+            status="completed",
+            events=[Event("ended", b"%d" % n, datetime.now(UTC))],
+            evidence=[Piece(kind="result", data=b"%d" % n)],
+        )
+        await store.commit(Batch(entries=[entry], lines=[line("t", "run.start", f"r{n}")]))
+        print(n, flush=True)  # noqa: T201
+        gate.release()
+
+    async with asyncio.TaskGroup() as group:
+        for n in range(1_000_000):
+            await gate.acquire()
+            group.create_task(run(n))
+
+
 def work() -> None:
+    if sys.argv[2:] == ["whole"]:
+        asyncio.run(whole(sys.argv[1]))
     asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))

@@ -195,6 +195,9 @@ async def test_processes_write_beside_each_other(disk):
         assert (verdict.lines, len(verdict.heads), verdict.troubles) == (120, 3, [])
 
 
+BESIDE = Put(tenant="t", kind="k", key="k", data=b"")
+
+
 async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
     def lost(connection):
         nonlocal stop
@@ -209,7 +212,7 @@ async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
         event.listen(store._scribe._engine, "commit", lost)
         stop = True
         with pytest.raises(RuntimeError):
-            await write(store, many=1)
+            await store.commit(Batch(documents=[BESIDE], lines=[line("t", "run.start", "r")]))
         assert not stop
         await write(store, many=3)
         verdict = await verify(store)

@@ -176,15 +176,18 @@ def test_compiled_is_plain(asked, documents, shown):
             continue
     sheet = Plan(good, REGISTRY, SERVICES, Options(resolved_arguments=shown)).shared
     assert sheet is not None
-    compiled, plain = Tally(), Tally()
-    for document in documents:
-        context = read_context(msgspec.json.encode(document), SERVICES.limits)
+    compiled, in_one, plain = Tally(), Tally(), Tally()
+    cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
+    lines = sheet.lines(cases, in_one)
+    for context, line in zip(cases, lines, strict=True):
         one = sheet.score(context, sheet.rows(compiled))
         two = sheet.plainly(context, sheet.rows(plain))
-        assert one.line == two.line
+        compiled.case(one.status)
+        plain.case(two.status)
+        assert one.line == two.line == line
         assert one.status == two.status
         msgspec.json.decode(one.line, type=TestCaseResult)
-    assert compiled == plain
+    assert compiled == in_one == plain
 
 
 @given(

@@ -7,10 +7,12 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -24,8 +26,10 @@ from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.engine import open_engine
 from assay.backends.stores.scribe import TOGETHER, spans
 from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.writer import MOST_HERE
 from assay.errors import Broken, Conflict, WrongUsage
-from assay.ports import Batch, Entry, Event, Opening, Piece, Put
+from assay.ports import Batch, Entry, Event, Opening, Piece, Put, RunQuery
+from assay.ports.audit import line
 from postgres import server
 
 HERE = Path(__file__).parent
@@ -127,6 +131,27 @@ async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_th
         assert await check_after_crash(address, map(int, (first + told).split())) > 0
 
 
+@pytest.mark.parametrize(
+    "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4", ""]
+)
+async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_all(address, worker, point):
+    process = worker("whole", failpoint=point)
+    first = process.stdout.readline()  # it is at work
+    if not point:
+        await asyncio.sleep(random.uniform(0, 0.1))
+        process.kill()
+    told, _ = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    async with opened(address) as store:
+        there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
+        for id in there:
+            ((event,), (piece,)) = await store.events(id), await store.pieces(id, "result")
+            assert id == f"r{event.data.decode()}" == f"r{piece.data.decode()}"
+        lines = await store.audit(limit=100_000)
+    assert {f"r{n}" for n in (first + told).split()} <= set(there)
+    assert sorted(msgspec.json.decode(one.data)["what"] for one in lines) == sorted(there)
+
+
 @pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
 async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, worker, point):
     process = worker(failpoint=point)
@@ -187,6 +212,78 @@ async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
         run = await store.run("r")
         assert 11 <= run.events <= 21
         assert len(await store.events("r")) == run.events
+
+
+# Written where it stands
+
+
+def opening(run, **more):
+    entry = Entry(run=run, opens=Opening(tenant="t", kind="k"), status="completed", **more)
+    return Batch(entries=[entry], lines=[line("t", "run.start", run)])
+
+
+@pytest.mark.parametrize(
+    ("batch", "here"),
+    [
+        (opening("new", events=STEP.entries[0].events, evidence=[Piece(kind="p", data=b"x")]), True),
+        (Batch(lines=[line("t", "run.read", "r")]), True),
+        (Batch(entries=[*opening("a").entries, *opening("b").entries]), True),
+        (STEP, False),
+        (Batch(entries=[*opening("a").entries, *STEP.entries]), False),
+        (Batch(documents=[Put(tenant="t", kind="k", key="a", data=b"")]), False),
+        (Batch(lines=[line("a tenant nobody has heard of", "run.start", "x")]), False),
+        (opening("large", evidence=[Piece(kind="p", data=b"x" * MOST_HERE), Piece(kind="q", data=b"x")]), False),
+    ],
+    ids=["a run", "a line", "two runs", "a step", "a run and a step", "a document", "a tenant", "large"],
+)  # fmt: skip
+async def test_what_asks_nothing_of_a_file_is_written_by_the_event_loop(address, batch, here):
+    """The lock of a file is free for one who does not ask; PostgreSQL is asked, and answers when it likes."""
+    by: list[str] = []
+
+    def reach(name):
+        if name == "commit.written":
+            by.append(threading.current_thread().name)
+
+    async with opened(address, reach=reach) as store:
+        await store.commit(OPENED)
+        await store.commit(opening("first"))
+        await store.commit(batch)
+    sqlite = address.startswith("sqlite")
+    assert by[-1] == ("MainThread" if here and sqlite else "assay-store-writer")
+
+
+async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
+    address = f"sqlite:///{tmp_path}/runs.db"
+    async with opened(address) as store:
+        await store.commit(opening("first"))
+        with engine_of(address) as engine:
+            with engine.connect().execution_options(writes=True) as other, other.begin():
+                waiting = [asyncio.create_task(store.commit(opening(f"r{n}"))) for n in range(3)]
+                for _ in range(20):  # it would stand still for as long as the lock is waited for
+                    await asyncio.sleep(0.01)
+                assert not any(task.done() for task in waiting)
+            assert await asyncio.gather(*waiting) == [(0,)] * 3
+        assert len(await store.runs(RunQuery())) == 4
+
+
+async def test_what_is_given_together_is_written_in_that_order(address):
+    async with opened(address) as store:
+        await store.commit(opening("first"))
+        for many in range(1, 4):
+            entry = Entry(run=f"n{many}", opens=Opening(tenant="t", kind="k"))
+            given = [Batch(entries=[entry]), *(_step(f"n{many}") for _ in range(many)), opening(f"m{many}")]
+            expected = [(0,), *((n,) for n in range(1, many + 1)), (0,)]
+            assert await asyncio.gather(*map(store.commit, given)) == expected
+        with pytest.raises(Conflict, match="there is one of that id already"):
+            await store.commit(opening("m1"))
+        again = await asyncio.gather(
+            *map(store.commit, [opening("m1"), opening("x")]), return_exceptions=True
+        )
+        assert [type(one) for one in again] == [Conflict, tuple]
+
+
+def _step(run):
+    return Batch(entries=[Entry(run=run, events=STEP.entries[0].events)])
 
 
 # Shapes
@@ -377,6 +474,7 @@ def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_mean
     checkpoints = Checkpoints(engine, grown=50_000, long=20)
 
     def commit():
+        checkpoints.catch_up()
         with writing.connect().execution_options(writes=True) as connection, connection.begin():
             connection.exec_driver_sql("INSERT INTO t VALUES (randomblob(40000))")
         checkpoints.grew(40_000)

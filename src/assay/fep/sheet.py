@@ -6,7 +6,7 @@ property test says that the two give the same bytes, clocks aside.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -82,12 +82,49 @@ class Sheet:
             return _untold(told, self.plainly(context, rows))
         values = self._read(context.document)
         answers: list[Any] = []
-        if MISSING in values:
-            answers = [self._answer(at, values) for at in range(len(self.bounds))]
-        else:
+        line = None
+        if MISSING not in values:
             line = self._score(values, context.line, rows, answers, self._services.clock.now, told)
-            if line is not None:
-                return Scored(line, "completed")
+        return (
+            Scored(line, "completed") if line is not None else self._odd(context, values, answers, rows, told)
+        )
+
+    def lines(
+        self, contexts: Iterable[Context], tally: Tally, told: list[Told | None] | None = None
+    ) -> list[bytes]:
+        """`score` of one case after the other, counted, where only the bytes are wanted."""
+        rows, score = self.rows(tally), self._score
+        found: list[bytes] = []
+        if score is None:
+            for scored in (self.score(context, rows, told) for context in contexts):
+                tally.case(scored.status)
+                found.append(scored.line)
+            return found
+        read, now = self._read, self._services.clock.now
+        for context in contexts:
+            values = read(context.document)
+            answers: list[Any] = []
+            line = None if MISSING in values else score(values, context.line, rows, answers, now, told)
+            if line is None:
+                odd = self._odd(context, values, answers, rows, told)
+                tally.case(odd.status)
+                line = odd.line
+            else:
+                tally.completed_cases += 1
+            found.append(line)
+        return found
+
+    def _odd(
+        self,
+        context: Context,
+        values: list[Any],
+        answers: list[Any],
+        rows: list[Row],
+        told: list[Told | None] | None,
+    ) -> Scored:
+        """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
+        if not answers:
+            answers = [self._answer(at, values) for at in range(len(self.bounds))]
         results = [self._result(at, answer, values, context) for at, answer in enumerate(answers)]
         return _untold(told, self.closed(context, results, rows))
 

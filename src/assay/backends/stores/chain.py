@@ -27,14 +27,20 @@ class Chain:
     def __init__(self) -> None:
         self._open: Lanes = {}
 
+    def has(self, lines: Iterable[Line]) -> bool:
+        """Whether all of them go into lanes that are open."""
+        return all(line.tenant in self._open for line in lines)
+
     def add(
-        self, connection: Connection, lines: Iterable[Line], now: datetime
+        self, connection: Connection | None, lines: Iterable[Line], now: datetime
     ) -> tuple[Lanes, list[Audited]]:
+        """A lane that is not open is made, for which a connection is needed."""
         found: list[Audited] = []
         lanes: Lanes = {}
         for line in lines:
             held = lanes.get(line.tenant) or self._open.get(line.tenant)
             if held is None:
+                assert connection
                 held = _new(connection, line.tenant), now
             head, last = held
             written = extended(head, max(now, last), line)

@@ -24,28 +24,32 @@ class Checkpoints:
     """
     One writer's. What could not be written back stays in the log, and is written back later.
 
-    While commits go on, the log is never all written back, and only grows. So from time to time the writer itself does what little is
-    left; the commit after that begins the log anew.
+    While commits go on, the log is never all written back, and only grows. So once it is long the writer's thread itself does what little
+    is left; the commit after that begins the log anew.
     """
 
     def __init__(self, engine: Engine, *, grown: int = GROWN, long: int = LONG) -> None:
         self._engine, self._ours = engine, engine.dialect.name == "sqlite"
         self._enough, self._most = grown, long
-        self._grown, self._long = 0, False
+        self._grown = 0
+        self.due = self._long = False  # the next transaction begins the log anew, or should: it waits for the disk
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
         self._beside: Future[None] | None = None
         self._turn = threading.Lock()  # where one is at it, SQLite turns another away at once
 
     def grew(self, size: int) -> None:
-        """Called by the writer, between two transactions."""
+        """Called after a transaction."""
         self._grown += size
-        if self._long and self._ours:
-            self._long = False
-            with suppress(sqlite3.Error, SQLAlchemyError):
-                self.write_back()
-        elif self._grown >= self._enough and self._ours and (self._beside is None or self._beside.done()):
+        if self._grown >= self._enough and self._ours and (self._beside is None or self._beside.done()):
             self._grown = 0
             self._beside = self._thread.submit(self._catch_up)
+
+    def catch_up(self) -> None:
+        """Called before a transaction, where nothing is held up by waiting for the disk."""
+        long, self.due, self._long = self._long, False, False
+        if long:
+            with suppress(sqlite3.Error, SQLAlchemyError):
+                self.write_back()
 
     def empty(self) -> None:
         """What the log holds is gone from it, as far as nobody is reading it."""
@@ -69,3 +73,4 @@ class Checkpoints:
         if log.pages >= self._most:
             log = self.write_back()  # what was committed meanwhile, which is less
             self._long = log.written < log.pages
+        self.due = self._long or log.written == log.pages

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
 from assay.backends.stores.chain import Chain, Lanes, Row, head_row, line_row
+from assay.backends.stores.engine import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
@@ -56,6 +57,7 @@ class Scribe:
     def __init__(self, engine: Engine, vault: Vault, clock: Clock, reach: Reach) -> None:
         self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
+        self._pool: Any = engine.pool
         self._chain = Chain()
         self._insert = {
             table: _Insertion(table, engine.dialect)
@@ -79,6 +81,55 @@ class Scribe:
             self._reach("commit.after")
             doubt.transaction = None
             return outcomes
+
+    @property
+    def here(self) -> bool:
+        """Whether an event loop may write: into a file that is open, where nothing but a lock has to be waited for."""
+        return not self._postgres and self._pool.checkedin() > 0
+
+    def asks_nothing(self, batches: Sequence[Batch]) -> bool:
+        """Whether they can be written without a look at what is there: they open runs, and tell of it."""
+        return all(
+            not batch.documents
+            and all(entry.opens for entry in batch.entries)
+            and self._chain.has(batch.lines)
+            for batch in batches
+        )
+
+    def write_here(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+        """Write what asks nothing, at once; None: it could not be, and is not. `write` would say why, or wait."""
+        now = self._clock.now()
+        known: dict[str, Run] = {}
+        outcomes = settled(batches, known, {}, now)
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
+        lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
+        rows = {
+            runs: [
+                self._insert[runs].values(self._new_run(run)) for one in done for run in one.runs.values()
+            ],
+            events: [_event(*added) for one in done for added in one.events],
+            evidence: [self._piece(*added) for one in done for added in one.pieces],
+            audit: [line_row(line) for line in lines],
+            audit_heads: [head_row(head) for head, _ in lanes.values()],
+        }
+        held = self._engine.raw_connection()
+        driver: Any = held.driver_connection
+        try:
+            driver.execute("PRAGMA busy_timeout=0")
+            driver.execute("BEGIN IMMEDIATE")
+            for table, some in rows.items():
+                self._put(driver, table, some)
+            self._reach("commit.written")
+            self._chain.forget(lanes)
+            driver.execute("COMMIT")
+        except sqlite3.Error:
+            return None  # what is begun is taken back when the connection is
+        finally:
+            driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+            held.close()
+        self._chain.keep(lanes)
+        self._reach("commit.after")
+        return outcomes
 
     def begun(self, connection: Connection) -> tuple[str | None, datetime]:
         """The name of this transaction, where it has one, and the time."""
@@ -119,20 +170,12 @@ class Scribe:
             for document in queries.find_documents(connection, self._vault, document_names, lock=True)
         }
         old_runs, old_documents = set(known), set(kept)
-        outcomes: list[Outcome] = []
-        for batch in batches:
-            try:
-                settled = rules.settle(batch, known, kept, now)
-            except Conflict as conflict:
-                outcomes.append(conflict)
-            else:
-                settled.onto(known, kept)
-                outcomes.append(settled)
+        outcomes = settled(batches, known, kept, now)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
-        self._put_runs(connection, {id: known[id] for settled in done for id in settled.runs}, old_runs)
-        self._add(connection, events, [_event(*added) for settled in done for added in settled.events])
-        self._add(connection, evidence, [self._piece(*added) for settled in done for added in settled.pieces])
-        changed = {name: kept.get(name) for settled in done for name in settled.documents}
+        self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
+        self._add(connection, events, [_event(*added) for one in done for added in one.events])
+        self._add(connection, evidence, [self._piece(*added) for one in done for added in one.pieces])
+        changed = {name: kept.get(name) for one in done for name in one.documents}
         self._put_documents(connection, changed, old_documents)
         return outcomes
 
@@ -175,12 +218,15 @@ class Scribe:
         if self._postgres:
             connection.exec_driver_sql(insertion.statement, rows)
             return
-        driver: Any = connection.connection.driver_connection
         try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
-            for start, stop in spans(len(rows)):
-                driver.execute(insertion.together[stop - start], [*chain.from_iterable(rows[start:stop])])
+            self._put(connection.connection.driver_connection, table, rows)
         except sqlite3.Error as error:
             raise DBAPIError.instance(insertion.statement, None, error, sqlite3.Error) from error
+
+    def _put(self, driver: Any, table: Table, rows: list[Row]) -> None:
+        together = self._insert[table].together
+        for start, stop in spans(len(rows)):
+            driver.execute(together[stop - start], [*chain.from_iterable(rows[start:stop])])
 
     def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
@@ -224,6 +270,22 @@ class _Insertion:
         self.values: Callable[[dict[str, Any]], Row] = itemgetter(*columns)
         self.together = {many: f"{into}{', '.join([row] * many)}{anyway}" for many in TOGETHER}
         self.statement = self.together[1]
+
+
+def settled(
+    batches: Iterable[Batch], known: dict[str, Run], kept: dict[rules.Name, Document], now: datetime
+) -> list[Outcome]:
+    """What each comes to after the one before; `known` and `kept` become what is there after all of them."""
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        try:
+            one = rules.settle(batch, known, kept, now)
+        except Conflict as conflict:
+            outcomes.append(conflict)
+        else:
+            one.onto(known, kept)
+            outcomes.append(one)
+    return outcomes
 
 
 def spans(many: int) -> Iterator[tuple[int, int]]:

@@ -1,4 +1,9 @@
-"""Group commit: one thread writes for everybody, at once all that came while it wrote the last."""
+"""
+Group commit: all that came while the last was written goes into one transaction.
+
+A thread writes. Into SQLite's file, what opens runs and asks nothing of the ones that are there is written by the event loop itself, if
+nobody else is at it and the lock is free: the two would take turns with Python, and wait for each other longer than they write.
+"""
 
 import asyncio
 import threading
@@ -25,6 +30,7 @@ Work = Callable[[Connection], Any]
 MOST_BATCHES = 256  # in one transaction
 ENOUGH = 8  # that it is worth beginning with
 MOST_BYTES = 16 * 1024 * 1024
+MOST_HERE = 1024 * 1024  # bytes that the event loop itself writes
 BESIDE = 16 * 1024  # bytes that a batch writes beside its evidence, about
 
 
@@ -47,7 +53,9 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._given: deque[_Task] = deque()
         self._news = threading.Condition()
+        self._pen = threading.Lock()  # whoever takes of what is given, until it is written
         self._closed = self._waking = False
+        self._threads = True  # whether what is given is the thread's to write
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
@@ -71,7 +79,7 @@ class Writer:
             if self._closed:
                 raise Broken("the store is closed")
             self._given.append(task)
-            if len(self._given) == ENOUGH:
+            if len(self._given) == ENOUGH and self._threads:
                 self._news.notify()
         if not self._waking:  # once the loop has done what it is at: others may give something too
             self._waking = True
@@ -80,26 +88,71 @@ class Writer:
 
     def _wake(self) -> None:
         self._waking = False
+        if not self._pen.acquire(blocking=False):
+            return  # the thread is writing, and will ask for this again
+        done = False
+        try:
+            done = not self._threads and self._write_here()
+        finally:
+            self._pen.release()
+            if not done:
+                with self._news:
+                    self._threads = True
+                    self._news.notify()
+
+    def _write_here(self) -> bool:
+        """Write all that is given in the event loop; no: that is for the thread, and nothing was written."""
+        group = [task for task in self._given if not task.answer.cancelled()]
+        batches = [task.what for task in group if isinstance(task.what, Batch)]
+        size = sum(map(_weight, batches))
+        if len(batches) < len(group) or len(batches) > MOST_BATCHES or size > MOST_HERE:
+            return False
+        if self._checkpoints.due or not self._scribe.asks_nothing(batches):
+            return False
+        self._reach("commit.before")
+        outcomes = self._scribe.write_here(batches) if batches else []
+        if outcomes is None:
+            return False
         with self._news:
-            self._news.notify()
+            self._given.clear()
+        _tell(group, outcomes)
+        self._reach("commit.told")
+        self._checkpoints.grew(BESIDE * len(batches) + size)
+        return True
 
     def _serve(self) -> None:
-        while group := self._next():
-            group = [task for task in group if not task.answer.cancelled()]
-            if group:
-                self._reach("commit.before")
-                try:
-                    self._settle(group)
-                except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
-                    self._tell(group, [surprise] * len(group))
-                self._reach("commit.told")
-                self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
+        while self._wait():
+            with self._pen:
+                self._write_some()
+            with self._news:
+                self._threads = not self._scribe.here
+                if self._given and not self._threads:
+                    with suppress(RuntimeError):  # the loop is closed
+                        self._loop.call_soon_threadsafe(self._wake)
 
-    def _next(self) -> list[_Task]:
-        """What goes into the next transaction, in the order given; nothing: the end."""
+    def _wait(self) -> bool:
+        """Until something is the thread's to write; no: it is the end."""
         with self._news:
-            while not self._given and not self._closed:
+            while not self._closed and not (self._given and self._threads):
                 self._news.wait()
+            return bool(self._given)
+
+    def _write_some(self) -> None:
+        group = [task for task in self._take() if not task.answer.cancelled()]
+        if not group:
+            return
+        self._checkpoints.catch_up()
+        self._reach("commit.before")
+        try:
+            self._settle(group)
+        except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
+            self._tell(group, [surprise] * len(group))
+        self._reach("commit.told")
+        self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
+
+    def _take(self) -> list[_Task]:
+        """What goes into the next transaction, in the order given."""
+        with self._news:
             group: list[_Task] = []
             weight = 0
             while self._given and len(group) < MOST_BATCHES:

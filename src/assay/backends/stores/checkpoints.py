@@ -32,7 +32,9 @@ class Checkpoints:
         self._engine, self._ours = engine, engine.dialect.name == "sqlite"
         self._enough, self._most = grown, long
         self._grown = 0
-        self.due = self._long = False  # the next transaction begins the log anew, or should: it waits for the disk
+        self.due = self._long = (
+            False  # the next transaction begins the log anew, or should: it waits for the disk
+        )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
         self._beside: Future[None] | None = None
         self._turn = threading.Lock()  # where one is at it, SQLite turns another away at once

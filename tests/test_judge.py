@@ -22,6 +22,7 @@ from assay.checks.templates import Form
 from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Ask, Limits, Reply, Services
 from assay.protocol.evaluation import Check
+from dumps import everything_of
 from judging import CANARY, PASSED, configure, evaluate, judge
 from provider_server import ProviderServer
 
@@ -470,6 +471,7 @@ def test_the_command_tells_the_key_to_nobody(folder, command):
     assert {path.suffix for path in kept} >= {".json", ".db"}  # the cache, and the record
     for path in [*(folder / name for name in names), folder / ".r.jsonl.assay", *kept]:
         assert CANARY[:12].encode() not in path.read_bytes(), path
+    assert CANARY[:12].encode() not in everything_of(f"sqlite:///{folder}/.assay/assay.db")
     assert CANARY[:12] not in done.out + done.err
     shown = json.loads((folder / "r.jsonl").read_text())["check_results"][0]["resolved_arguments"]
     assert shown["provider_config"]["value"]["api_key"] == "[REDACTED]"

@@ -529,13 +529,35 @@ class Mask:
         return data
 
 
-@pytest.mark.parametrize("compress", [False, True])
-async def test_with_a_cipher_no_content_is_in_clear(tmp_path, compress):
-    address, canary = f"sqlite:///{tmp_path}/runs.db", b"canary" * 200
+async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
+    given = {"short": b"x" * 100, "words": b"again and again " * 1000, "noise": os.urandom(20_000)}
+    pieces = [Piece(kind=kind, data=data) for kind, data in given.items()]
+    put = Put(tenant="t", kind="k", key="d", data=given["words"])
+    async with opened(address) as store:
+        await store.commit(Batch(entries=[Entry(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
+        assert {kind: (await store.pieces("r", kind))[0].data for kind in given} == given
+        assert (await store.document("t", "k", "d")).data == given["words"]
+        query = sa.select(
+            tables.evidence.c.kind, tables.evidence.c.size, sa.func.length(tables.evidence.c.data)
+        )
+        with store._engine.connect() as connection:
+            lies = {kind: (size, there) for kind, size, there in connection.execute(query)}
+            assert lies["short"] == (100, 100)
+            assert lies["noise"] == (20_000, 20_000)
+            assert lies["words"][0] == 16_000 > 20 * lies["words"][1]
+            connection.execute(sa.update(tables.evidence).values(data=b"no frame"))
+            connection.commit()
+        with pytest.raises(Broken, match="evidence r is damaged"):
+            await store.pieces("r", "words")
+
+
+@pytest.mark.parametrize("canary", [b"canary" * 200, b"canary" * 2000], ids=["as it is", "squeezed"])
+async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
+    address = f"sqlite:///{tmp_path}/runs.db"
     piece = Piece(kind="results", first=3, last=4, data=canary)
     put = Put(tenant="t", kind="k", key="d", data=canary)
     opens = OPENED.entries[0].opens
-    async with opened(address, cipher=Mask(), compress=compress) as store:
+    async with opened(address, cipher=Mask()) as store:
         await store.commit(Batch(entries=[Entry(run="r", opens=opens, evidence=[piece])], documents=[put]))
         assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
         assert await store.pieces("r", "results") == [piece]

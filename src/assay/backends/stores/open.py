@@ -10,7 +10,6 @@ async def open_store(
     *,
     cipher: Cipher | None = None,
     sealing: bool = True,
-    compress: bool = False,
     clock: Clock | None = None,
     patience: float = 30.0,
 ) -> Store:
@@ -20,8 +19,6 @@ async def open_store(
     try:
         from assay.backends.stores.sql import SqlStore  # 0.3 s that a plain evaluation does not need
 
-        return await SqlStore.open(
-            address, cipher=cipher, sealing=sealing, compress=compress, clock=clock, patience=patience
-        )
+        return await SqlStore.open(address, cipher=cipher, sealing=sealing, clock=clock, patience=patience)
     except ModuleNotFoundError as error:
         raise WrongUsage(f"a store needs {error.name}: pip install 'assay[store]'") from error

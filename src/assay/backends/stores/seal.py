@@ -1,16 +1,29 @@
-"""How the record lies on the disk: evidence and documents squeezed if asked; and all that may be content sealed, if there is a cipher."""
+"""How the record lies on the disk: evidence and documents squeezed; and all that may be content sealed, if there is a cipher."""
 
-import zlib
+import threading
 from typing import Any, NamedTuple
 
 import msgspec
+import zstandard
 
 from assay.errors import Broken
 from assay.ports import Cipher, Run
 
-PLAIN, ZLIB = 0, 1
-WORTH_SQUEEZING = 512
+PLAIN, ZSTD = 0, 1
+WORTH_SQUEEZING = 2048  # bytes: half a page of SQLite's
+LARGEST = 1 << 30  # bytes that anything squeezed may have been
 _MARK = b"\0"  # no JSON begins so
+
+
+class _Press(threading.local):
+    """Squeezes and unfolds: one for each thread, for none of it may be shared."""
+
+    def __init__(self) -> None:
+        self.squeeze = zstandard.ZstdCompressor(level=1).compress
+        self.unfold = zstandard.ZstdDecompressor().decompress
+
+
+_press = _Press()
 
 
 class Sealed(NamedTuple):
@@ -34,9 +47,8 @@ _encode = msgspec.json.Encoder().encode
 class Vault:
     """With `sealing` off it opens what is sealed, and seals nothing: how a store is taken back into the clear."""
 
-    def __init__(self, cipher: Cipher | None = None, *, compress: bool = False, sealing: bool = True) -> None:
-        self._opens, self._compress = cipher, compress
-        self._seals = cipher if sealing else None
+    def __init__(self, cipher: Cipher | None = None, *, sealing: bool = True) -> None:
+        self._opens, self._seals = cipher, cipher if sealing else None
 
     @property
     def key_id(self) -> str:
@@ -49,10 +61,10 @@ class Vault:
 
     def seal(self, data: bytes, *place: str | int) -> Sealed:
         coding = PLAIN
-        if self._compress and len(data) >= WORTH_SQUEEZING:
-            squeezed = zlib.compress(data, 1)
+        if len(data) >= WORTH_SQUEEZING:
+            squeezed = _press.squeeze(data)
             if len(squeezed) < len(data):
-                coding, data = ZLIB, squeezed
+                coding, data = ZSTD, squeezed
         if self._seals is None:
             return Sealed(coding, "", data)
         return Sealed(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
@@ -62,8 +74,8 @@ class Vault:
         if sealed.key_id:
             data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
         try:
-            return zlib.decompress(data) if sealed.coding == ZLIB else data
-        except zlib.error as wrong:
+            return _press.unfold(data, max_output_size=LARGEST) if sealed.coding == ZSTD else data
+        except zstandard.ZstdError as wrong:
             raise Broken(f"{_told(place)} is damaged: {wrong}") from None
 
     def seal_run(self, run: Run) -> tuple[str, bytes]:

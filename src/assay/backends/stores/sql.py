@@ -68,7 +68,6 @@ class SqlStore:
         *,
         cipher: Cipher | None = None,
         sealing: bool = True,
-        compress: bool = False,
         clock: Clock | None = None,
         patience: float = 30.0,
         reach: Reach | None = None,
@@ -76,7 +75,7 @@ class SqlStore:
         """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
         engine = open_engine(address, READERS + 1)  # one writes SQLite's log back
         bearing, reach = Patience(patience), reach or from_environment()
-        vault = Vault(cipher, compress=compress, sealing=sealing)
+        vault = Vault(cipher, sealing=sealing)
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
             await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))

@@ -235,7 +235,8 @@ def test_broken_gzip_is_400(client, body, said):
 @pytest.mark.parametrize(
     "path",
     ["/", "/v1", "/v1/", "/v1/evaluate/", "/v2/evaluate", "/v1/evaluations/a/b", "/v1/evaluations/a:stop", "/v1/evaluate:many",
-     "/v1//health", "/v1/evaluations/", "/v1/evaluations/%2e%2e", "/v1/evaluations/x%00y", "/v1/operations/%ff", "/.env"],
+     "/v1//health", "/v1/evaluations/", "/v1/evaluations/%2e%2e", "/v1/evaluations/x%00y", "/v1/operations/%ff", "/.env",
+     "/v1/evaluations/{evaluation_id}", "/v1/operations/%7Boperation_id%7D"],
 )  # fmt: skip
 def test_what_is_nowhere_is_404(client, path):
     refused(client.get(path), 404, "not_found")
@@ -618,14 +619,14 @@ def test_a_database_that_stays_away_is_503():
 
 
 FULL = """
-import resource, signal, sys
+import os, resource, signal, sys
 sys.path.insert(0, {tests!r})
 from rest_client import *
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with Server(sqlite(Path({folder!r}))) as host, host.client() as client:
     before = client.post("/v1/evaluate", json=request_of(2)).json()
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))  # the disk is full there
-    big = request_of(2000) | {{"outputs": [{{"value": "Paris" * 400}}] * 2000}}
+    big = request_of(2000) | {{"outputs": [{{"value": os.urandom(2000).hex()}} for _ in range(2000)]}}
     answers = [client.post("/v1/evaluate", json=big), client.post("/v1/evaluations", content=lines_of(big), headers={{"content-type": "application/x-ndjson"}})]
     print(json.dumps([[one.status_code, one.json()["error"], "Traceback" in one.text] for one in answers]))
     assert client.get("/v1/health").status_code == 200

@@ -54,10 +54,9 @@ def create_app(
     paths: dict[str, dict[str, Admitted]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = Admitted(route.endpoint, route.scope)
-    doors = [
-        Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), Seen(path, Door(host, methods)))
-        for path, methods in paths.items()
-    ]
+    doors = {path: Seen(path, Door(host, methods)) for path, methods in paths.items()}
+    fixed = {path: door for path, door in doors.items() if "{" not in path}
+    ways = [Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), door) for path, door in doors.items()]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
@@ -72,10 +71,19 @@ def create_app(
     async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
         await nowhere(host, scope, receive, send)
 
+    async def straight(scope: Scope, receive: Receive, send: Send) -> None:
+        """A path that names nothing is found at once; the others are tried one after the other."""
+        door = fixed.get(scope.get("path", ""))
+        if door is None:
+            await app.router(scope, receive, send)
+        else:
+            scope["path_params"] = {}
+            await door(scope, receive, send)
+
     watched(host)
     app = Starlette(lifespan=lifespan)
-    app.router = Router(doors, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
-    app.middleware_stack = app.router  # a door lets nothing out that Starlette would have to catch
+    app.router = Router(ways, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
+    app.middleware_stack = straight  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app
 

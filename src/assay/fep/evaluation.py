@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of a request beside its contexts."""
 
-    checks: Any = None  # as they came
+    checks: Any = None  # as they came; read back, they are plain JSON
     experiment: ExperimentMetadata | None = None
     total: int = 0
     shard: int = SHARD

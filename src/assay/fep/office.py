@@ -66,7 +66,7 @@ class Asked(Struct, frozen=True):
     @property
     def request(self) -> Request:
         return Request(
-            checks=None if self.checks is None else msgspec.to_builtins(self.checks),
+            checks=self.checks,
             experiment=self.experiment,
             total=self.total,
             shard=1 if self.slow else SHARD,

@@ -66,6 +66,8 @@ async def scored(
 
 
 def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
+    if plan.shared is not None:
+        return plan.shared.waits
     return any(sheet.waits for sheet in sheets(plan, contexts, first))
 
 

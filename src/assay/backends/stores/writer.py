@@ -31,6 +31,7 @@ MOST_BATCHES = 256  # in one transaction
 ENOUGH = 8  # that it is worth beginning with
 MOST_BYTES = 16 * 1024 * 1024
 MOST_HERE = 1024 * 1024  # bytes that the event loop itself writes
+LOOKS = 3  # turns of the event loop in which more may come
 BESIDE = 16 * 1024  # bytes that a batch writes beside its evidence, about
 
 
@@ -56,6 +57,7 @@ class Writer:
         self._pen = threading.Lock()  # whoever takes of what is given, until it is written
         self._closed = self._waking = False
         self._threads = True  # whether what is given is the thread's to write
+        self._looks = self._seen = 0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
@@ -87,6 +89,9 @@ class Writer:
         return task.answer
 
     def _wake(self) -> None:
+        if not self._threads and self._more_comes():
+            self._loop.call_soon(self._wake)
+            return
         self._waking = False
         if not self._pen.acquire(blocking=False):
             return  # the thread is writing, and will ask for this again
@@ -100,6 +105,15 @@ class Writer:
                     self._threads = True
                     self._news.notify()
 
+    def _more_comes(self) -> bool:
+        """Whether something came in the last turn of the loop: then more may come in the next, and a transaction for many costs less."""
+        came, self._seen = len(self._given) > self._seen, len(self._given)
+        self._looks += 1
+        if came and self._looks <= LOOKS:
+            return True
+        self._looks = self._seen = 0
+        return False
+
     def _write_here(self) -> bool:
         """Write all that is given in the event loop; no: that is for the thread, and nothing was written."""
         group = [task for task in self._given if not task.answer.cancelled()]
@@ -109,15 +123,16 @@ class Writer:
             return False
         if self._checkpoints.due or not self._scribe.asks_nothing(batches):
             return False
-        self._reach("commit.before")
-        outcomes = self._scribe.write_here(batches) if batches else []
-        if outcomes is None:
-            return False
+        if batches:
+            self._reach("commit.before")
+            outcomes = self._scribe.write_here(batches)
+            if outcomes is None:
+                return False
+            _tell(group, outcomes)
+            self._reach("commit.told")
+            self._checkpoints.grew(BESIDE * len(batches) + size)
         with self._news:
             self._given.clear()
-        _tell(group, outcomes)
-        self._reach("commit.told")
-        self._checkpoints.grew(BESIDE * len(batches) + size)
         return True
 
     def _serve(self) -> None:

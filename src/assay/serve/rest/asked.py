@@ -129,18 +129,16 @@ def _or_problems(make: Callable[[], T], problems: list[Problem]) -> T | None:
 
 def _contexts(wire: Wire, body: bytes, limits: Limits) -> list[Context]:
     paired(len(wire.test_cases), len(wire.outputs), limits)
+    lines = [
+        b"".join((b'{"test_case":', case, b',"output":', output, b"}"))
+        for case, output in zip(wire.test_cases, wire.outputs, strict=True)
+    ]
+    if b"\n" in body:  # a context is one line wherever it is kept
+        lines = [msgspec.json.format(line, indent=-1) if b"\n" in line else line for line in lines]
     documents = _documents(body)
-
-    def read(at: int) -> Context:
-        line = b"".join((b'{"test_case":', wire.test_cases[at], b',"output":', wire.outputs[at], b"}"))
-        if b"\n" in line:
-            line = msgspec.json.format(line, indent=-1)  # a context is one line wherever it is kept
-        if documents is None:
-            return read_context(line, limits)
-        cases, outputs = documents
-        return context_of(line, {"test_case": cases[at], "output": outputs[at]}, limits)
-
-    return gathered(len(wire.test_cases), read)
+    if documents is None:
+        return gathered(len(lines), lambda at: read_context(lines[at], limits))
+    return gathered(len(lines), lambda at: context_of(lines[at], documents[at], limits))
 
 
 def paired(cases: int, outputs: int, limits: Limits) -> None:
@@ -176,15 +174,16 @@ def gathered(many: int, read: Callable[[int], Context]) -> list[Context]:
     return contexts
 
 
-def _documents(body: bytes) -> tuple[list[Any], list[Any]] | None:
-    """All of a small body at once, which is quicker than one by one; None: one by one, perhaps to find what is wrong."""
+def _documents(body: bytes) -> list[dict[str, Any]] | None:
+    """The contexts of a small body at once, which is quicker than one by one; None: one by one, perhaps to find what is wrong."""
     if len(body) > AT_ONCE:
         return None
     try:
         whole = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return whole["test_cases"], whole["outputs"]
+    pairs = zip(whole["test_cases"], whole["outputs"], strict=True)
+    return [{"test_case": case, "output": output} for case, output in pairs]
 
 
 def _placed(problem: Problem, at: int) -> Problem:

@@ -123,16 +123,18 @@ class Writer:
             return False
         if self._checkpoints.due or not self._scribe.asks_nothing(batches):
             return False
+        outcomes: list[Outcome] | None = []
         if batches:
             self._reach("commit.before")
             outcomes = self._scribe.write_here(batches)
-            if outcomes is None:
-                return False
-            _tell(group, outcomes)
-            self._reach("commit.told")
-            self._checkpoints.grew(BESIDE * len(batches) + size)
+        if outcomes is None:
+            return False
         with self._news:
             self._given.clear()
+        _tell(group, outcomes)
+        if batches:
+            self._reach("commit.told")
+            self._checkpoints.grew(BESIDE * len(batches) + size)
         return True
 
     def _serve(self) -> None:

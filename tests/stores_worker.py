@@ -68,4 +68,5 @@ async def whole(address: str) -> None:
 def work() -> None:
     if sys.argv[2:] == ["whole"]:
         asyncio.run(whole(sys.argv[1]))
-    asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))
+    else:
+        asyncio.run(main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1_000_000))

@@ -252,6 +252,23 @@ async def test_what_asks_nothing_of_a_file_is_written_by_the_event_loop(address,
     assert by[-1] == ("MainThread" if here and sqlite else "assay-store-writer")
 
 
+async def test_the_commit_that_waits_for_the_disk_is_the_threads(tmp_path):
+    """The first after the log was written back begins it anew, and syncs it."""
+    by: list[str] = []
+
+    def reach(name):
+        if name == "commit.written":
+            by.append(threading.current_thread().name)
+
+    async with opened(f"sqlite:///{tmp_path}/runs.db", reach=reach) as store:
+        await store.commit(opening("first"))
+        await store.commit(opening("second"))
+        await asyncio.to_thread(store._checkpoints._catch_up)
+        await store.commit(opening("third"))
+        await store.commit(opening("fourth"))
+    assert by == ["assay-store-writer", "MainThread", "assay-store-writer", "MainThread"]
+
+
 async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
     address = f"sqlite:///{tmp_path}/runs.db"
     async with opened(address) as store:

@@ -11,7 +11,6 @@ from assay.ports import Cipher, Run
 
 PLAIN, ZSTD = 0, 1
 WORTH_SQUEEZING = 2048  # bytes: half a page of SQLite's
-LARGEST = 1 << 30  # bytes that anything squeezed may have been
 _MARK = b"\0"  # no JSON begins so
 
 
@@ -74,7 +73,7 @@ class Vault:
         if sealed.key_id:
             data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
         try:
-            return _press.unfold(data, max_output_size=LARGEST) if sealed.coding == ZSTD else data
+            return _press.unfold(data) if sealed.coding == ZSTD else data
         except zstandard.ZstdError as wrong:
             raise Broken(f"{_told(place)} is damaged: {wrong}") from None
 

@@ -116,6 +116,8 @@ class Writer:
 
     def _write_here(self) -> bool:
         """Write all that is given in the event loop; no: that is for the thread, and nothing was written."""
+        if not self._given:
+            return True
         group = [task for task in self._given if not task.answer.cancelled()]
         batches = [task.what for task in group if isinstance(task.what, Batch)]
         size = sum(map(_weight, batches))
@@ -123,18 +125,15 @@ class Writer:
             return False
         if self._checkpoints.due or not self._scribe.asks_nothing(batches):
             return False
-        outcomes: list[Outcome] | None = []
-        if batches:
-            self._reach("commit.before")
-            outcomes = self._scribe.write_here(batches)
+        self._reach("commit.before")
+        outcomes = self._scribe.write_here(batches)
         if outcomes is None:
             return False
         with self._news:
             self._given.clear()
         _tell(group, outcomes)
-        if batches:
-            self._reach("commit.told")
-            self._checkpoints.grew(BESIDE * len(batches) + size)
+        self._reach("commit.told")
+        self._checkpoints.grew(BESIDE * len(batches) + size)
         return True
 
     def _serve(self) -> None:

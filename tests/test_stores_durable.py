@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 import sqlalchemy as sa
+import zstandard
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -562,10 +563,11 @@ async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
             assert lies["short"] == (100, 100)
             assert lies["noise"] == (20_000, 20_000)
             assert lies["words"][0] == 16_000 > 20 * lies["words"][1]
-            connection.execute(sa.update(tables.evidence).values(data=b"no frame"))
-            connection.commit()
-        with pytest.raises(Broken, match="evidence r is damaged"):
-            await store.pieces("r", "words")
+        for damaged in (b"no frame", zstandard.FRAME_HEADER + b"\xe0" + (1 << 50).to_bytes(8, "little")):
+            with store._engine.begin() as connection:
+                connection.execute(sa.update(tables.evidence).values(data=damaged))
+            with pytest.raises(Broken, match=r"evidence r is damaged: ."):
+                await store.pieces("r", "words")
 
 
 @pytest.mark.parametrize("canary", [b"canary" * 200, b"canary" * 2000], ids=["as it is", "squeezed"])

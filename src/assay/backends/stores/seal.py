@@ -74,8 +74,10 @@ class Vault:
             data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
         try:
             return _press.unfold(data) if sealed.coding == ZSTD else data
-        except zstandard.ZstdError as wrong:
-            raise Broken(f"{_told(place)} is damaged: {wrong}") from None
+        except (zstandard.ZstdError, MemoryError) as wrong:  # a frame says itself how long it is
+            raise Broken(
+                f"{_told(place)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
+            ) from None
 
     def seal_run(self, run: Run) -> tuple[str, bytes]:
         """The columns `name` and `head` of a run."""

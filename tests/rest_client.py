@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import pytest
 
 from assay.access import keys
 from assay.access.gate import Gate
@@ -30,6 +31,7 @@ from assay.fep.office import Office
 from assay.ports import Limits, Services
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
+from assay.serve.loops import run
 from assay.serve.offering import Offering
 from assay.serve.openwop.build import surface
 from assay.serve.rest.app import create_app
@@ -67,6 +69,9 @@ async def answered(task):
     return told.get("say")
 
 
+LOOPS = [pytest.param(asyncio.run, id="asyncio"), pytest.param(run, id="libuv")]
+
+
 class Server:
     """`with Server(address) as server:`; what happens inside is on a loop of its own."""
 
@@ -77,7 +82,7 @@ class Server:
     def __init__(
         self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
-        loops=None, seeded=False, host=None, critic_seconds=60.0,
+        loops=None, seeded=False, host=None, critic_seconds=60.0, run=run,
     ):  # fmt: skip
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
@@ -86,11 +91,12 @@ class Server:
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
         self.offering, self.host_limits = offer or Offering(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
+        self._run = run
         self._ready = threading.Event()
         self._trouble = None
 
     def __enter__(self):
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
+        self._thread = threading.Thread(target=lambda: self._run(self._main()), daemon=True)
         self._thread.start()
         assert self._ready.wait(30)
         if self._trouble:

@@ -40,9 +40,9 @@ SCHEMA = {
 }
 
 
-@pytest.fixture(scope="session")
-def anyio_backend():
-    return "asyncio"
+@pytest.fixture(scope="session", params=[False, True], ids=["asyncio", "libuv"])  # of a command, of a server
+def anyio_backend(request):
+    return "asyncio", {"use_uvloop": request.param}
 
 
 @pytest.fixture
@@ -244,19 +244,25 @@ async def test_a_long_request_arrives_whole(server, wire):
     assert reply.input_tokens == 1_000_000
 
 
-async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch, name):
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    authority.issue_cert(name).configure_cert(tls)
     with ProviderServer(tls=tls) as server:
-        async with model(server, max_retries=0) as judge:
+        there = {"base_url": server.base_url.replace("127.0.0.1", name)}
+        async with model(server, max_retries=0, **there) as judge:
             with pytest.raises(ForeignFault, match="certificate verify failed"):
                 await judge.complete(ask())
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
-        async with model(server) as judge:
+        async with model(server, **there) as judge:
             replies = await asyncio.gather(*(judge.complete(ask("slow:0.005")) for _ in range(3)))
             replies.append(await judge.complete(ask()))
+        other = "localhost" if name == "127.0.0.1" else "127.0.0.1"
+        async with model(server, max_retries=0, base_url=there["base_url"].replace(name, other)) as judge:
+            with pytest.raises(ForeignFault, match="certificate verify failed"):
+                await judge.complete(ask())
     assert [reply.value for reply in replies] == [{"passed": True}] * 4
 
 

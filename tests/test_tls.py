@@ -24,10 +24,9 @@ from cryptography.hazmat.primitives.serialization import (
 from assay.cli.binding import listen
 from assay.errors import WrongUsage
 from assay.serve.limits import Serving
-from assay.serve.rest.connections import Listening
 from assay.serve.tls import Tls, read
 from grpc_client import Both, Client, connected
-from rest_client import Server, request_of, sqlite
+from rest_client import LOOPS, Server, request_of, sqlite
 
 
 class Papers:
@@ -63,12 +62,11 @@ def papers(tmp_path_factory):
     return Papers(tmp_path_factory.mktemp("papers"))
 
 
-@pytest.fixture(scope="module")
-def host(papers, tmp_path_factory):
-    serving = Serving(head_seconds=0.6, max_connections=8)
-    with Server(
-        sqlite(tmp_path_factory.mktemp("tls")), tls=read(papers.cert, papers.key), serving=serving
-    ) as host:
+@pytest.fixture(scope="module", params=LOOPS)
+def host(papers, tmp_path_factory, request):
+    serving, address = Serving(head_seconds=0.6, max_connections=8), sqlite(tmp_path_factory.mktemp("tls"))
+    tls = read(papers.cert, papers.key)
+    with Server(address, tls=tls, serving=serving, run=request.param) as host:
         yield host
 
 
@@ -126,28 +124,13 @@ def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for
     silent = [socket.create_connection(("127.0.0.1", host.port), timeout=20) for _ in range(8)]
     try:
         assert host.raw(b"", seconds=20) == b""
-        assert host.server.servers[0]._sockets[0].open <= 8
+        assert host.server.entrances[0].inside <= 8
         for one in silent:
             assert one.recv(1) == b""
     finally:
         for one in silent:
             one.close()
     assert asked(host, papers.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
-
-
-@pytest.mark.parametrize("plain", [True, False], ids=["plain", "tls"])
-def test_one_too_many_is_sent_home_where_it_is_accepted(plain):
-    with socket.create_server(("127.0.0.1", 0)) as heard, Listening(heard, 1, plain=plain) as listening:
-        address = heard.getsockname()
-        with socket.create_connection(address) as one, socket.create_connection(address, timeout=20) as two:
-            accepted, _ = listening.accept()
-            with pytest.raises(BlockingIOError):
-                listening.accept()
-            assert (two.recv(12) == b"HTTP/1.1 503") == plain  # a handshake is no place for HTTP
-            assert listening.open == 1
-            accepted.close()
-            assert listening.open == 0
-            one.close()
 
 
 def test_with_an_authority_for_clients_nobody_comes_in_without_a_certificate_of_its(papers, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from assay.serve.limits import Serving
 from assay.serve.rest.bodies import Begun
-from rest_client import Server, events_of, request_of, slow, sqlite
+from rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 
 TIGHT = Serving(
     max_connections=6, max_head_bytes=8_192, head_seconds=0.6, idle_seconds=0.6, body_seconds=5, max_body_bytes=64 * 1024 * 1024
@@ -19,15 +19,15 @@ TIGHT = Serving(
 HEAD = b"GET /v1/health HTTP/1.1\r\nhost: a\r\n"
 
 
-@pytest.fixture(scope="module")
-def host(tmp_path_factory):
-    with Server(sqlite(tmp_path_factory.mktemp("wire"))) as host:
+@pytest.fixture(scope="module", params=LOOPS)
+def host(tmp_path_factory, request):
+    with Server(sqlite(tmp_path_factory.mktemp("wire")), run=request.param) as host:
         yield host
 
 
-@pytest.fixture(scope="module")
-def tight(tmp_path_factory):
-    with Server(sqlite(tmp_path_factory.mktemp("tight")), serving=TIGHT) as host:
+@pytest.fixture(scope="module", params=LOOPS)
+def tight(tmp_path_factory, request):
+    with Server(sqlite(tmp_path_factory.mktemp("tight")), serving=TIGHT, run=request.param) as host:
         yield host
 
 
@@ -123,13 +123,13 @@ def test_one_connection_too_many_is_told_so_and_there_is_room_again(tight):
 
 
 def test_connections_are_counted_down_however_they_end(tight):
-    place = tight.server.servers[0]._sockets[0]
+    place = tight.server.entrances[0]
     for data in (b"", b"HELLO\r\n\r\n", HEAD, HEAD + b"connection: close\r\n\r\n"):
         tight.raw(data, close=True)
     deadline = time.monotonic() + 20
-    while place.open and time.monotonic() < deadline:
+    while place.inside and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert place.open == 0
+    assert place.inside == 0
 
 
 # How much of a head
@@ -261,13 +261,14 @@ def test_the_rest_of_a_body_nobody_wanted_keeps_no_connection(tight):
             pytest.fail("it goes on listening")
 
 
-def test_an_answer_that_nobody_takes_is_dropped(tmp_path):
+@pytest.mark.parametrize("run", LOOPS)
+def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
     serving = Serving(idle_seconds=0.5, send_seconds=0.5)
-    with Server(sqlite(tmp_path), serving=serving) as host, host.client() as client:
+    with Server(sqlite(tmp_path), serving=serving, run=run) as host, host.client() as client:
         body = request_of(1)
         body["outputs"][0]["value"] = "x" * 30_000_000
         id = client.post("/v1/evaluate", json=body).json()["evaluation_id"]
-        place = host.server.servers[0]._sockets[0]
+        place = host.server.entrances[0]
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.connect(("127.0.0.1", host.port))
@@ -276,9 +277,9 @@ def test_an_answer_that_nobody_takes_is_dropped(tmp_path):
             )
             assert lazy.recv(9) == b"HTTP/1.1 "  # and no more
             deadline = time.monotonic() + 30
-            while place.open and time.monotonic() < deadline:  # the client's is closed too, for its silence
+            while place.inside and time.monotonic() < deadline:  # the client's is closed too, for its silence
                 time.sleep(0.02)
-            assert place.open == 0
+            assert place.inside == 0
 
 
 def test_who_follows_is_not_taken_for_silent(tight):

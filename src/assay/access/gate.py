@@ -4,7 +4,6 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from functools import partial
 from typing import Protocol
 
 from assay.access.keys import Key, admitted, find, presented
@@ -12,6 +11,7 @@ from assay.ports import Clock, Principal, Store, SystemClock
 
 SECONDS = 3.0  # so that what another process revokes is refused here within five
 SIZE = 4096
+_STRANGER = (0.0, None)
 
 
 class Token(Protocol):
@@ -39,25 +39,25 @@ class Gate:
     ) -> None:
         self._store, self._tokens, self._clock, self._tick = store, tokens, clock or SystemClock(), tick
         self._seconds, self._size = seconds, size
-        self._known: dict[str, tuple[float, Key | Token]] = {}  # oldest first
+        self._known: dict[bytes, tuple[float, Key | Token | None]] = {}  # oldest first
 
     async def authenticate(self, text: str) -> Principal:
-        look: Callable[[], Awaitable[Key | Token]]
-        if self._tokens is not None and "." in text and text.isascii():
-            digest, look = hashlib.sha256(text.encode()).hexdigest(), partial(self._tokens, text)
-        else:
-            asked = presented(text)
-            digest, look = asked.digest, partial(find, self._store, asked)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         began = self._tick()  # before the look: what is revoked after it must not be good for longer
-        since, known = self._known.get(digest, (began - self._seconds, None))
+        since, known = self._known.get(digest, _STRANGER)
         if known is None or began - since >= self._seconds:
             self._known.pop(digest, None)
-            known = await look()
+            known = await self._look(text)
             self._remember(digest, began, known)
         now = self._clock.now()
         return admitted(known, now) if isinstance(known, Key) else known.admitted(now)
 
-    def _remember(self, digest: str, began: float, key: Key | Token) -> None:
+    async def _look(self, text: str) -> Key | Token:
+        if self._tokens is not None and "." in text and text.isascii():
+            return await self._tokens(text)
+        return await find(self._store, presented(text))
+
+    def _remember(self, digest: bytes, began: float, key: Key | Token) -> None:
         self._known.pop(digest, None)
         self._known[digest] = began, key
         while len(self._known) > self._size:

@@ -13,7 +13,7 @@ from assay.cli.binding import Place, listen
 from assay.cli.say import say
 from assay.errors import Missing, WrongUsage
 from assay.ports.watch import watch
-from assay.serve import logs
+from assay.serve import logs, loops
 from assay.serve.tls import Tls
 
 
@@ -38,7 +38,7 @@ def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
     logs.configure(log.form, log.level)
     watch.tracer = app.tracer()
     try:
-        asyncio.run(_serve(settings.load(**given), asked, modules, log))
+        loops.run(_serve(settings.load(**given), asked, modules, log))
     finally:
         if watch.tracer is not None:
             watch.tracer.close()

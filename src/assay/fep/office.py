@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.run import Options
@@ -38,7 +38,7 @@ from assay.ports.audit import line as audited
 from assay.ports.watch import watch
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
-from assay.protocol.results import EvaluationSummary
+from assay.protocol.results import EvaluationSummary, Status
 
 AT_ONCE = 1_000  # cases that are done within the request, where none waits
 _encode = msgspec.json.Encoder().encode
@@ -114,18 +114,19 @@ class Office:
         now = self.services.clock.now()
         summary = tally.summary()
         event, evidence = recorded(Done(0, 0, lines, tally), now, summary)
+        head = {
+            "total": asked.total,
+            "summary": summary,
+            "status": tally.status,
+            "moments": (began, now),  # the store's are those of its commit
+        }
         done = Run(
             id=run,
             tenant=tenant,
             kind=KIND,
             status="completed",
             name=asked.name,
-            head={
-                "total": asked.total,
-                "summary": msgspec.to_builtins(summary),
-                "status": tally.status,
-                "moments": [began.isoformat(), now.isoformat()],  # the store's are those of its commit
-            },
+            head=msgspec.to_builtins(head),
             created=began,
             started=began,
             ended=now,
@@ -278,27 +279,31 @@ _SEEN: dict[str, OperationStatus] = {
 
 def whole(run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes]) -> bytes:
     """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
-    return b"".join((beginning(run, experiment), b",".join(lines), b"]}"))
+    first = beginning(run, experiment, (run.started, run.ended))
+    return b"".join((first, b",".join(lines), b"]}"))
 
 
-def beginning(run: Run, experiment: ExperimentMetadata | None) -> bytes:
+class Beginning(Struct, frozen=True):
+    """The members of an EvaluationRunResult that come before its results."""
+
+    evaluation_id: str
+    started_at: datetime
+    completed_at: datetime | None
+    status: Status
+    summary: dict[str, Any] | EvaluationSummary
+    experiment: ExperimentMetadata | UnsetType = UNSET
+
+
+def beginning(
+    run: Run,
+    experiment: ExperimentMetadata | None,
+    when: tuple[datetime | None, datetime | None] | None = None,
+) -> bytes:
     """An EvaluationRunResult up to its results."""
-    started, ended = moments(run)
-    parts = (
-        b'{"evaluation_id":',
-        _encode(run.id),
-        b',"started_at":',
-        _encode(started or run.created),
-        b',"completed_at":',
-        _encode(ended),
-        b',"status":',
-        _encode(run.head.get("status", "error")),
-        b',"summary":',
-        _encode(summary_of(run)),
-        b',"experiment":' + _encode(experiment) if experiment else b"",
-        b',"results":[',
-    )
-    return b"".join(parts)
+    started, ended = when or moments(run)
+    status, summary = run.head.get("status", "error"), run.head.get("summary") or summary_of(run)
+    told = Beginning(run.id, started or run.created, ended, status, summary, experiment or UNSET)
+    return _encode(told)[:-1] + b',"results":['
 
 
 def moments(run: Run) -> tuple[datetime | None, datetime | None]:

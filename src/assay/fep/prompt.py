@@ -44,7 +44,8 @@ async def scored(
 ) -> list[bytes]:
     """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
     sizes = [len(context.line) for context in contexts]
-    small = sum(sizes) <= MOST and max(sizes, default=0) <= LONGEST
+    size = sum(sizes)
+    small = size <= LONGEST or (size <= MOST and max(sizes) <= LONGEST)
     if small and all(map(prompt, sheets(plan, contexts, first))):
         if plan.shared is not None and all(context.checks is None for context in contexts):
             return plan.shared.lines(contexts, tally, told)

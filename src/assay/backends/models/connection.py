@@ -2,6 +2,7 @@
 
 import asyncio
 import zlib
+from typing import cast
 
 import httptools  # an extra: only a wire imports this file, when somebody asks
 
@@ -48,8 +49,9 @@ class Connection(asyncio.Protocol):
     # what asyncio calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # libuv's is none by its type, and one in all it does
 
     def data_received(self, data: bytes) -> None:
         if not self._asked:

@@ -5,10 +5,14 @@ It knows what calling a provider takes and nothing else of HTTP; where a proxy s
 """
 
 import asyncio
+import socket
 import ssl
 from collections import deque
+from functools import partial
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
+
+import aiohappyeyeballs  # an extra, as all that only a wire needs
 
 from assay.backends.models.connection import Connection
 from assay.backends.models.wire import OPENAI, Lost, Outcome
@@ -57,13 +61,19 @@ class DirectWire:
         return None
 
     async def _opened(self) -> Connection:
-        _, connection = await self._loop.create_connection(
-            lambda: Connection(self._loop, self._limit),
-            self._host,
-            self._port,
-            ssl=self._tls,
-            happy_eyeballs_delay=None if _is_number(self._host) else AHEAD,
-        )
+        made = partial(Connection, self._loop, self._limit)
+        if _is_number(self._host):
+            _, connection = await self._loop.create_connection(made, self._host, self._port, ssl=self._tls)
+            return connection
+        there = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        plain = await aiohappyeyeballs.start_connection(there, happy_eyeballs_delay=AHEAD)  # pyright: ignore[reportUnknownMemberType]
+        try:
+            _, connection = await self._loop.create_connection(
+                made, sock=plain, ssl=self._tls, server_hostname=self._host if self._tls else None
+            )
+        except BaseException:
+            plain.close()
+            raise
         return connection
 
     def _head(self, path: str) -> bytes:

@@ -43,8 +43,8 @@ class MemoryStore:
         settled = rules.settle(batch, self._runs, self._documents, self._clock.now())
         self._refuse_taken(settled.pieces)
         settled.onto(self._runs, self._documents)
-        for run, event in settled.events:
-            self._events.setdefault(run, []).append(event)
+        for run, sequence, event in settled.events:
+            self._events.setdefault(run, []).append(msgspec.structs.replace(event, sequence=sequence))
         for run, piece in settled.pieces:
             self._evidence.setdefault(run, {})[_place(piece)] = piece
         for line in settled.lines:

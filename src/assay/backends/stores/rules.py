@@ -1,13 +1,12 @@
 """What a batch may do to what is there: pure, and the same for every store."""
 
-from collections import ChainMap
-from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem
-from assay.ports import ACTIVE, CLOSED, Batch, Document, Drop, Entry, Event, Piece, Put, Run
+from assay.ports import ACTIVE, CLOSED, Batch, Document, Drop, Entry, Event, Opening, Piece, Put, Run
 from assay.ports.audit import Line
 
 Name = tuple[str, str, str]  # tenant, kind, key
@@ -20,7 +19,7 @@ class Settled(msgspec.Struct):
 
     runs: dict[str, Run] = {}
     documents: dict[Name, Document | None] = {}
-    events: list[tuple[str, Event]] = []
+    events: list[tuple[str, int, Event]] = []  # with the sequence each gets
     pieces: list[tuple[str, Piece]] = []
     ends: list[int] = []
     lines: Sequence[Line] = ()
@@ -36,17 +35,14 @@ class Settled(msgspec.Struct):
 
 
 def settle(
-    batch: Batch, runs: MutableMapping[str, Run], documents: Mapping[Name, Document], now: datetime
+    batch: Batch, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
 ) -> Settled:
     """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
     out = Settled(lines=batch.lines)
-    known = ChainMap(out.runs, runs)
     for entry in batch.entries:
-        run = _opened(entry, known, now) if entry.opens else _admitted(entry, known)
-        out.events += [
-            (run.id, msgspec.structs.replace(event, sequence=run.events + offset))
-            for offset, event in enumerate(entry.events)
-        ]
+        there = out.runs.get(entry.run) or runs.get(entry.run)
+        run = _opened(entry, entry.opens, there, now) if entry.opens else _admitted(entry, there)
+        out.events += [(run.id, sequence, event) for sequence, event in enumerate(entry.events, run.events)]
         out.pieces += [(run.id, piece) for piece in entry.evidence]
         out.runs[run.id] = run = _advanced(run, entry, now)
         out.ends.append(run.events)
@@ -82,7 +78,7 @@ def check(batch: Batch) -> None:
     """Refuse what no database could keep, before it is tried."""
     names = _names(batch)
     text = "".join(names)  # most are short and plain, which is seen at one look
-    plain = text.isascii() and text.isprintable() and len(max(names, key=len, default="")) <= MAX_NAME_BYTES
+    plain = text.isascii() and text.isprintable() and max(map(len, names), default=0) <= MAX_NAME_BYTES
     problems: list[Problem] = [] if plain else [problem for name in names for problem in _bad_name(name)]
     problems += [
         Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}")
@@ -123,21 +119,19 @@ def _bad_name(name: str) -> list[Problem]:
     return [Problem("", f"{name[:40]!r} is no name: it holds a NUL")] if "\0" in name else []
 
 
-def _opened(entry: Entry, known: Mapping[str, Run], now: datetime) -> Run:
-    assert entry.opens
-    if entry.run in known:
+def _opened(entry: Entry, opens: Opening, there: Run | None, now: datetime) -> Run:
+    if there is not None:
         raise Conflict("exists", f"run {entry.run}", "there is one of that id already")
     if entry.expected:
         raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
-    opens = entry.opens
     leased = now + timedelta(seconds=opens.seconds) if opens.holder else None
     return Run(
         id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased
     )  # fmt: skip
 
 
-def _admitted(entry: Entry, known: Mapping[str, Run]) -> Run:
-    run, place = known.get(entry.run), f"run {entry.run}"
+def _admitted(entry: Entry, run: Run | None) -> Run:
+    place = f"run {entry.run}"
     if run is None:
         raise Conflict("missing", place, "there is no such run")
     if run.status in CLOSED:

@@ -297,8 +297,8 @@ def spans(many: int) -> Iterator[tuple[int, int]]:
             start += size
 
 
-def _event(run: str, event: Event) -> Row:
-    return run, event.sequence, event.type, stamp(event.at), event.data
+def _event(run: str, sequence: int, event: Event) -> Row:
+    return run, sequence, event.type, stamp(event.at), event.data
 
 
 def _state(run: Run, head: bytes) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
 
     def contexts() -> list[Context]:
         paired(len(cases), len(outputs), limits)
-        return gathered(len(cases), told.read)
+        return gathered(map(told.read, range(len(cases))))
 
     def experiment() -> ExperimentMetadata | None:
         return experiment_of(_experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b"")

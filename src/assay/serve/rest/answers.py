@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 class Streaming(Protocol):
-    """An answer that goes on: an application of its own, behind the door."""
+    """An answer that goes on, of status 200: an application of its own, behind the door."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 

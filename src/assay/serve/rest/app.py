@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -68,9 +69,6 @@ def create_app(
             with suppress(asyncio.CancelledError):
                 await sweeping
 
-    async def elsewhere(scope: Scope, receive: Receive, send: Send) -> None:
-        await nowhere(host, scope, receive, send)
-
     async def straight(scope: Scope, receive: Receive, send: Send) -> None:
         """A path that names nothing is found at once; the others are tried one after the other."""
         door = fixed.get(scope.get("path", ""))
@@ -82,7 +80,9 @@ def create_app(
 
     watched(host)
     app = Starlette(lifespan=lifespan)
-    app.router = Router(ways, redirect_slashes=False, default=Seen("", elsewhere), lifespan=lifespan)
+    app.router = Router(
+        ways, redirect_slashes=False, default=Seen("", partial(nowhere, host)), lifespan=lifespan
+    )
     app.middleware_stack = straight  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app

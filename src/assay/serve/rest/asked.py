@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable
+from itertools import count, repeat
 from typing import Any, TypeVar
 
 import msgspec
@@ -137,8 +138,8 @@ def _contexts(wire: Wire, body: bytes, limits: Limits) -> list[Context]:
         lines = [msgspec.json.format(line, indent=-1) if b"\n" in line else line for line in lines]
     documents = _documents(body)
     if documents is None:
-        return gathered(len(lines), lambda at: read_context(lines[at], limits))
-    return gathered(len(lines), lambda at: context_of(lines[at], documents[at], limits))
+        return gathered(map(read_context, lines, repeat(limits)))
+    return gathered(map(context_of, lines, documents, repeat(limits)))
 
 
 def paired(cases: int, outputs: int, limits: Limits) -> None:
@@ -152,17 +153,19 @@ def paired(cases: int, outputs: int, limits: Limits) -> None:
         raise InvalidRequest(Problem("test_cases", said))
 
 
-def gathered(many: int, read: Callable[[int], Context]) -> list[Context]:
-    """Every context of a request, by number; one id stands for one case."""
+def gathered(read: "map[Context]") -> list[Context]:
+    """Every context of a request, as they are read; one id stands for one case. What does not read one has the others follow."""
     contexts: list[Context] = []
     problems: list[Problem] = []
     known: dict[str, Any] = {}
-    for at in range(many):
+    for at in count():
         try:
-            context = read(at)
+            context = next(read, None)
         except NotAContext as wrong:
             problems += [_placed(problem, at) for problem in wrong.problems]
             continue
+        if context is None:
+            break
         contexts.append(context)
         document = context.document["test_case"]
         first = known.setdefault(document["id"], document)

@@ -1,46 +1,127 @@
 """How many may be connected: counted where they are accepted, so that a handshake that never ends counts too (decision 40)."""
 
+import asyncio
+import errno
+import logging
 import socket
+import ssl
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from functools import partial
 
 from assay.serve.rest.call import new_number
 
+log = logging.getLogger("assay.serve")
 FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"x-content-type-options: nosniff\r\nx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b"
 )
 SAID = b'{"error":"unavailable","message":"%d are connected, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
+AT_ONCE = 128  # that are let in before others have a turn
+EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}  # no more of them for now, for anybody
+AGAIN = 1.0  # seconds until somebody may be let in after that
 
 
-class Listening(socket.socket):
-    """A socket that listens, and sends home whoever is one too many: with 503, under TLS without a word."""
+class Entrance:
+    """Lets in who comes to a socket, and sends home whoever is one too many: with 503, under TLS without a word."""
 
-    def __init__(self, heard: socket.socket, most: int, *, plain: bool) -> None:
-        super().__init__(heard.family, heard.type, heard.proto, fileno=socket.dup(heard.fileno()))
-        self.most, self.open, self._said = most, 0, SAID % most if plain else b""
+    def __init__(
+        self,
+        heard: socket.socket,
+        most: int,
+        connected: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
+        seconds: float = 10.0,
+    ) -> None:
+        self._heard = heard.dup()
+        self._most, self._connected = most, connected
+        self._tls, self._seconds = tls, seconds if tls else None
+        self._loop = asyncio.get_running_loop()
+        self._coming: set[asyncio.Task[None]] = set()
+        self._later: asyncio.TimerHandle | None = None
+        self.inside = 0
 
-    def accept(self) -> tuple[socket.socket, Any]:
-        connection, address = super().accept()
-        if self.open < self.most:
-            return Connection(connection, self), address
-        with connection, suppress(OSError):
-            connection.setblocking(False)
-            if self._said:
-                connection.send(FULL % (new_number().encode(), len(self._said), self._said))
-        raise BlockingIOError  # nobody for now; the loop asks again when somebody else knocks
+    def open(self, backlog: int) -> None:
+        self._heard.setblocking(False)
+        self._heard.listen(backlog)
+        self._hear()
+
+    def close(self) -> None:
+        """Nobody else comes in, and who shakes hands is let go; those inside stay."""
+        if self._later is not None:
+            self._later.cancel()
+        self._loop.remove_reader(self._heard)
+        self._heard.close()
+        for task in self._coming:
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.gather(*self._coming, return_exceptions=True)
+
+    def _hear(self) -> None:
+        self._later = None
+        self._loop.add_reader(self._heard, self._let_in)
+
+    def _let_in(self) -> None:
+        for _ in range(AT_ONCE):
+            try:
+                accepted, _ = self._heard.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as trouble:
+                if trouble.errno not in EXHAUSTED:
+                    raise
+                log.error("nobody can be let in for now: %s", trouble.strerror)
+                self._loop.remove_reader(self._heard)
+                self._later = self._loop.call_later(AGAIN, self._hear)
+                return
+            if self.inside < self._most:
+                connection = Connection(accepted, self)
+                task = self._loop.create_task(self._greet(connection))
+                self._coming.add(task)
+                task.add_done_callback(partial(self._greeted, connection))
+            else:
+                self._send_home(accepted)
+
+    async def _greet(self, connection: "Connection") -> None:
+        try:
+            await self._loop.connect_accepted_socket(
+                self._connected, connection, ssl=self._tls, ssl_handshake_timeout=self._seconds
+            )
+        except OSError:  # it went away, or did not shake hands, or not in time: nobody is there to be told
+            connection.close()
+
+    def _greeted(self, connection: "Connection", task: asyncio.Task[None]) -> None:
+        self._coming.discard(task)
+        if task.cancelled():  # perhaps before it could begin
+            connection.close()
+
+    def _send_home(self, accepted: socket.socket) -> None:
+        with accepted, suppress(OSError):
+            accepted.setblocking(False)
+            if self._tls is None:
+                said = SAID % self._most
+                accepted.send(FULL % (new_number().encode(), len(said), said))
 
 
 class Connection(socket.socket):
-    """Counted until it is closed."""
+    """Counted until it is closed, or given up to who closes it: the one is what asyncio does, the other what libuv does."""
 
-    def __init__(self, accepted: socket.socket, place: Listening) -> None:
+    def __init__(self, accepted: socket.socket, place: Entrance) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        self._place: Listening | None = place
-        place.open += 1
+        self._place: Entrance | None = place
+        place.inside += 1
 
     def close(self) -> None:
-        if self._place is not None:
-            self._place.open -= 1
-            self._place = None
+        self._leave()
         super().close()
+
+    def detach(self) -> int:
+        self._leave()
+        return super().detach()
+
+    def _leave(self) -> None:
+        if self._place is not None:
+            self._place.inside -= 1
+            self._place = None

@@ -37,21 +37,23 @@ class Admitted(NamedTuple):
 
 
 class Door:
-    """One path of the API, as an ASGI application."""
+    """One path of the API: an ASGI application that says with which status it answered."""
 
     def __init__(self, host: Host, methods: Mapping[str, Admitted]) -> None:
         self._host, self._methods = host, dict(methods)
         if "GET" in methods:
             self._methods["HEAD"] = methods["GET"]
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         call = Call(self._host, scope, receive)
         try:
             answer = await self._answer(call)
             if isinstance(answer, Answer):
-                await _send(answer, call, send)
-            elif answer is not None:
-                await answer(scope, receive, _with_headers(send, call))
+                return await _send(answer, call, send)
+            if answer is None:
+                return 0
+            await answer(scope, receive, _with_headers(send, call))
+            return 200
         finally:
             call.share.give_back()
 
@@ -86,13 +88,12 @@ class Door:
         return await admitted.endpoint(call)
 
 
-async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> None:
+async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> int:
     """A path that is none of ours. A registry of packs would speak JSON, and there is none here (contract §11)."""
     call = Call(host, scope, receive)
     if scope["path"].startswith("/v1/packs"):
-        await _send(Answer(b"there is no registry of packs here\n", 404, TEXT), call, send)
-        return
-    await _send(
+        return await _send(Answer(b"there is no registry of packs here\n", 404, TEXT), call, send)
+    return await _send(
         refused(NotFound("there is nothing at this path; /v1/openapi.json lists what there is"), call.id),
         call,
         send,
@@ -112,7 +113,7 @@ def key_of(call: Asking) -> str:
     return key
 
 
-async def _send(answer: Answer, call: Call, send: Send) -> None:
+async def _send(answer: Answer, call: Call, send: Send) -> int:
     body, status, media, own = answer
     headers = [*own, (b"x-request-id", call.id.encode()), *(PAGE if media is HTML else SAFE)]
     if call.scope["scheme"] == "https":
@@ -130,15 +131,15 @@ async def _send(answer: Answer, call: Call, send: Send) -> None:
             headers.append((b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if head else body})
-        return
+        return status
     packed = call.zips
     if packed:
         headers.append((b"content-encoding", b"gzip"))
     start = {"type": "http.response.start", "status": status, "headers": headers}
-    await _stream(start, _packed(body) if packed else body, call, send, head=head)
+    return await _stream(start, _packed(body) if packed else body, call, send, head=head)
 
 
-async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send: Send, *, head: bool) -> None:
+async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send: Send, *, head: bool) -> int:
     """Piece by piece, for as long as the client takes them. The first is made before anything is said."""
     seconds = call.host.serving.send_seconds
     gone = asyncio.ensure_future(_gone(call.receive))
@@ -147,14 +148,13 @@ async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send:
             try:
                 first = await anext(pieces, b"")
             except Refusal as refusal:
-                await _send(refused(refusal, call.id), call, send)
-                return
+                return await _send(refused(refusal, call.id), call, send)
             await send(start)
             if not head:
                 await send({"type": "http.response.body", "body": first, "more_body": True})
                 async for piece in pieces:
                     if gone.done():
-                        return
+                        return start["status"]
                     async with asyncio.timeout(seconds):
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
@@ -166,6 +166,7 @@ async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send:
         gone.cancel()
         with suppress(asyncio.CancelledError):
             await gone
+    return start["status"]
 
 
 async def _gone(receive: Receive) -> None:

@@ -2,8 +2,9 @@
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from assay.ports.watch import watch
 from assay.serve.rest.call import Host
@@ -13,29 +14,22 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Seen:
-    """An application behind glass."""
+    """Behind glass: what answers, and says with which status it did; 0: nobody was there to be told."""
 
-    def __init__(self, path: str, app: ASGIApp) -> None:
+    def __init__(self, path: str, app: Callable[[Scope, Receive, Send], Awaitable[int]]) -> None:
         self._path, self._app = path, app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        began, status = time.perf_counter(), 0
+        began = time.perf_counter()
         method = scope["method"] if scope["method"] in METHODS else "OTHER"
-
-        async def outer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
         route = f"{method} {self._path}"
         if watch.tracer is None:
-            await self._app(scope, receive, outer)
+            status = await self._app(scope, receive, send)
         else:
             parent = {"traceparent": _header(scope, b"traceparent")}
             about = {"http.request.method": method, "http.route": self._path}
             with watch.span(route, about, parent) as span:
-                await self._app(scope, receive, outer)
+                status = await self._app(scope, receive, send)
                 span.set_attribute("http.response.status_code", status)
         told("rest", route, str(status), time.perf_counter() - began)
 

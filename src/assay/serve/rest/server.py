@@ -13,7 +13,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from assay.serve.limits import Serving
-from assay.serve.rest.connections import Listening
+from assay.serve.rest.connections import Entrance
 from assay.serve.rest.patient import Patient
 from assay.serve.tls import Tls
 
@@ -99,17 +99,14 @@ class Server(uvicorn.Server):
         if self.lifespan.should_exit:
             self.should_exit = True
             return
-        ssl, seconds, most = self.config.ssl, self._serving.head_seconds, self._serving.max_connections
-        self.servers = [
-            await asyncio.get_running_loop().create_server(
-                self._connected,
-                sock=Listening(heard, most, plain=ssl is None),
-                ssl=ssl,
-                ssl_handshake_timeout=seconds if ssl else None,
-                backlog=self.config.backlog,
-            )
+        most, seconds = self._serving.max_connections, self._serving.head_seconds
+        self.entrances = [
+            Entrance(heard, most, self._connected, tls=self.config.ssl, seconds=seconds)
             for heard in sockets or [self.config.bind_socket()]
         ]
+        for entrance in self.entrances:
+            entrance.open(self.config.backlog)
+        self.servers = self.entrances  # pyright: ignore[reportAttributeAccessIssue]  # only closed, and waited for
         self.started = True
 
     def _connected(self) -> asyncio.Protocol:

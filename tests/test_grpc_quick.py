@@ -181,6 +181,31 @@ def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, 
         ) or (len({case.id for case in message.test_cases}) < len(message.test_cases))
 
 
+def request_with(value: bytes) -> bytes:
+    """One case, whose output has this google.protobuf.Value as its member `n`."""
+    member = sized(b"\x0a", sized(b"\x0a", b"n") + sized(b"\x12", value))
+    case = sized(b"\x0a", sized(b"\x0a", b"c") + sized(b"\x12", sized(b"\x0a", b"q")))
+    output = sized(b"\x12", sized(b"\x0a", sized(b"\x12", member)))
+    return case + output + sized(b"\x1a", sized(b"\x0a", b""))
+
+
+@pytest.mark.parametrize(
+    "number", [b"\x00", b"\x02", b"\x7f", b"\x80\x01", b"\xff" * 9 + b"\x01", b"\x80\x00"]
+)
+def test_a_null_of_any_number_is_null(number):
+    data = request_with(b"\x08" + number)
+    message = fep.EvaluationRequest.FromString(data)
+    (read,) = convert(data, PLANS, LIMITS).whole.contexts
+    assert [read.document] == list(documents(message))
+    assert read.document["output"]["value"] == {"n": None}
+
+
+@pytest.mark.parametrize("number", [b"", b"\x80", b"\x80" * 11 + b"\x00"])
+def test_a_null_whose_number_does_not_end_is_no_message(number):
+    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
+        convert(request_with(b"\x08" + number), PLANS, LIMITS)
+
+
 def test_a_number_that_is_cut_off_is_no_message():
     number = sized(b"\x0a", sized(b"\x0a", b"n") + sized(b"\x12", b"\x11" + bytes(8)))
     value = sized(b"\x0a", sized(b"\x12", number[:-3]))

@@ -109,10 +109,15 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
         if at + 9 != end:
             raise Unusual
         return number(_double(data, at + 1)[0])
-    if kind in (BOOL, NULL):
+    if kind == BOOL:
         if at + 2 != end or data[at + 1] > 1:
             raise Unusual
-        return data[at + 1] == 1 if kind == BOOL else None
+        return data[at + 1] == 1
+    if kind == NULL:  # whatever its number: protobuf keeps those that have no name
+        *more, last = data[at:end]
+        if not 1 <= len(more) <= 10 or last > 127 or any(byte < 128 for byte in more[1:]):
+            raise Unusual
+        return None
     at, stop = field(data, at)
     if stop != end or kind not in (TEXT, STRUCT, LIST):
         raise Unusual

@@ -6,6 +6,7 @@ nothing that was paid for is paid for again.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -38,6 +39,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shard: int = SHARD
     resolved_arguments: bool = True
     timings: bool = False
+    tally: Tally | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
 
 
 class Shard(Struct, frozen=True, kw_only=True):
@@ -134,19 +136,16 @@ def request_piece(request: Request) -> Piece:
     return Piece(kind=REQUEST, data=_encode(request))
 
 
-def recorded(done: Done, now: Any, summary: EvaluationSummary | None = None) -> tuple[Event, list[Piece]]:
+def recorded(done: Done, now: datetime) -> tuple[Event, list[Piece]]:
     """What a unit leaves: one event, its results and its counts."""
-    shard = Shard(
-        unit=done.number,
-        first=done.first,
-        last=done.first + len(done.lines) - 1,
-        summary=summary or done.tally.summary(),
-    )
-    evidence = [
-        piece(RESULTS, done.first, done.lines),
-        Piece(kind=TALLY, first=done.first, last=shard.last, data=_encode(done.tally)),
-    ]
-    return Event("evaluation.shard", _encode(shard), now), evidence
+    results = piece(RESULTS, done.first, done.lines)
+    counts = Piece(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
+    return shard_event(done.number, results, done.tally.summary(), now), [results, counts]
+
+
+def shard_event(number: int, results: Piece, summary: EvaluationSummary, now: datetime) -> Event:
+    shard = Shard(unit=number, first=results.first, last=results.last, summary=summary)
+    return Event("evaluation.shard", _encode(shard), now)
 
 
 async def read_request(store: Store, run: str) -> Request:

@@ -15,18 +15,21 @@ from assay.fep.context import Context
 from assay.fep.evaluation import (
     CONTEXTS,
     KIND,
+    REQUEST,
     RESULTS,
     SHARD,
     TALLY,
-    Done,
     Ended,
     Request,
     Work,
     contexts_pieces,
     read_request,
-    recorded,
     request_piece,
+    shard_event,
     stored_line,
+)
+from assay.fep.evaluation import (
+    piece as piece_of,
 )
 from assay.fep.intake import Incoming, take_in
 from assay.fep.plan import Checks, Plan
@@ -63,8 +66,7 @@ class Asked(Struct, frozen=True):
             return self.waits
         return self.plan.shared is None or self.plan.shared.waits
 
-    @property
-    def request(self) -> Request:
+    def request(self, tally: Tally | UnsetType = UNSET) -> Request:
         return Request(
             checks=self.checks,
             experiment=self.experiment,
@@ -72,6 +74,7 @@ class Asked(Struct, frozen=True):
             shard=1 if self.slow else SHARD,
             resolved_arguments=self.plan.options.resolved_arguments,
             timings=self.plan.options.timings,
+            tally=tally,
         )
 
     @property
@@ -113,7 +116,6 @@ class Office:
             lines = await scored(asked.plan, contexts, tally, told=told)
         now = self.services.clock.now()
         summary = tally.summary()
-        event, evidence = recorded(Done(0, 0, lines, tally), now, summary)
         head = {
             "total": asked.total,
             "summary": summary,
@@ -132,17 +134,22 @@ class Office:
             ended=now,
             events=3 if lines else 2,
         )
+        events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
+        evidence = [request_piece(asked.request(tally))]
+        if lines:
+            results = piece_of(RESULTS, 0, lines)
+            events.append(shard_event(0, results, summary, now))
+            evidence.append(results)
+        events.append(
+            Event("evaluation.completed", _encode(Ended(status=tally.status, summary=summary)), now)
+        )
         entry = Entry(
             run=run,
             opens=Opening(tenant=tenant, kind=KIND, name=asked.name),
             status="completed",
             head=done.head,
-            events=[
-                Event("evaluation.started", _encode({"total": asked.total}), began),
-                *([event] if lines else []),
-                Event("evaluation.completed", _encode(Ended(status=tally.status, summary=summary)), now),
-            ],
-            evidence=[request_piece(asked.request), *(evidence if lines else [])],
+            events=events,
+            evidence=evidence,
         )
         return Scored(done, lines, entry)
 
@@ -172,7 +179,7 @@ class Office:
             kind=KIND,
             name=asked.name,
             head={"total": asked.total},
-            request=request_piece(asked.request),
+            request=request_piece(asked.request()),
         )
         pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
         return await take_in(self.store, incoming, pieces, holder, self.lease, documents)
@@ -232,7 +239,10 @@ class Office:
         yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
 
     async def tally(self, run: Run) -> Tally:
-        """The table, from what each unit counted."""
+        """The table: of a run that was done at once beside its request, of another from what each unit counted."""
+        for kept in await self.store.pieces(run.id, REQUEST):
+            if (whole := msgspec.json.decode(kept.data, type=Request).tally) is not UNSET:
+                return whole
         tally = Tally()
         start = 0
         while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):

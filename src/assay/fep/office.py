@@ -289,8 +289,13 @@ _SEEN: dict[str, OperationStatus] = {
 
 def whole(run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes]) -> bytes:
     """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
-    first = beginning(run, experiment, (run.started, run.ended))
-    return b"".join((first, b",".join(lines), b"]}"))
+    parts = [beginning(run, experiment, (run.started, run.ended))]
+    for line in lines:  # which are copied once
+        parts += (line, b",")
+    if lines:
+        parts.pop()
+    parts.append(b"]}")
+    return b"".join(parts)
 
 
 class Beginning(Struct, frozen=True):

@@ -27,9 +27,8 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 OBJECTS = st.dictionaries(WORDS, VALUES, max_size=3)
-PATHS = st.sampled_from(
-    ["$.output.value", "$.test_case.expected", "$.output.metadata.a", "$..a", "$.output.value[*]", "$.["]
-)
+MANY = ["$..a", "$.output.value[*]"]  # of which more than one thing may come
+PATHS = st.sampled_from(["$.output.value", "$.test_case.expected", "$.output.metadata.a", *MANY, "$.["])
 CHECKS = st.one_of(
     st.builds(lambda a, b, n: check("exact_match", actual=a, expected=b, negate=n), PATHS | WORDS, PATHS | WORDS, st.booleans()),
     st.builds(lambda t, p: check("contains", text=t, phrases=p), PATHS, st.lists(WORDS.filter(bool), min_size=1, max_size=2)),
@@ -63,9 +62,25 @@ def requests(draw):
     shared = st.lists(CHECKS, max_size=3)
     request = {"test_cases": cases, "outputs": outputs}
     request["checks"] = draw(shared | st.lists(shared, min_size=many, max_size=many))
+    if any(path in json.dumps(request["checks"]) for path in MANY):
+        request |= {
+            "test_cases": [one_each(case) for case in cases],
+            "outputs": [one_each(one) for one in outputs],
+        }
     if draw(st.booleans()):
         request["experiment_metadata"] = draw(some(name=WORDS, metadata=OBJECTS))
     return request  # fmt: skip
+
+
+def one_each(member):
+    """With one member in every object inside: what a path finds in several comes in their order, which messages do not keep."""
+    return {name: alone(value) for name, value in member.items()}
+
+
+def alone(value):
+    if isinstance(value, dict):
+        return {name: alone(one) for name, one in [*value.items()][:1]}
+    return [alone(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.fixture(scope="module")

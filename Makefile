@@ -46,6 +46,7 @@ bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
 soak: $(MADE)
+	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.

@@ -4,6 +4,7 @@ import os
 import signal
 
 import pytest
+from hypothesis import settings
 
 from command import Command
 from forked import Zygote
@@ -13,6 +14,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
+
+# A change is judged by the same examples every time; others are looked for in `make soak`.
+settings.register_profile("same", derandomize=True)
+settings.register_profile("search", derandomize=False)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

@@ -3,12 +3,14 @@
 import asyncio
 import contextlib
 import json
+import logging
 import resource
 import socket
 import time
 
 import pytest
 
+from assay.ports.watch import watch
 from assay.serve.limits import Serving
 from assay.serve.rest.bodies import Begun
 from rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
@@ -96,6 +98,25 @@ def test_nothing_says_what_runs_here(host, raw):
     ]
     assert b"uvicorn" not in head
     assert b"python" not in head
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"HELLO\r\n\r\n", "400"),
+        (b"\x16\x03\x01\x00\xa5\x01", "400"),
+        (HEAD + b"connection: upgrade, close\r\nupgrade: websocket\r\n\r\n", ""),
+    ],
+    ids=["rubbish", "a handshake", "an upgrade"],
+)
+def test_rubbish_is_answered_and_counted_and_fills_no_log(host, caplog, raw, status):
+    key = "assay_requests", "rest", "OTHER ", status
+    before = watch.counts.get(key, 0)
+    answers = [host.raw(raw, seconds=20) for _ in range(3)]
+    assert all(answer.startswith(b"HTTP/1.1 ") for answer in answers)
+    assert watch.counts.get(key, 0) - before == (3 if status else 0)
+    warned = [one for one in caplog.records if one.levelno >= logging.WARNING]
+    assert not [one for one in warned if one.name in ("uvicorn.error", "assay.wire")]
 
 
 # How many

@@ -1,14 +1,20 @@
 """One connection: a time and a size for the head of a request, an end to silence, and our own words for what is no HTTP."""
 
 import asyncio
+import logging
 import socket
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.protocol.operations import ErrorResponse
 from assay.serve.rest.answers import encode
 from assay.serve.rest.call import new_number
+from assay.serve.rest.seen import told
 
+# Rubbish is answered, counted and no warning: whoever can reach the port could fill the log with it.
+log = logging.getLogger("assay.wire")
+log.setLevel(logging.ERROR)
 PIPELINED = 64  # requests ahead of their answers
 
 
@@ -32,6 +38,10 @@ class Patient(HttpToolsProtocol):
     _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
     _left = 0  # bytes of an answer that were not taken when we last looked
     _long = _heading = False
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.logger = log
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -131,6 +141,7 @@ class Patient(HttpToolsProtocol):
             details: dict[str, object] = {"limit": self.head_bytes, "setting": "max_head_bytes"}
             status = b"431 Request Header Fields Too Large"
             body = ErrorResponse(error="payload_too_large", message=said, details=details)
+        told("rest", "OTHER ", status[:3].decode(), 0.0)
         data = encode(body)
         head = (
             b"HTTP/1.1 %b\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"

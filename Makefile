@@ -45,6 +45,7 @@ suite: $(MADE)
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
+# Laws by examples of every run's own, then mixed load.
 soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m bench.soak $(ARGS)

@@ -61,7 +61,7 @@ def knocking(place, held):
     return client
 
 
-def papers(tmp_path):
+def papers():
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     return context
@@ -83,8 +83,8 @@ async def test_one_too_many_is_sent_home_where_it_is_accepted_and_there_is_room_
         await until(lambda: place.inside == 0)
 
 
-async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time(tmp_path):
-    async with entrance(2, tls=papers(tmp_path), seconds=0.4) as place:
+async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time():
+    async with entrance(2, tls=papers(), seconds=0.4) as place:
         with ExitStack() as held:
             silent = [knocking(place, held), knocking(place, held)]
             await until(lambda: place.inside == 2)
@@ -97,7 +97,7 @@ async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time(tmp_path):
     assert not Inside.known
 
 
-async def test_who_is_inside_stays_when_it_closes_and_who_shakes_hands_goes(tmp_path):
+async def test_who_is_inside_stays_when_it_closes_and_who_shakes_hands_goes():
     with ExitStack() as held:
         async with entrance(2) as place:
             inside = knocking(place, held)
@@ -107,7 +107,7 @@ async def test_who_is_inside_stays_when_it_closes_and_who_shakes_hands_goes(tmp_
         Inside.known[0].write(b"still")
         assert await said(inside) == b"still"
         Inside.known[0].abort()
-        async with entrance(2, tls=papers(tmp_path), seconds=60.0) as place:
+        async with entrance(2, tls=papers(), seconds=60.0) as place:
             shaking = knocking(place, held)
             await until(lambda: place.inside == 1)
         assert await said(shaking) == b""

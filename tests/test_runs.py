@@ -5,17 +5,20 @@ import json
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import pytest
 
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.errors import Conflict, NotFound, Unavailable
+from assay.fep.evaluation import TALLY, request_piece
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Asked, Office
 from assay.fep.request import contexts_of
-from assay.ports import Services
+from assay.fep.tally import Tally
+from assay.ports import Batch, Piece, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.desk import Desk
 from postgres import server
@@ -198,3 +201,28 @@ async def test_a_restart_gives_a_run_no_more_time(room):
     await second.desk.open()
     await check_it_was_too_late(second, run)
     await second.desk.close()
+
+
+@in_a_room
+async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it_was_kept_in(room):
+    checks = [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 1})]
+    contexts = contexts_of(
+        [{"id": str(at), "input": at} for at in range(3)],
+        [{"value": at} for at in range(3)],
+        room.office.services.limits,
+    )
+    asked = Asked(room.office.plan(checks), checks, None, 3)
+    scored = await room.office.score(asked, contexts, "t")
+    await room.office.keep(scored)
+    now = await room.office.tally(scored.run)
+    assert [(row.passed, row.failed) for row in now.rows.values()] == [(1, 2)]
+
+    before = await room.office.score(asked, contexts, "t")  # once it was a piece of its own
+    apart = [request_piece(asked.request()), Piece(kind=TALLY, last=2, data=msgspec.json.encode(now))]
+    entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
+    await room.store.commit(Batch(entries=[entry]))
+    assert await room.office.tally(before.run) == now
+
+    while await room.store.erase(scored.run.id):
+        pass
+    assert await room.office.tally(scored.run) == Tally()

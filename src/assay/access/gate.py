@@ -11,7 +11,6 @@ from assay.ports import Clock, Principal, Store, SystemClock
 
 SECONDS = 3.0  # so that what another process revokes is refused here within five
 SIZE = 4096
-_STRANGER = (0.0, None)
 
 
 class Token(Protocol):
@@ -39,17 +38,17 @@ class Gate:
     ) -> None:
         self._store, self._tokens, self._clock, self._tick = store, tokens, clock or SystemClock(), tick
         self._seconds, self._size = seconds, size
-        self._known: dict[bytes, tuple[float, Key | Token | None]] = {}  # oldest first
+        self._known: dict[bytes, tuple[float, Key | Token]] = {}  # oldest first
 
     async def authenticate(self, text: str) -> Principal:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
         began = self._tick()  # before the look: what is revoked after it must not be good for longer
-        since, known = self._known.get(digest, _STRANGER)
-        if known is None or began - since >= self._seconds:
+        held = self._known.get(digest)
+        if held is None or began - held[0] >= self._seconds:
             self._known.pop(digest, None)
-            known = await self._look(text)
-            self._remember(digest, began, known)
-        now = self._clock.now()
+            held = began, await self._look(text)
+            self._remember(digest, held)
+        known, now = held[1], self._clock.now()
         return admitted(known, now) if isinstance(known, Key) else known.admitted(now)
 
     async def _look(self, text: str) -> Key | Token:
@@ -57,8 +56,8 @@ class Gate:
             return await self._tokens(text)
         return await find(self._store, presented(text))
 
-    def _remember(self, digest: bytes, began: float, key: Key | Token) -> None:
+    def _remember(self, digest: bytes, held: tuple[float, Key | Token]) -> None:
         self._known.pop(digest, None)
-        self._known[digest] = began, key
+        self._known[digest] = held
         while len(self._known) > self._size:
             del self._known[next(iter(self._known))]

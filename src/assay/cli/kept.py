@@ -16,8 +16,8 @@ from assay.checks import STANDARD
 from assay.cli import report, verdicts
 from assay.cli.finding import NONE, found
 from assay.errors import Conflict, WrongUsage
-from assay.fep.evaluation import KIND
-from assay.fep.office import Office, experiment_of, summary_of, terminal
+from assay.fep.evaluation import KIND, read_request
+from assay.fep.office import Office, summary_of, terminal
 from assay.fep.project import metadata_of
 from assay.fep.sinks import Closing, sink_for
 from assay.ports import Run, RunQuery, RunStatus, Services
@@ -200,14 +200,15 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             many += 1
             for sink in sinks:
                 sink.write(line)
+        request = await read_request(office.store, run.id)
         closing = Closing(
             evaluation_id=run.id,
             started_at=run.started or run.created,
             completed_at=run.ended,
             status=run.head.get("status", "error"),
             summary=summary_of(run),
-            experiment=await experiment_of(office.store, run),
-            metadata=metadata_of(await office.tally(run)) or None,
+            experiment=request.experiment,
+            metadata=metadata_of(await office.tally(run, request)) or None,
         )
         for sink in sinks:
             sink.close(closing)

@@ -19,7 +19,7 @@ from assay.fep.evaluation import (
     Ended,
     Request,
     Shard,
-    piece,
+    lines_piece,
     request_piece,
 )
 from assay.fep.plan import Checks
@@ -101,7 +101,7 @@ class Saved:
             run=self.run,
             holder=self.run,
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
-            evidence=[piece(RESULTS, self._first, lines)],
+            evidence=[lines_piece(RESULTS, self._first, lines)],
         )
         self._first, self._unit = self._first + len(lines), self._unit + 1
         self._do(self._store.commit(Batch(entries=[entry])))

@@ -122,13 +122,13 @@ def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[Piece
         held.append(line)
         size += len(line)
         if len(held) >= SHARD or size >= 1 << 20:
-            yield piece(CONTEXTS, first, held)
+            yield lines_piece(CONTEXTS, first, held)
             first, held, size = first + len(held), [], 0
     if held:
-        yield piece(CONTEXTS, first, held)
+        yield lines_piece(CONTEXTS, first, held)
 
 
-def piece(kind: str, first: int, lines: Sequence[bytes]) -> Piece:
+def lines_piece(kind: str, first: int, lines: Sequence[bytes]) -> Piece:
     return Piece(kind=kind, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
@@ -138,7 +138,7 @@ def request_piece(request: Request) -> Piece:
 
 def recorded(done: Done, now: datetime) -> tuple[Event, list[Piece]]:
     """What a unit leaves: one event, its results and its counts."""
-    results = piece(RESULTS, done.first, done.lines)
+    results = lines_piece(RESULTS, done.first, done.lines)
     counts = Piece(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
     return shard_event(done.number, results, done.tally.summary(), now), [results, counts]
 

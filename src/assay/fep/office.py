@@ -23,13 +23,11 @@ from assay.fep.evaluation import (
     Request,
     Work,
     contexts_pieces,
+    lines_piece,
     read_request,
     request_piece,
     shard_event,
     stored_line,
-)
-from assay.fep.evaluation import (
-    piece as piece_of,
 )
 from assay.fep.intake import Incoming, take_in
 from assay.fep.plan import Checks, Plan
@@ -137,7 +135,7 @@ class Office:
         events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
         evidence = [request_piece(asked.request(tally))]
         if lines:
-            results = piece_of(RESULTS, 0, lines)
+            results = lines_piece(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
             evidence.append(results)
         events.append(
@@ -235,14 +233,15 @@ class Office:
             if len(held) >= 128:
                 yield b"".join(held)
                 held = []
-        told = metadata_of(await self.tally(run)) | (metadata or {})
+        told = metadata_of(await self.tally(run, request)) | (metadata or {})
         yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
 
-    async def tally(self, run: Run) -> Tally:
+    async def tally(self, run: Run, request: Request | None = None) -> Tally:
         """The table: of a run that was done at once beside its request, of another from what each unit counted."""
-        for kept in await self.store.pieces(run.id, REQUEST):
-            if (whole := msgspec.json.decode(kept.data, type=Request).tally) is not UNSET:
-                return whole
+        if request is None and await self.store.slots(run.id, REQUEST, limit=1):  # none: it was erased
+            request = await read_request(self.store, run.id)
+        if request is not None and request.tally is not UNSET:
+            return request.tally
         tally = Tally()
         start = 0
         while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):
@@ -327,10 +326,6 @@ def moments(run: Run) -> tuple[datetime | None, datetime | None]:
         started, ended = said
         return datetime.fromisoformat(started), datetime.fromisoformat(ended)
     return run.started, run.ended
-
-
-async def experiment_of(store: Store, run: Run) -> ExperimentMetadata | None:
-    return (await read_request(store, run.id)).experiment
 
 
 def summary_of(run: Run) -> EvaluationSummary:

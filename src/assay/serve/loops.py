@@ -1,4 +1,4 @@
-"""The event loop of a server: libuv's where it is installed, which takes a seventh off every request; else Python's own."""
+"""The event loop of a server: libuv's where it is installed, which costs a request a little less; else Python's own."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

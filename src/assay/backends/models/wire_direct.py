@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections import deque
+from contextlib import ExitStack
 from functools import partial
 from ipaddress import ip_address
 from urllib.parse import quote, urlsplit
@@ -67,13 +68,12 @@ class DirectWire:
             return connection
         there = await self._loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         plain = await aiohappyeyeballs.start_connection(there, happy_eyeballs_delay=AHEAD)  # pyright: ignore[reportUnknownMemberType]
-        try:
+        with ExitStack() as unless_taken:
+            unless_taken.enter_context(plain)
             _, connection = await self._loop.create_connection(
                 made, sock=plain, ssl=self._tls, server_hostname=self._host if self._tls else None
             )
-        except BaseException:
-            plain.close()
-            raise
+            unless_taken.pop_all()
         return connection
 
     def _head(self, path: str) -> bytes:

@@ -82,7 +82,7 @@ async def result_parts(
     """In messages that are not too large. The first has all but the results; merged they are the whole."""
     most = host.serving.max_message_bytes - MARGIN
     request = await read_request(host.office.store, run.id)
-    metadata = metadata_of(await host.office.tally(run)) | (more or {})
+    metadata = metadata_of(await host.office.tally(run, request)) | (more or {})
     held = [head(run, request.experiment, metadata)]
     size = len(held[0])
     write = Writer().case

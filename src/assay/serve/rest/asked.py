@@ -154,7 +154,7 @@ def paired(cases: int, outputs: int, limits: Limits) -> None:
 
 
 def gathered(read: "map[Context]") -> list[Context]:
-    """Every context of a request, as they are read; one id stands for one case. What does not read one has the others follow."""
+    """Every context of a request; one id stands for one case. After one that cannot be read a `map` goes on with the next."""
     contexts: list[Context] = []
     problems: list[Problem] = []
     known: dict[str, Any] = {}

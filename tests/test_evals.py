@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import Counter
+from contextlib import contextmanager
 from functools import partial
 
 import jsonschema_rs
@@ -17,6 +18,7 @@ from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
 from assay.ports import Batch, RunQuery, SystemClock
 from assay.ports.agents import ToolFailure
+from assay.ports.watch import carried, traced, watch
 from assay.protocol.agents import Finish, ToolSpec
 from assay.protocol.scorecard import EvalSummary
 from assay.workflow.memory import puts, rows
@@ -723,3 +725,58 @@ def test_a_copy_that_a_crash_cut_off_ends_failed_and_its_source_can_be_copied_ag
             assert (await replayed(hosted, source)).status == "completed"
 
     asyncio.run(main())
+
+
+class Noting:
+    """Somewhere spans go: which began, and under what."""
+
+    def __init__(self):
+        self.began = []
+
+    @contextmanager
+    def span(self, name, attributes, parent=None):
+        self.began.append((name, parent))
+        yield
+
+    def here(self): ...
+    def past(self, name, seconds, attributes, within): ...
+    def close(self): ...
+
+
+def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
+    """Contract §3.1: in the process that was asked, in the one that goes on, and not in a copy, which somebody else asked for."""
+    seen, tracer, going = [], Noting(), asyncio.Event()
+    said, other = (f"00-{digit * 32}-{digit * 16}-01" for digit in "ab")
+
+    async def answer(task):
+        seen.append(carried().get("traceparent"))
+        if task == "a":
+            going.set()
+            await asyncio.sleep(0.01)  # so that the other one has not begun when the desk closes
+        return task.upper()
+
+    async def main():
+        async with hosting(answer, concurrency=1) as hosted:
+            with traced(said):
+                run = await hosted.begin(ABC)
+            await going.wait()
+            await hosted.desk.close()
+            assert (await hosted.store.run(run.id)).status == "running"
+            next_one = Hosted(hosted.store, Doing(answer))
+            await next_one.desk.open()
+            ended = await next_one.desk.ended(run.id)
+            await next_one.desk.close()
+            assert (ended.status, ended.head["traceparent"]) == ("completed", said)
+            with traced(other):
+                copy = await replayed(hosted, ended)
+            assert copy.head["traceparent"] == other
+            assert "traceparent" not in (await replayed(hosted, ended)).head
+
+    watch.tracer = tracer
+    try:
+        asyncio.run(main())
+    finally:
+        watch.tracer = None
+    assert seen == [said] * 3
+    spans = [parent for name, parent in tracer.began if name == "run agent-eval"]
+    assert spans == [None, {"traceparent": said}]  # the first is within the span of who asked

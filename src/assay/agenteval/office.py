@@ -15,6 +15,7 @@ from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.fep.intake import Incoming, take_in
 from assay.ports import Put, Run, Store
 from assay.ports.agents import Agent
+from assay.ports.watch import carried
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 
@@ -65,7 +66,7 @@ class EvalOffice:
             tenant=tenant,
             kind=KIND,
             name=request.suite_id,
-            head=request.head,
+            head=request.head | carried(),
             request=request_piece(request),
         )
         return await take_in(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)

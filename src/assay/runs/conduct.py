@@ -44,10 +44,12 @@ class Conductor:
 
     async def conduct(self) -> None:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
-        tracing.set(self._run.head.get("traceparent") or tracing.get())  # of a task of our own
+        said, now = self._run.head.get("traceparent", ""), tracing.get()
+        tracing.set(said or now)  # of a task of our own
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
+        parent = None if said in ("", now) else {"traceparent": said}  # who asked is not around: it was taken up
         try:
-            with watch.span(f"run {self._kind.name}", about):
+            with watch.span(f"run {self._kind.name}", about, parent):
                 await self._conduct()
         except Conflict as conflict:
             if conflict.what not in ("lease", "closed"):

@@ -14,6 +14,7 @@ from assay.errors import Unfinished, Unforkable
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Put, Run, RunStatus, Store
 from assay.ports.audit import line as audited
 from assay.ports.kinds import COPYING
+from assay.ports.watch import carried
 from assay.protocol.facts import CONTENT, Stored, beside_key, new_event_id, read_stored
 
 PAGE = 200  # events at a time
@@ -86,7 +87,8 @@ def _always(_: int) -> bool:
 
 
 async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
-    head = {**last.head, "sourceRunId": source.id, "forkMode": last.mode}
+    head = {name: said for name, said in last.head.items() if name != "traceparent"} | carried()  # who asks now
+    head |= {"sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
     opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
     opening = Entry(run=run, opens=opens, head=head | {COPYING: True})

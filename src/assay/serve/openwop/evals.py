@@ -124,6 +124,8 @@ class EvalOffered:
             shown["tags"] = list(request.tags)
         if request.metadata:
             shown["metadata"] = request.metadata
+        if "traceparent" in run.head:
+            shown["traceparent"] = run.head["traceparent"]
         if run.status == "failed":
             shown["error"] = await self._error(run)
         if (summary := await self.office.summary(run)) is not None:

@@ -12,6 +12,7 @@ from assay.protocol.agents import Finish, ToolSpec
 from assay.workflow.children import attestation
 from assay.workflow.declared import library, loop_problems, read_loop, workflow_of
 from assay.workflow.definition import read
+from assay.workflow.report import came_to
 from assay.workflow.samples import document, samples
 from flows import House, Played, loop, verified
 
@@ -267,6 +268,30 @@ async def test_self_verification_is_allowed_and_shown():
     async with House(both, loops={"loop": loop("test.actor", ["test.actor"])}) as house:
         run = await house.run("loop", {"task": "t"})
         assert (await house.room.report(run.id, "t")).verdicts[0].self_verified
+
+
+async def test_self_verification_by_way_of_workflows_is_shown():
+    both = Played("test.actor", lambda task, scene: {"verdict": "pass"})
+    other = Played("test.critic", lambda task, scene: {"verdict": "pass"})
+    loops = {
+        "inner": loop("test.actor", ["test.critic"]),
+        "between": loop("workflow:inner", []),
+        "outer": loop("workflow:between", ["test.critic", "test.actor"]),
+        "fair": loop("workflow:between", ["test.critic"]),  # it judged inside, and did no work there
+    }
+    async with House(both, other, loops=loops) as house:
+        run = await house.run("outer", {"task": "t"})
+        said = (await house.room.report(run.id, "t")).verdicts
+        assert [(one.agent_id, one.actor_id, one.self_verified) for one in said] == [
+            ("test.critic", "between", False),
+            ("test.actor", "between", True),
+        ]
+        assert run.head["selfVerified"]
+        came = await came_to(house.store, run, house.room.bounds)
+        assert [one.self_verified for one in came.verdicts] == [False, True]
+        fair = await house.run("fair", {"task": "t"})
+        assert not (await house.room.report(fair.id, "t")).verdicts[0].self_verified
+        assert "selfVerified" not in fair.head
 
 
 @pytest.mark.parametrize(

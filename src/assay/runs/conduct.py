@@ -47,7 +47,9 @@ class Conductor:
         said, now = self._run.head.get("traceparent", ""), tracing.get()
         tracing.set(said or now)  # of a task of our own
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
-        parent = None if said in ("", now) else {"traceparent": said}  # who asked is not around: it was taken up
+        parent = (
+            None if said in ("", now) else {"traceparent": said}
+        )  # who asked is not around: it was taken up
         try:
             with watch.span(f"run {self._kind.name}", about, parent):
                 await self._conduct()

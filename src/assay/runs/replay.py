@@ -87,7 +87,9 @@ def _always(_: int) -> bool:
 
 
 async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
-    head = {name: said for name, said in last.head.items() if name != "traceparent"} | carried()  # who asks now
+    head = {
+        name: said for name, said in last.head.items() if name != "traceparent"
+    } | carried()  # who asks now
     head |= {"sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
     opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)

@@ -3,7 +3,7 @@
 from hashlib import sha256
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, structs
 
 from assay.protocol.canonical import canonical
 from assay.protocol.events import ErrorOf
@@ -52,6 +52,7 @@ class Child(Struct, frozen=True, kw_only=True):
     merged: bool = False
     verdict: Verdict | None = None
     judged: tuple[Judged, ...] = ()
+    workers: tuple[str, ...] = ()  # whose work it is
 
 
 def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
@@ -85,7 +86,8 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
     if not ended.value.get("goalSatisfied", True):
         return Child(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
-    return (yield from _taken(flow, hand, run, done, ended.value["variables"]))
+    taken = yield from _taken(flow, hand, run, done, ended.value["variables"])
+    return structs.replace(taken, workers=tuple(ended.value.get("workers", ())))
 
 
 def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any]) -> Steps[Child]:

@@ -22,6 +22,7 @@ from assay.workflow.flow import Bounds, Request
 from assay.workflow.memory import JournalMemory, View
 from assay.workflow.opening import Library, opened
 from assay.workflow.record import kept_steps, read_request
+from assay.workflow.report import workers
 from assay.workflow.tools import CheckedTools
 
 PATIENCE = 5.0  # seconds between two looks at a child that says nothing
@@ -206,8 +207,12 @@ class Performer:
             await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
         if run.status == "completed":
             drive, _, _ = await driven(self._store, run, self._bounds)
-            goal = run.head.get("goalSatisfied", True)
-            return {"status": run.status, "variables": drive.flow.variables, "goalSatisfied": goal}
+            return {
+                "status": run.status,
+                "variables": drive.flow.variables,
+                "goalSatisfied": run.head.get("goalSatisfied", True),
+                "workers": sorted(await workers(self._store, child)),
+            }
         error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 

@@ -1,6 +1,6 @@
 """What a run of a workflow came to, without content: verdicts with who gave them about whose work, and whether the goal was reached (contract §8.1, §8.5)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,32 @@ MOST = 100_000  # events of one run
 async def came_to(store: Store, run: Run, bounds: Bounds) -> Verification:
     """What it came to, with its content."""
     drive, _, _ = await driven(store, run, bounds)
-    return verification(report(run, await store.events(run.id, limit=MOST)), drive.flow)
+    return verification(await reported(store, run), drive.flow)
+
+
+async def reported(store: Store, run: Run) -> Report:
+    """A fold of what is recorded of it, and of who worked in the child runs that critics looked at."""
+    events = await store.events(run.id, limit=MOST)
+    told = [(event.type, msgspec.json.decode(read_stored(event.data).payload)) for event in events]
+    targets = {payload["target"] for type, payload in told if type == "agent.verified"}
+    children = targets & {payload["childRunId"] for type, payload in told if type == "node.dispatched"}
+    return report(run, events, {child: await workers(store, child) for child in children})
+
+
+async def workers(store: Store, run: str) -> frozenset[str]:
+    """Whose work a run's is: of all that decided something in it, and in its children that came to an end."""
+    found, left, seen = set[str](), [run], {run}
+    while left:
+        for event in await store.events(left.pop(), limit=MOST):
+            if event.type not in ("agent.decided", "core.workflowChain.event"):
+                continue
+            payload = msgspec.json.decode(read_stored(event.data).payload)
+            if event.type == "agent.decided":
+                found.add(payload["agentId"])
+            elif payload["phase"] == "child.completed" and payload["childRunId"] not in seen:
+                seen.add(payload["childRunId"])
+                left.append(payload["childRunId"])
+    return frozenset(found)
 
 
 def verification(found: Report, flow: Flow) -> Verification:
@@ -31,8 +56,8 @@ def verification(found: Report, flow: Flow) -> Verification:
     )
 
 
-def report(run: Run, events: Sequence[Event]) -> Report:
-    """A fold of what is recorded."""
+def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]]) -> Report:
+    """`by`: who worked, by the child run."""
     told = [(event.type, read_stored(event.data)) for event in events]
     payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
     decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
@@ -46,15 +71,17 @@ def report(run: Run, events: Sequence[Event]) -> Report:
             type == "variable.changed" and payload["name"] == "result" for type, _, payload in payloads
         ),
         turns=len(decisions),
-        verdicts=tuple(_verdicts(payloads)),
+        verdicts=tuple(_verdicts(payloads, by)),
         success_criteria=tuple((last or {}).get("successCriteria", ())),
         waiting=run.head.get("waiting"),
         error=run.head.get("error"),
     )
 
 
-def _verdicts(payloads: Iterable[tuple[str, Any, dict[str, Any]]]) -> Iterable[Said]:
-    """Whose work it is about is told by the event that the verdict points at."""
+def _verdicts(
+    payloads: Iterable[tuple[str, Any, dict[str, Any]]], by: Mapping[str, Collection[str]]
+) -> Iterable[Said]:
+    """Whose work it is about is told by the event that the verdict points at; in a child run it is somebody's, too."""
     authors: dict[str, str] = {}
     iteration = 0
     for type, known, payload in payloads:
@@ -72,7 +99,7 @@ def _verdicts(payloads: Iterable[tuple[str, Any, dict[str, Any]]]) -> Iterable[S
                 target=payload["target"],
                 verdict=payload["verdict"],
                 actor_id=actor,
-                self_verified=actor == payload["agentId"],
+                self_verified=payload["agentId"] in {actor, *by.get(payload["target"], ())},
                 criteria=tuple(payload.get("criteria", ())),
                 confidence=payload.get("confidence"),
             )

@@ -23,7 +23,7 @@ from assay.workflow.flow import Bounds, Request
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.opening import KIND, Library, configurable_problems, opened
 from assay.workflow.perform import Hands
-from assay.workflow.report import MOST, Report, report
+from assay.workflow.report import Report, reported
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
@@ -227,7 +227,7 @@ class Room:
 
     async def report(self, run: str, tenant: str) -> Report:
         found = await self.get(run, tenant)
-        return report(found, await self.store.events(run, limit=MOST))
+        return await reported(self.store, found)
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner."""

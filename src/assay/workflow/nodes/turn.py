@@ -26,6 +26,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     escalated: bool = False  # its actor wants a person to look
     judged: tuple[Judged, ...] = ()
     failed: str | None = None
+    workers: tuple[str, ...] = ()  # of a child run: whose work it is
 
 
 def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
@@ -43,7 +44,7 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
         candidate = yield from _agent_turn(flow, node)
     verdict = combined(one.verdict for one in candidate.judged)
     notes = tuple(one.notes for one in candidate.judged if one.notes)
-    own = any(one.agent == candidate.agent for one in candidate.judged)
+    own = any(one.agent in (candidate.agent, *candidate.workers) for one in candidate.judged)
     flow.last = Last(
         verdict=verdict, committed=False, notes=notes, met=_met(candidate.judged), self_verified=own
     )
@@ -171,6 +172,7 @@ def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
         target=child.run,
         judged=child.judged,
         failed=failed,
+        workers=child.workers,
     )
 
 

@@ -544,12 +544,33 @@ def test_verifier_no_content_leak(server, client):
         ({"workflowId": "nothing"}, "workflowId"),
         ({"workflowId": "judged"}, "inputs.task"),
         ({"workflowId": "judged", "inputs": {"task": "x"}, "configurable": {"maxLoopIterations": 0}}, "configurable.maxLoopIterations"),
+        ({"workflowId": "judged", "inputs": {"task": "x"}, "configurable": {"model": ""}}, "configurable.model"),
+        ({"workflowId": "judged", "inputs": {"task": "x"}, "configurable": {"temperature": 3}}, "configurable.temperature"),
     ],
 )  # fmt: skip
 def test_a_run_that_makes_no_sense_is_400(client, body, field):
     refused = client.post("/v1/runs", json=body)
     assert (refused.status_code, refused.json()["error"]) == (400, "validation_error")
     assert field in [problem["place"] for problem in refused.json()["details"]["problems"]]
+
+
+def test_6_5_the_options_of_a_run_are_kept_and_shown_without_their_secrets(server, client):
+    secret = "sk-0123456789abcdefgh1234"
+    shown = ran(
+        client, "conformance-noop", configurable={"mine": f"see {secret}", "api_key": "hunter2", "limit": 3}
+    )
+    kept = {"mine": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]", "limit": 3}
+    assert shown["configurable"] == kept
+    (request,) = server.do(server.store.pieces(shown["runId"], "workflow-request"))
+    assert not {part for part in (secret, "hunter2") if part.encode() in request.data}
+
+
+def test_1_1_no_fork_has_test_doubles(client):
+    source = ran(client, "conformance-noop")["runId"]
+    for overlay in ({"mockProvider": {"id": "x"}}, {"configurable": {"mockProvider": {"id": "x"}}}):
+        body = {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": overlay}
+        answer = client.post(f"/v1/runs/{source}:fork", json=body)
+        assert (answer.status_code, answer.json()["error"]) == (403, "mock_provider_forbidden")
 
 
 def test_runs_lifecycle_and_failure_path(client):

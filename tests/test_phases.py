@@ -553,12 +553,64 @@ async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itsel
         assert [one[0] for one in mine[:second]] == [one[0] for one in without_ids(events)[:second]]
 
 
+@pytest.mark.parametrize("where", ["the beginning", "the middle"])
+async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the_fork(where):
+    worker = Played("test.actor", lambda task, scene: "r")
+    judge = Played("test.critic", lambda task, scene: "revise")
+    async with House(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
+
+        async def forked(run, mode, start=0, **options):
+            made = await fork(
+                house.room, ME, run.id, mode, start, {"configurable": options} if options else None
+            )
+            ended = await house.desk.ended(made.id)
+            snapshot = await house.room.snapshot(ended)
+            return ended, (
+                ended.head["error"]["details"]["cap"],
+                ended.head["iteration"],
+                snapshot["configurable"],
+            )
+
+        source = await house.run("loop", {"task": "t"})
+        events = await house.events(source)
+        turns = [one["sequence"] for one in events if one["type"] == "runOrchestrator.decided"]
+        start = 0 if where == "the beginning" else turns[1]
+        cap, secret = "configurable.maxLoopIterations", "sk-0123456789abcdefgh1234"
+        shorter, said = await forked(source, "branch", start, maxLoopIterations=2, note=secret)
+        kept = {"maxLoopIterations": 2, "note": "[REDACTED:openai-key]"}
+        assert said == (cap, 2, kept)
+        asked = len(worker.tasks)
+        replayed, said = await forked(shorter, "replay")
+        assert (said, len(worker.tasks)) == ((cap, 2, kept), asked)
+        assert without_ids(await house.events(replayed)) == without_ids(await house.events(shorter))
+        _, said = await forked(shorter, "branch", shorter.events - 1, maxLoopIterations=3)
+        assert said == (cap, 3, kept | {"maxLoopIterations": 3})
+
+
+async def test_phase_4_children_of_a_branch_have_its_options():
+    worker = Played("test.actor", lambda task, scene: "r")
+    loops = {"inner": loop(critics=[]), "loop": loop("workflow:inner", [])}
+    async with House(worker, loops=loops) as house:
+        source = await house.run("loop", {"task": "t"}, {"mine": 1})
+        made = await fork(house.room, ME, source.id, "branch", 0, {"mine": 2})
+        ended = await house.desk.ended(made.id)
+        events = await house.events(ended)
+        (child,) = [one["payload"]["childRunId"] for one in events if one["type"] == "node.dispatched"]
+        below = await house.room.snapshot(await house.store.run(child))
+        assert below["configurable"] == {"mine": 2}
+
+
 @pytest.mark.parametrize(
     ("mode", "from_seq", "overlay", "wrong"),
     [
         ("branch", None, {}, InvalidRequest),
         ("replay", 0, {"configurable": {"maxLoopIterations": 1}}, InvalidRequest),
         ("branch", 0, {"configurable": {"maxLoopIterations": 0}}, InvalidRequest),
+        ("branch", 0, {"configurable": 5}, InvalidRequest),
+        ("branch", 0, {"configurable": "abc"}, InvalidRequest),
+        ("branch", 0, {"configurable": None}, InvalidRequest),
+        ("branch", 0, {"configurable": {"temperature": "hot"}}, InvalidRequest),
+        ("replay", 0, {"configurable": []}, InvalidRequest),
     ],
 )
 async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, overlay, wrong):

@@ -25,6 +25,7 @@ class Drive:
 
     def __init__(self, run: str, request: Request, bounds: Bounds, source: Sequence[Event] = ()) -> None:
         self.flow = Flow(run, request, bounds)
+        self._lay_over(0)
         self._going = play(self.flow)
         self.over: Over | None = None
         self.effect: Effect | None = next(self._going)
@@ -50,8 +51,7 @@ class Drive:
             self.flow.tell("run.cancelled", RunCancelled())
             self.effect, self.over = None, Over("cancelled", self.flow.facts.pop())
             return []
-        if self.flow.request.overlay and self.step + 1 == self.flow.request.source_steps:
-            self.flow.configurable = {**self.flow.configurable, **self.flow.request.overlay}
+        self._lay_over(self.step + 1)
         self._asked[type(self.effect), self.effect.node] += 1
         before = self.flow.iteration
         self.step += 1
@@ -62,6 +62,11 @@ class Drive:
         if self.flow.iteration != before or self.step == 1:
             self.turn = (self.step, result.at)
         return self._compared(self.flow.drain())
+
+    def _lay_over(self, step: int) -> None:
+        for at, options in self.flow.request.overlays:
+            if at == step:
+                self.flow.configurable = {**self.flow.configurable, **options}
 
     def _compared(self, facts: list[Fact]) -> list[Fact]:
         """Of a replay: the first fact that is another than its source's is told of, and it goes on (contract §13.9)."""

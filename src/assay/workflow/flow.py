@@ -52,7 +52,19 @@ class Request(Struct, frozen=True, kw_only=True):
     source: str | None = None  # of a fork
     source_steps: int = 0  # that many are the source's, and are not done again
     replay: bool = False
-    overlay: dict[str, Any] = {}
+    overlay: dict[str, Any] = {}  # options of a branch, from behind those steps on
+    laid: tuple[
+        tuple[int, dict[str, Any]], ...
+    ] = ()  # and of the branches it goes back to, each by its steps
+
+    @property
+    def overlays(self) -> tuple[tuple[int, dict[str, Any]], ...]:
+        return (*self.laid, (self.source_steps, self.overlay)) if self.overlay else self.laid
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What holds for all that is done anew."""
+        return {**self.configurable, **dict(one for _, laid in self.overlays for one in laid.items())}
 
 
 class Stop(Exception):

@@ -1,6 +1,6 @@
 """Which workflows there are, and how a run of one begins."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
 from assay.ports.audit import line as audited
 from assay.ports.kinds import APART
 from assay.protocol.facts import CONTENT
+from assay.protocol.values import is_object
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import named
 from assay.workflow.flow import Request
@@ -76,6 +77,24 @@ def opened(
 WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
 
 
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda said: isinstance(said, str) and said != "", "the name of a model, PROVIDER:MODEL"),
+    "temperature": (lambda said: _number(said) and 0 <= said <= 2, "a number from 0 to 2"),
+    "maxTokens": (
+        lambda said: isinstance(said, int) and _number(said) and said >= 1,
+        "a whole number from 1",
+    ),
+    "promptOverrides": (
+        lambda said: is_object(said) and all(isinstance(one, str) for one in said.values()),
+        "texts by their names",
+    ),
+}
+
+
 def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
     """What of the options we read makes no sense; others pass through (contract §3.1)."""
     found: list[Problem] = []
@@ -92,4 +111,8 @@ def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
         )
     if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
         found.append(Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {said!r}"))
-    return found
+    return found + [
+        Problem(f"configurable.{name}", f"wanted {words}")
+        for name, (fits, words) in VALUES.items()
+        if name in configurable and not fits(configurable[name])
+    ]

@@ -168,7 +168,7 @@ class Performer:
         request = Request(
             workflow=workflow,
             inputs=wanted.inputs,
-            configurable=inherited(parent.configurable),
+            configurable=inherited(parent.options),
             owner=parent.owner,
             scope=parent.scope,
             parent={"runId": unit.run, "cause": wanted.cause},

@@ -8,6 +8,8 @@ import msgspec
 from assay.errors import Conflict, InvalidRequest, Problem, Unforkable
 from assay.ports import CLOSED, Principal, Run
 from assay.ports.watch import tracing
+from assay.protocol.secrets import redacted
+from assay.protocol.values import is_object
 from assay.workflow.flow import Request
 from assay.workflow.opening import configurable_problems
 from assay.workflow.record import kept_steps, read_request
@@ -39,7 +41,8 @@ async def forked(
 ) -> Request:
     """What such a run is asked for; refused, in this order, where it makes no sense, reaches too far, or is no longer kept."""
     run = source.id
-    start = _checked(source, mode, from_seq, overlay)
+    options: Any = (overlay or {}).get("configurable", overlay or {})
+    start = _checked(source, mode, from_seq, options)
     steps = await kept_steps(room.store, source.id)
     if source.events > 1 and len(steps) == 0:
         raise Unforkable(
@@ -54,26 +57,31 @@ async def forked(
             "status", f"run {run}", f"it is {source.status}, and only what has ended can be replayed"
         )
     taken = len(steps) if mode == "replay" else sum(kept.events <= start for kept in steps)
+    known = await read_request(room.store, source.id)
     return msgspec.structs.replace(
-        await read_request(room.store, source.id),
+        known,
         source=source.id,
         source_steps=taken,
         replay=mode == "replay",
-        overlay=dict((overlay or {}).get("configurable", overlay or {})),
+        overlay=redacted(options),
+        laid=tuple(one for one in known.overlays if one[0] <= taken),
         parent=None,
         traceparent=tracing.get(),
     )
 
 
-def _checked(source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None) -> int:
+def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int:
     problems: list[Problem] = []
     if mode == "branch" and from_seq is None:
         problems.append(Problem("fromSeq", "a branch needs to know from where"))
     if from_seq is not None and from_seq < 0:
         problems.append(Problem("fromSeq", "wanted a number from 0"))
-    if mode == "replay" and overlay:
+    if not is_object(options):
+        problems.append(Problem("runOptionsOverlay.configurable", "wanted an object"))
+    elif mode == "replay" and options:
         problems.append(Problem("runOptionsOverlay", "only a branch can go another way than its source"))
-    problems += configurable_problems((overlay or {}).get("configurable", overlay or {}))
+    else:
+        problems += configurable_problems(options)
     if problems:
         raise InvalidRequest(problems)
     start = from_seq or 0

@@ -13,6 +13,7 @@ from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, 
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
 from assay.ports.audit import line as audited
 from assay.ports.watch import tracing
+from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -107,7 +108,7 @@ class Room:
         return Request(
             workflow=workflow,
             inputs=inputs,
-            configurable=configurable,
+            configurable=redacted(configurable),
             owner={"tenant": principal.tenant, "principal": principal.id},
             tags=tuple(tags),
             metadata=metadata or {},
@@ -237,7 +238,7 @@ class Room:
             "workflowId": run.name,
             "inputs": request.inputs,
             "variables": flow.variables,
-            "configurable": dict(request.configurable),
+            "configurable": dict(flow.configurable),
         }
         if request.metadata:
             shown["metadata"] = request.metadata

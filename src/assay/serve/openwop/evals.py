@@ -1,6 +1,6 @@
 """Agent evals over HTTP: from a request to a plan, and from a run to its snapshot, scorecard and report (contract §3.2–§3.4)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from assay.ports import CLOSED, Principal, Put, Run
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.secrets import redacted
 from assay.protocol.suite import AgentEvalSuite
-from assay.protocol.values import JSON, is_list, is_object
+from assay.protocol.values import JSON, is_list
 from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
 from assay.runs.replay import Copying, branch, everything, replay
@@ -33,24 +33,6 @@ TYPES: dict[str, tuple[type, str]] = {
     "judge": (str, "the name of a model"),
     "allowTargetMismatch": (bool, "true or false"),
     "allowSuiteVersionDrift": (bool, "true or false"),
-}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model": (lambda said: isinstance(said, str) and said != "", "the name of a model, PROVIDER:MODEL"),
-    "temperature": (lambda said: _number(said) and 0 <= said <= 2, "a number from 0 to 2"),
-    "maxTokens": (
-        lambda said: isinstance(said, int) and _number(said) and said >= 1,
-        "a whole number from 1",
-    ),
-    "promptOverrides": (
-        lambda said: is_object(said) and all(isinstance(one, str) for one in said.values()),
-        "texts by their names",
-    ),
 }
 
 
@@ -148,11 +130,6 @@ def asked_of(request: RunRequest, principal: str) -> Asked:
         for name, (type, words) in TYPES.items()
         if name in said
         and (not isinstance(said[name], type) or (type is int and isinstance(said[name], bool)))
-    ]
-    problems += [
-        Problem(f"configurable.{name}", f"wanted {words}")
-        for name, (fits, words) in VALUES.items()
-        if name in said and not fits(said[name])
     ]
     problems += configurable_problems(said)
     modes: Any = said.get("evalModes")

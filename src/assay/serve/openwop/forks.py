@@ -10,7 +10,7 @@ from assay.ports.watch import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.refusals import NotProvided
 from assay.runs.replay import fork_point
-from assay.serve.openwop.runs import new_run_id, urls
+from assay.serve.openwop.runs import new_run_id, no_doubles, urls
 from assay.serve.openwop.surface import Forkable, run_of, surface_of
 from assay.serve.rest.answers import Answer, Headers, answer
 from assay.serve.rest.asked import decoded, digest_of
@@ -32,6 +32,8 @@ async def fork_run(call: Call) -> Answer:
     form_of(call)
     body = await whole(call)
     request = _sensible(decoded(_request, body))
+    overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
+    no_doubles(call, overlay.get("configurable", overlay))
     source = await run_of(call, surface)
     kind = surface.kinds[source.kind]
     if not isinstance(kind, Forkable):

@@ -20,6 +20,7 @@ from assay.protocol.runs import (
     RunRequest,
 )
 from assay.protocol.secrets import redacted
+from assay.protocol.values import is_object
 from assay.runs.refusals import ForeignTenant, MockForbidden
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
 from assay.serve.rest.answers import Answer, Headers, answer
@@ -69,7 +70,11 @@ def _permitted(call: Call, request: RunRequest) -> None:
     """The tenant is the credential's; test doubles are not offered (contract §1.1, §2.2)."""
     if request.tenant_id is not UNSET and request.tenant_id != call.tenant:
         raise ForeignTenant
-    if request.configurable is not UNSET and "mockProvider" in request.configurable:
+    no_doubles(call, {} if request.configurable is UNSET else request.configurable)
+
+
+def no_doubles(call: Call, configurable: object) -> None:
+    if is_object(configurable) and "mockProvider" in configurable:
         raise MockForbidden("mock_provider_forbidden", "configurable.mockProvider is not offered here")
     if call.header(b"x-force-engine-version") is not None:
         raise MockForbidden("force_engine_version_forbidden", "X-Force-Engine-Version is not offered here")

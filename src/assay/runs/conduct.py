@@ -72,8 +72,8 @@ class Conductor:
             await self._fail("it was copied from another run, and a crash cut that off: fork that again")
             return
         story = await self._kind.story(self._store, self._run)
-        await self._remember(story)
-        record = Record(self._store, self._run.id, self._holder, story, self._lose)
+        known = await self._remember(story)
+        record = Record(self._store, self._run.id, self._holder, story, self._lose, events=known)
         begun = self._run.status != "pending" or await record.begin(self._kind.started(self._run))
         if not begun or self._run.status == "cancelling":
             self._stopped.set()
@@ -91,13 +91,14 @@ class Conductor:
         if ending.status not in CLOSED:  # it waits for somebody
             await self._store.release(self._run.id, self._holder)
 
-    async def _remember(self, story: Story) -> None:
-        """Fold what is recorded."""
+    async def _remember(self, story: Story) -> int:
+        """Fold what is recorded; how much it is."""
         after = -1
         while events := await self._store.events(self._run.id, after=after, limit=PAGE):
             for event in events:
                 story.add(event)
             after = events[-1].sequence
+        return after + 1
 
     async def _units(self, story: Story, record: Record) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""

@@ -44,6 +44,8 @@ class Desk:
         self.holder = f"desk-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
+        self._again: set[str] = set()  # taken up while a conductor that is about to leave was still there
+        self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
         self._beat: asyncio.Task[None] | None = None
@@ -59,6 +61,7 @@ class Desk:
         if self._closing:
             raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
         if run.id in self._conductors:
+            self._again.add(run.id)
             return
         conductor = Conductor(self.store, self._engine, self._kinds[run.kind], run, self.holder)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
@@ -71,6 +74,23 @@ class Desk:
         if not task.cancelled() and (trouble := task.exception()) is not None:
             self._left.add(run)
             log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
+        elif run in self._again:
+            following = asyncio.create_task(self._follow_on(run))
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+        self._again.discard(run)
+
+    async def _follow_on(self, run: str) -> None:
+        """If it is not at its end, somebody took it up here while its last conductor was leaving: that one knew nothing of it."""
+        try:
+            claimed = await self.store.claim(run, self.holder, seconds=self.lease)
+        except Broken:
+            self._left.add(run)
+            return
+        if claimed is not None and self._closing:
+            self._left.add(run)
+        elif claimed is not None:
+            self.begin(claimed)
 
     @property
     def closing(self) -> bool:
@@ -107,6 +127,10 @@ class Desk:
             self._conductors[run][0].cancel()
         else:
             await self._cancel_elsewhere(found)
+        ended = await self.ended(run)
+        if ended.status in CLOSED:
+            return ended
+        await self._cancel_elsewhere(ended)  # it came to rest at that moment
         return await self.ended(run)
 
     async def _because(self, run: str, reason: str) -> None:
@@ -143,8 +167,10 @@ class Desk:
                 return found
             held = self._conductors.get(run)
             if held is not None:
-                await asyncio.wait({held[1]}, timeout=1)
-                if held[1].done() and (trouble := held[1].exception()) is not None:
+                task = held[1]
+                await asyncio.wait({task}, timeout=1)
+                still = not task.done() or task.cancelled()  # here, or with who has it by now
+                if not still and (trouble := task.exception()) is not None:
                     raise trouble
             else:
                 await self.store.wait_for_events(run, after=found.events - 1, timeout=1)
@@ -167,6 +193,8 @@ class Desk:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._left |= {run for run, (_, task) in held if task in late}
+        if self._following:
+            await asyncio.wait(self._following)
         with suppress(Broken):  # then their leases end by themselves
             await self._let_go()
 
@@ -174,8 +202,12 @@ class Desk:
         while True:
             await asyncio.sleep(self.lease / BEATS)
             with suppress(Broken):  # the database is away; it may come back before the leases end
-                await self._signed()
-                await self._adopt()
+                await self.beat()
+
+    async def beat(self) -> None:
+        """A sign of life, and a look for what nobody conducts any more."""
+        await self._signed()
+        await self._adopt()
 
     async def _signed(self) -> None:
         """A sign of life for what this desk holds; what is somebody else's by now is not conducted on."""
@@ -199,7 +231,7 @@ class Desk:
             return
         for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000):
             known = run.kind in self._kinds and not run.head.get(APART)
-            if known and run.id not in self._conductors:
+            if known or run.id in self._conductors:
                 self.begin(run)
-            elif run.id not in self._conductors:
+            else:
                 await self.store.release(run.id, self.holder)

@@ -11,10 +11,17 @@ BEHIND = 256  # outcomes that may wait to be written before their maker has to
 
 
 class Record:
-    """One run's, held by one process. Trouble with a commit is told to `lost`, and raised to whoever adds next, or at the end."""
+    """
+    One run's, held by one process, with so many `events` so far: who was away and missed some cannot write.
 
-    def __init__(self, store: Store, run: str, holder: str, story: Story, lost: Callable[[], None]) -> None:
+    Trouble with a commit is told to `lost`, and raised to whoever adds next, or at the end.
+    """
+
+    def __init__(
+        self, store: Store, run: str, holder: str, story: Story, lost: Callable[[], None], *, events: int = 0
+    ) -> None:
         self._store, self._run, self._holder, self._story, self._lost = store, run, holder, story, lost
+        self._events = events
         self._waiting: list[Outcome] = []
         self._writing: asyncio.Task[None] | None = None
 
@@ -25,6 +32,7 @@ class Record:
             run=self._run,
             holder=self._holder,
             when=frozenset({"pending"}),
+            expected=self._events,
             status="running",
             events=events,
             evidence=evidence,
@@ -36,6 +44,7 @@ class Record:
             if conflict.what != "status":
                 raise
             return False
+        self._events += len(events)
         for event in events:
             self._story.add(event)
         self._story.recorded()
@@ -60,6 +69,7 @@ class Record:
         entry = Entry(
             run=self._run,
             holder=self._holder,
+            expected=self._events,
             status=ending.status,
             events=ending.events,
             evidence=ending.evidence,
@@ -86,10 +96,12 @@ class Record:
             entry = Entry(
                 run=self._run,
                 holder=self._holder,
+                expected=self._events,
                 events=events,
                 evidence=[piece for one in some for piece in one.evidence],
                 head=self._story.head(),
             )
             documents = [change for one in some for change in one.documents]
             await self._store.commit(Batch(entries=[entry], documents=documents))
+            self._events += len(events)
             self._story.recorded()

@@ -525,6 +525,7 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
         (["schema"], 0, "TestCaseResult\n"),
         (["schema", "Nope"], 2, "no noun 'Nope'; there are TestCase, "),
         (["evaluate", "--help"], 0, "--min-pass-rate"),
+        (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
         (["-h"], 0, "evaluate"),
         ([], 2, "evaluate"),
         (["nope"], 2, "No such command 'nope'"),

@@ -167,7 +167,9 @@ def test_a_bad_line_is_400_with_its_number_and_nothing_is_started(client, lines,
 )  # fmt: skip
 def test_a_wrong_content_type_is_415(client, method, path, headers, supported):
     answer = client.request(method, path, content=b"{}", headers=headers)
-    assert refused(answer, 415, "unsupported_media_type").details == {"supported": supported}
+    told = refused(answer, 415, "unsupported_media_type")
+    assert told.details == {"supported": supported}
+    assert ("got no content type" in told.message) == (not headers)
 
 
 def large():
@@ -628,7 +630,10 @@ with Server(sqlite(Path({folder!r}))) as host, host.client() as client:
     resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))  # the disk is full there
     big = request_of(2000) | {{"outputs": [{{"value": os.urandom(2000).hex()}} for _ in range(2000)]}}
     answers = [client.post("/v1/evaluate", json=big), client.post("/v1/evaluations", content=lines_of(big), headers={{"content-type": "application/x-ndjson"}})]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # not even a few lines fit
+    answers.append(client.post("/v1/evaluations", content=lines_of(request_of(2)), headers={{"content-type": "application/x-ndjson"}}))
     print(json.dumps([[one.status_code, one.json()["error"], "Traceback" in one.text] for one in answers]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
     assert client.get("/v1/health").status_code == 200
     assert client.get(f"/v1/evaluations/{{before['evaluation_id']}}").json() == before
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -643,7 +648,7 @@ def test_a_full_disk_is_503_and_nothing_is_lost(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     told, after = done.stdout.strip().splitlines()[-2:]
-    assert json.loads(told) == [[503, "unavailable", False]] * 2
+    assert json.loads(told) == [[503, "unavailable", False]] * 3
     assert after == "200"
 
 

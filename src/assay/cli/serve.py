@@ -7,8 +7,10 @@ import typer
 
 HELP = """Serve evaluations over HTTP and gRPC, to this machine alone unless --host says otherwise.
 
+\b
     assay serve
-    curl -H "X-API-Key: $(cat .assay/local-key)" -d @request.json http://127.0.0.1:8321/v1/evaluate
+    curl -H "X-API-Key: $(cat .assay/local-key)" -H "Content-Type: application/json" \\
+         -d @request.json http://127.0.0.1:8321/v1/evaluate
 
 Runs are kept in ASSAY_DATABASE_URL, else in assay.db in ASSAY_HOME; one that was cut off goes on at the next start.
 The routes are described at /v1/docs and /v1/openapi.json. It ends on Ctrl-C or SIGTERM, when what is under way has

@@ -29,9 +29,8 @@ def form_of(call: Call, *, lines: bool = False) -> str:
         or charset not in ("", "charset=utf-8", 'charset="utf-8"')
     ):
         supported = ["application/json", *(["application/x-ndjson"] if lines else [])]
-        raise WrongMedia(
-            f"wanted a body of {' or '.join(supported)}, got {said[:100] or 'no content type'!r}", supported
-        )
+        got = repr(said[:100]) if said else "no content type"
+        raise WrongMedia(f"wanted a body of {' or '.join(supported)}, got {got}", supported)
     return form
 
 

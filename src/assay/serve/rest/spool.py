@@ -2,8 +2,8 @@
 
 import hashlib
 import tempfile
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import IO
 
 from assay.errors import BadLine, Broken, InvalidRequest, Problem
@@ -35,11 +35,31 @@ class Lined:
 async def read_lines(call: Call) -> AsyncGenerator[Lined]:
     """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
     serving = call.host.serving
-    with tempfile.TemporaryFile(prefix="assay-") as file:
+    with _spool() as file:
         intake = _Intake(call, file)
         async for piece in pieces(call, serving.max_upload_bytes, "max_upload_bytes"):
             intake.more(piece)
         yield intake.end()
+
+
+@contextmanager
+def _spool() -> Generator[IO[bytes]]:
+    """Where lines are put. What could not be written of it is told before it is closed, and then nobody's any more."""
+    with _on_disk():
+        file = tempfile.TemporaryFile(prefix="assay-")  # noqa: SIM115  # closing it may fail again
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+@contextmanager
+def _on_disk() -> Generator[None]:
+    try:
+        yield
+    except OSError as wrong:
+        raise Broken(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
 
 
 class _Intake:
@@ -67,6 +87,8 @@ class _Intake:
 
     def end(self) -> Lined:
         self._write([kept for kept in [self._line(b"".join(self._tail))] if kept])
+        with _on_disk():
+            self._file.flush()
         if self._planned is None:
             raise InvalidRequest("wanted a first line with checks and experiment_metadata, got an empty body")
         plan, checks = self._planned
@@ -111,10 +133,8 @@ class _Intake:
 
     def _write(self, lines: list[bytes]) -> None:
         if lines:
-            try:
+            with _on_disk():
                 self._file.write(b"\n".join(lines) + b"\n")
-            except OSError as wrong:
-                raise Broken(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
 
     def _bad(self, number: int, problems: list[Problem] | tuple[Problem, ...]) -> BadLine:
         return BadLine(f"line {number}", problems, number)

@@ -1,5 +1,6 @@
 """Runs that are kept: `evaluate --save`, `list`, `show`, `export`, and a server that is killed and comes back."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -8,11 +9,13 @@ import stat
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 
 import httpx
 import pytest
 
+from assay.backends.stores.open import open_store
 from command import Ended
 from postgres import server as postgres
 from provider_server import ProviderServer, fitting
@@ -110,6 +113,7 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
     ("arguments", "code", "words"),
     [
         (["show", "latest"], 2, "no runs are kept here"),
+        (["show", "latest", "--tenant", "them"], 2, "no run of tenant 'them' is kept here; `assay list`"),
         (["show", "eval_none"], 2, "there is no run 'eval_none'; `assay list`"),
         (["export", "eval_none", "-o", "x.jsonl"], 2, "there is no run"),
         (
@@ -133,6 +137,57 @@ def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):
     assert "cases.jsonl:701" in shown
     run(home, "export", "latest", "-o", "kept.jsonl")
     assert (home / "kept.jsonl").read_bytes().count(b"\n") == 700
+
+
+def test_a_list_in_which_nothing_fits_says_so(run, home):
+    assert "no runs are kept here" in run(home, "list").out
+    fits = run(home, "list", "--status", "failed", "--experiment", "mine")
+    assert (
+        fits.out
+        == "no run that is kept here fits --status failed --experiment mine; `assay list` shows those there are\n"
+    )
+
+
+def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home):
+    command = [
+        Path(sys.executable).with_name("assay"),
+        "evaluate",
+        "--contexts",
+        "-",
+        "--checks",
+        "checks.json",
+    ]
+    with subprocess.Popen([*command, "--save"], cwd=home, stdin=subprocess.PIPE) as process:
+        process.stdin.write(contexts(13_000).encode())  # and not closed: it waits for more
+        wait_until(lambda: (one := kept(run, home)) and one["progress"]["total_test_cases"])
+        process.kill()
+    listed = kept(run, home)
+    run_id, many = listed["operation_id"], listed["progress"]["total_test_cases"]
+    assert listed["status"] == "running"
+    asyncio.run(let_go(home, run_id))
+    with serving(home) as (_, url):
+        headers = {"X-API-Key": key_of(run, home)}
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+            wait_until(lambda: operation(client, run_id)["status"] == "failed")
+            assert "cut off" in operation(client, run_id)["error"]["message"]
+            result = client.get(f"/v1/evaluations/{run_id}").json()
+            assert len(result["results"]) == result["summary"]["total_test_cases"] == many
+    assert f"{many:,} cases, {many:,} checks" in run(home, "show", run_id).out
+    assert f"{many:,} results" in run(home, "export", run_id, "-o", "kept.jsonl").out
+
+
+def kept(run, home):
+    found = json.loads(run(home, "list", "--json").out)
+    return found[0] if found else None
+
+
+async def let_go(home, run_id):
+    """As if its holder had not been heard of for long enough."""
+    told = home / "assay.toml"
+    address = tomllib.loads(told.read_text())["database_url"] if told.exists() else ""
+    store = await open_store(address or f"sqlite:///{home}/.assay/assay.db")
+    await store.release(run_id, run_id)
+    await store.close()
 
 
 def key_of(run, home):

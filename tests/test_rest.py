@@ -183,6 +183,38 @@ def test_a_cancelled_evaluation_is_a_result_with_skips(client):
     assert result["status"] == "skip"
     assert result["summary"]["skipped_test_cases"] > 0
     assert len(result["results"]) == 40
+    assert client.get(f"/v1/evaluations/{id}").json() == result
+
+
+def own(many, seconds=0.3):
+    request = request_of(many, [slow(seconds)])
+    checks = request.pop("checks")
+    return {**request, "test_cases": [case | {"checks": checks * 2} for case in request["test_cases"]]}
+
+
+@pytest.mark.parametrize(
+    ("request_", "lines", "checks"),
+    [
+        pytest.param(request_of(40, [slow(0.3)] * 2), False, 80, id="shared"),
+        pytest.param(request_of(40, [[slow(0.3)] * (at % 3) for at in range(40)]), False, 39, id="each"),
+        pytest.param(own(40), False, 80, id="own"),
+        pytest.param(own(40), True, 80, id="own-lines"),
+    ],
+)
+def test_the_summary_of_a_cancelled_evaluation_counts_every_check(client, request_, lines, checks):
+    if lines:
+        content = b"{}\n" + lines_of({**request_, "checks": []}).partition(b"\n")[2]
+        started = client.post(
+            "/v1/evaluations", content=content, headers={"content-type": "application/x-ndjson"}
+        )
+    else:
+        started = client.post("/v1/evaluations", json=request_)
+    id = started.json()["operation_id"]
+    client.post(f"/v1/evaluations/{id}:cancel")
+    result = client.get(f"/v1/evaluations/{id}").json()
+    assert result["summary"]["total_checks"] == checks
+    for count in ("total_checks", "completed_checks", "error_checks", "skipped_checks"):
+        assert result["summary"][count] == sum(case["summary"][count] for case in result["results"])
 
 
 def test_what_has_ended_cannot_be_cancelled(client):
@@ -210,6 +242,8 @@ def test_operations_are_listed_by_what_is_asked_newest_first(host):
             )
 
         assert listed()[0] == [running, *reversed(ids)]
+        for one in client.get("/v1/evaluations", params={"status": "completed"}).json()["operations"]:
+            assert one["created_at"] <= one["started_at"] <= one["completed_at"]
         assert listed(experiment="e1")[0] == [ids[3], ids[1]]
         waiting = listed(status="pending")[0]  # asked first: it may begin to run meanwhile
         assert {*waiting, *listed(status="running")[0]} == {running}

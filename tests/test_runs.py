@@ -44,9 +44,9 @@ class Tomorrow:
 class Room:
     """A desk in this process."""
 
-    def __init__(self, store, lease=1.0, how=Conduct(), clock=None):  # noqa: B008  # never changed
+    def __init__(self, store, lease=1.0, how=Conduct(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
         services = Services(clock=clock) if clock else Services()
-        registry = STANDARD.extended([Logged, Prompt, Stuck])
+        registry = STANDARD.extended(checks)
         kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
         self.desk = Desk(store, engine, {kind.name: kind}, lease=lease)
@@ -97,13 +97,43 @@ async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(roo
     await room.store.wait_for_events(run.id, after=4, timeout=10)
     ended = await room.desk.cancel(run.id, "t")
     assert ended.status == "cancelled"
-    statuses = Counter([json.loads(line)["status"] async for line in room.office.results(ended)])
+    lines = [line async for line in room.office.results(ended)]
+    cases = [json.loads(line) for line in lines]
+    statuses = Counter([case["status"] for case in cases])
     assert statuses.total() == 2_000
     assert 0 < statuses["completed"] < 2_000
-    assert ended.head["summary"]["skipped_test_cases"] == statuses["skip"]
+    summary = ended.head["summary"]
+    assert summary["skipped_test_cases"] == statuses["skip"]
+    for count in ("total_checks", "completed_checks", "skipped_checks"):
+        assert summary[count] == sum(case["summary"][count] for case in cases)
+    assert [line async for line in room.office.results(ended)] == lines  # what has ended does not change
+    tally = await room.office.tally(ended)
+    assert [line async for line in room.office.results(ended, tally=tally)] == lines
+    assert msgspec.to_builtins(tally.summary()) == summary
     with pytest.raises(Conflict):
         await room.desk.cancel(run.id, "t")
     await room.desk.close()
+
+
+@in_a_room
+async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
+    await room.desk.open()
+    run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
+    await room.store.wait_for_events(stopped.id, after=1, timeout=10)
+    await room.desk.cancel(stopped.id, "t")
+    await room.desk.close(seconds=0)
+    other = Room(room.store, checks=[Logged])
+    await other.desk.open()
+    failed = await other.desk.ended(run.id)
+    assert failed.status == "failed"
+    assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; this host knows")
+    for run in (failed, await other.store.run(stopped.id)):
+        cases = [json.loads(line) async for line in other.office.results(run)]
+        assert len(cases) == 30
+        assert cases[-1]["status"] == "skip"
+        assert [check["check_type"] for check in cases[-1]["check_results"]] == ["stuck"]
+        assert run.head["summary"]["total_checks"] == sum(case["summary"]["total_checks"] for case in cases)
+    await other.desk.close()
 
 
 @in_a_room

@@ -4,6 +4,7 @@ from assay.errors import WrongUsage
 from assay.ports import Run, RunQuery, Store
 
 MANY = 1000
+THERE = "`assay list` shows those there are"
 NONE = "no runs are kept here; `assay run` keeps one, and `assay evaluate --save` does"
 
 
@@ -13,7 +14,7 @@ async def found(
     if which == "latest":
         runs = await store.runs(RunQuery(tenant=tenant, kind=kind, name=name, limit=1))
         if not runs:
-            raise WrongUsage(NONE)
+            raise WrongUsage(NONE if tenant is kind is name is None else _none_of(tenant, kind, name))
         return runs[0]
     run = await store.run(which, tenant=tenant)
     if run is not None and kind in (None, run.kind):
@@ -24,4 +25,10 @@ async def found(
         return fitting[0]
     if fitting:
         raise WrongUsage(f"{which!r} is the beginning of {len(fitting)} runs: give more of it")
-    raise WrongUsage(f"there is no run {which!r}; `assay list` shows those there are")
+    raise WrongUsage(f"there is no run {which!r}; {THERE}")
+
+
+def _none_of(tenant: str | None, kind: str | None, name: str | None) -> str:
+    named = f" of {name!r}" if name else ""
+    whose = f" of tenant {tenant!r}" if tenant else ""
+    return f"no {kind or 'run'}{' run' if kind else ''}{named}{whose} is kept here; {THERE}"

@@ -14,13 +14,15 @@ from assay import app, settings
 from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
 from assay.cli import report, verdicts
-from assay.cli.finding import NONE, found
+from assay.cli.finding import NONE, THERE, found
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND, read_request
 from assay.fep.office import Office, summary_of, terminal
 from assay.fep.project import metadata_of
 from assay.fep.sinks import Closing, sink_for
-from assay.ports import Run, RunQuery, RunStatus, Services
+from assay.fep.tally import Tally
+from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
+from assay.ports.kinds import DRIVEN
 from assay.protocol.values import is_object
 from assay.workflow.flow import Bounds
 from assay.workflow.opening import KIND as WORKFLOW
@@ -63,7 +65,9 @@ def list_runs(
         print(msgspec.json.encode(told).decode())  # noqa: T201
         return
     if not runs:
-        print(NONE)  # noqa: T201
+        asked = {"--status": status, "--experiment": experiment, "--tenant": tenant}
+        given = " ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
+        print(f"no run that is kept here fits {given}; {THERE}" if given else NONE)  # noqa: T201
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     several = len({run.tenant for run in runs}) > 1
@@ -127,7 +131,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
         if run.kind != KIND:
             await _show_flow(office, run, json=json)
             return
-        tally = await office.tally(run)
+        tally = await _tally(office, run)
         if json:
             told = msgspec.to_builtins(office.operation(run)) | report.summary_of(tally)
             print(msgspec.json.encode(told).decode())  # noqa: T201
@@ -150,6 +154,21 @@ async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
         return
     print(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")  # noqa: T201
     verdicts.display(came, verdicts.waits(run))
+
+
+async def _tally(office: Office, run: Run) -> Tally:
+    """The table, with what nobody has counted: cases that were never begun, and what a command had kept when it was cut off."""
+    tally = await office.tally(run)
+    if run.status not in CLOSED or tally.cases >= run.head.get("total", 0):
+        return tally
+    async for line in office.results(run, tally=tally):
+        if run.head.get(DRIVEN):
+            case = msgspec.json.decode(line)
+            tally.case(case["status"])
+            for check in case["check_results"]:
+                why = check["error"]["message"] if "error" in check else ""
+                tally.row(check["check_type"]).note(check["status"], check["results"], why)
+    return tally
 
 
 async def _failing(office: Office, run: Run) -> AsyncGenerator[str]:

@@ -20,6 +20,7 @@ from assay.fep.evaluation import (
     Request,
     Shard,
     lines_piece,
+    plus,
     request_piece,
 )
 from assay.fep.plan import Checks
@@ -28,6 +29,7 @@ from assay.fep.sinks import Closing
 from assay.fep.tally import Tally
 from assay.ports import Batch, Clock, Entry, Event, Opening, Piece, RunStatus
 from assay.ports.audit import line as audited
+from assay.ports.kinds import DRIVEN
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.settings import Settings
@@ -63,6 +65,7 @@ class Saved:
         self._tally, self._clock = tally, clock
         self._lines: list[bytes] = []
         self._first = self._unit = 0
+        self._summary = Tally().summary()  # of what is kept
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True).start()
         self._door = app.store(settings)
@@ -77,7 +80,7 @@ class Saved:
             run=self.run,
             opens=Opening(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
-            head={"total": 0},
+            head={"total": 0, DRIVEN: True},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_piece(request)],
         )
@@ -94,16 +97,17 @@ class Saved:
         if not self._lines:
             return
         lines, self._lines = self._lines, []
-        shard = Shard(
-            unit=self._unit, first=self._first, last=self._first + len(lines) - 1, summary=_summary(lines)
-        )
+        summary, total = _summary(lines), self._first + len(lines)
+        self._summary = plus(self._summary, summary)
+        shard = Shard(unit=self._unit, first=self._first, last=total - 1, summary=summary)
         entry = Entry(
             run=self.run,
             holder=self.run,
+            head={"total": total, "summary": msgspec.to_builtins(self._summary), DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_piece(RESULTS, self._first, lines)],
         )
-        self._first, self._unit = self._first + len(lines), self._unit + 1
+        self._first, self._unit = total, self._unit + 1
         self._do(self._store.commit(Batch(entries=[entry])))
 
     def close(self, closing: Closing) -> None:

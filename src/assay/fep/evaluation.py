@@ -39,6 +39,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shard: int = SHARD
     resolved_arguments: bool = True
     timings: bool = False
+    own: int = 0  # checks that the cases bring themselves, all together
     tally: Tally | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
 
 
@@ -148,6 +149,16 @@ def shard_event(number: int, results: Piece, summary: EvaluationSummary, now: da
     return Event("evaluation.shard", _encode(shard), now)
 
 
+def asked_checks(request: Request) -> int:
+    """How many checks all its cases have together."""
+    checks: list[Any] | None = request.checks
+    if checks is None:
+        return request.own
+    if checks and isinstance(checks[0], list):
+        return sum(map(len, checks))
+    return len(checks) * request.total
+
+
 async def read_request(store: Store, run: str) -> Request:
     (kept,) = await store.pieces(run, REQUEST)
     return msgspec.json.decode(kept.data, type=Request)
@@ -198,11 +209,11 @@ class Counts:
 def plus(one: EvaluationSummary, two: EvaluationSummary) -> EvaluationSummary:
     return EvaluationSummary(
         **{
-            field: _count(getattr(one, field)) + _count(getattr(two, field))
+            field: counted(getattr(one, field)) + counted(getattr(two, field))
             for field in EvaluationSummary.__struct_fields__
         }
     )
 
 
-def _count(value: int | UnsetType) -> int:
+def counted(value: int | UnsetType) -> int:
     return 0 if value is UNSET else value

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.checks.registry import Registry
-from assay.errors import Broken, Refusal, TooLate
+from assay.errors import Broken, InvalidRequest, Refusal, TooLate
 from assay.fep.evaluation import (
     KIND,
     Counts,
@@ -16,6 +16,8 @@ from assay.fep.evaluation import (
     Request,
     Unit,
     Work,
+    asked_checks,
+    counted,
     plus,
     read_request,
     recorded,
@@ -23,7 +25,6 @@ from assay.fep.evaluation import (
 )
 from assay.fep.execute import Conduct
 from assay.fep.intake import PARTIAL
-from assay.fep.tally import Tally
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, Outcome
 from assay.ports.watch import watch
@@ -46,7 +47,13 @@ class EvaluationKind:
         self._works: dict[str, tuple[Work, Hours]] = {}
 
     async def story(self, store: Store, run: Run) -> "EvaluationStory":
-        work, hours = await self._work(run.id)
+        try:
+            work, hours = await self._work(run.id)
+        except InvalidRequest as trouble:  # a check was known here when the run was taken in, and is no more
+            hours = Hours(self._services.clock, run.started, self._how.run_seconds)
+            return EvaluationStory(
+                run, await read_request(self._store, run.id), self._services, hours, trouble
+            )
         return EvaluationStory(run, work.request, self._services, hours)
 
     def started(self, run: Run) -> Outcome:
@@ -92,8 +99,17 @@ class Hours:
 class EvaluationStory:
     """One run's fold."""
 
-    def __init__(self, run: Run, request: Request, services: Services, hours: Hours) -> None:
+    def __init__(
+        self,
+        run: Run,
+        request: Request,
+        services: Services,
+        hours: Hours,
+        trouble: Refusal | None = None,
+    ) -> None:
+        """`trouble`: why nothing more can be done of it here."""
         self._run, self._request, self._services, self._hours = run, request, services, hours
+        self._trouble = trouble
         self._counts = Counts()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
 
@@ -105,6 +121,8 @@ class EvaluationStory:
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         if self._partial:
             raise Broken("not all of its cases were taken in before a crash; send them again")
+        if self._trouble is not None:
+            raise self._trouble
         async for unit in units(store, self._run.id, self._request, self._counts.units):
             if not self._hours.left:
                 return
@@ -122,7 +140,8 @@ class EvaluationStory:
         summary = self._counts.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
-            summary = plus(summary, _missing(missing))
+            checks = asked_checks(self._request) - counted(summary.total_checks)
+            summary = plus(summary, _missing(missing, max(0, checks)))
         if status == "completed" and summary.skipped_test_cases and not self._hours.left:
             status, trouble = "failed", TooLate(self._hours.seconds)
         how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
@@ -134,6 +153,14 @@ class EvaluationStory:
         )
 
 
-def _missing(cases: int) -> EvaluationSummary:
-    tally = Tally(skipped_cases=cases)
-    return tally.summary()
+def _missing(cases: int, checks: int) -> EvaluationSummary:
+    return EvaluationSummary(
+        total_test_cases=cases,
+        completed_test_cases=0,
+        error_test_cases=0,
+        skipped_test_cases=cases,
+        total_checks=checks,
+        completed_checks=0,
+        error_checks=0,
+        skipped_checks=checks,
+    )

@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
 from assay.checks.run import Options
-from assay.errors import Conflict
+from assay.errors import Conflict, InvalidRequest
 from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.evaluation import (
@@ -34,6 +34,7 @@ from assay.fep.plan import Checks, Plan
 from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
 from assay.fep.tally import Tally
+from assay.fep.unbegun import Then, Unplanned
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
 from assay.ports.audit import line as audited
 from assay.ports.watch import watch
@@ -53,6 +54,7 @@ class Asked(Struct, frozen=True):
     experiment: ExperimentMetadata | None
     total: int
     waits: bool | None = None  # any check of any case; None where nobody has looked at each
+    own: int = 0  # checks that the cases bring themselves, all together
 
     @property
     def at_once(self) -> bool:
@@ -72,6 +74,7 @@ class Asked(Struct, frozen=True):
             shard=1 if self.slow else SHARD,
             resolved_arguments=self.plan.options.resolved_arguments,
             timings=self.plan.options.timings,
+            own=self.own,
             tally=tally,
         )
 
@@ -186,36 +189,44 @@ class Office:
         """Somebody is about to read what is in a run: that is written down before anything is shown."""
         await self.store.commit(Batch(lines=[audited(run.tenant, "run.read", run.id)]))
 
-    async def results(self, run: Run, start: int = 0, stop: int | None = None) -> AsyncIterator[bytes]:
-        """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`."""
+    async def results(
+        self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None
+    ) -> AsyncIterator[bytes]:
+        """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`, counted in `tally`."""
+        tally = Tally() if tally is None else tally
         total: int = run.head.get("total", 0)
         stop = total if stop is None else min(stop, total)
         at = start
         while at < stop:
             pieces = await self.store.pieces(run.id, RESULTS, start=at, stop=stop, limit=2)
             for piece in pieces:
-                async for line in self._gap(run, at, min(piece.first, stop)):
+                async for line in self._gap(run, at, min(piece.first, stop), tally):
                     yield line
                 for line in piece.lines(at, stop):
                     yield line
                 at = max(at, piece.last + 1)
             if not pieces:
-                async for line in self._gap(run, at, stop):
+                async for line in self._gap(run, at, stop, tally):
                     yield line
                 return
 
-    async def _gap(self, run: Run, start: int, stop: int) -> AsyncIterator[bytes]:
-        """Cases that were never begun."""
+    async def _gap(self, run: Run, start: int, stop: int, tally: Tally) -> AsyncIterator[bytes]:
+        """Cases that were never begun: skipped when the run ended, by checks that need not be known here any more."""
         if start >= stop or run.status not in CLOSED:
             return
-        work = Work(await read_request(self.store, run.id), self.registry, self.services)
+        request = await read_request(self.store, run.id)
+        services = msgspec.structs.replace(self.services, clock=Then(run.ended or run.created))
+        try:
+            work = Work(request, self.registry, services)
+        except InvalidRequest:
+            work = Unplanned(request, services)
         at = start
         while at < stop:
             pieces = await self.store.pieces(run.id, CONTEXTS, start=at, stop=stop, limit=1)
             if not pieces:
                 return
             for piece in pieces:
-                for line in work.skipped(piece.lines(at, stop), at, Tally()):
+                for line in work.skipped(piece.lines(at, stop), at, tally):
                     yield line
                 at = piece.last + 1
 
@@ -254,12 +265,13 @@ class Office:
         """A run as those outside see it."""
         status: OperationStatus = _SEEN.get(run.status, "running")
         error = run.head.get("error")
+        started, ended = moments(run)
         return EvaluationOperation(
             operation_id=run.id,
             status=status,
-            created_at=run.created,
-            started_at=moments(run)[0] or UNSET,
-            completed_at=moments(run)[1] or UNSET,
+            created_at=min(run.created, started or run.created),
+            started_at=started or UNSET,
+            completed_at=ended or UNSET,
             progress=self.progress(run),
             metadata={"experiment": run.name} if run.name else UNSET,
             error=ErrorResponse(error=run.head.get("code", "internal_error"), message=error)

@@ -12,6 +12,7 @@ from assay.protocol.facts import CONTENT, Fact, stored
 
 APART = "apart"  # in the head of a run that only who described its agents can go on with
 COPYING = "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
+DRIVEN = "driven"  # in the head of a run that a command carries out by itself: nobody else has its cases
 
 
 class Outcome(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.errors import Broken, Conflict, Refusal
 from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
-from assay.ports.kinds import COPYING, Kind, Story
+from assay.ports.kinds import COPYING, DRIVEN, Kind, Story
 from assay.ports.watch import tracing, watch
 from assay.runs.record import Record
 
@@ -70,6 +70,9 @@ class Conductor:
     async def _conduct(self) -> None:
         if self._run.head.get(COPYING):
             await self._fail("it was copied from another run, and a crash cut that off: fork that again")
+            return
+        if self._run.head.get(DRIVEN):
+            await self._fail("the command that carried it out was cut off; what it had kept by then is here")
             return
         story = await self._kind.story(self._store, self._run)
         known = await self._remember(story)

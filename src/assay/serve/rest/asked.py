@@ -80,10 +80,12 @@ def asked_for(
     )
     if problems or planned is None or contexts is None:
         raise InvalidRequest(problems)
+    own = 0
     if planned.plan.shared is None or any(context.checks is not None for context in contexts):
-        sheets_of(planned.plan, contexts)
+        sheets = sheets_of(planned.plan, contexts)
+        own = sum(len(sheet.bounds) for sheet in sheets) if planned.plan.each is None else 0
     slow = waits(planned.plan, contexts)
-    return Whole(Asked(planned.plan, planned.checks, experiment, len(contexts), slow), contexts)
+    return Whole(Asked(planned.plan, planned.checks, experiment, len(contexts), slow, own), contexts)
 
 
 def read_head(line: bytes) -> Head:

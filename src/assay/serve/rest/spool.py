@@ -68,7 +68,7 @@ class _Intake:
         self._limits = call.host.limits
         self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
         self._tail: list[bytes] = []
-        self._held = self._number = self._cases = 0
+        self._held = self._number = self._cases = self._own = 0
         self._planned: Planned | None = None
         self._experiment = None
         self._waits = False
@@ -95,7 +95,7 @@ class _Intake:
         if plan.each is not None and plan.each != self._cases:
             said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
             raise InvalidRequest(Problem("checks", said))
-        asked = Asked(plan, checks, self._experiment, self._cases, self._waits)
+        asked = Asked(plan, checks, self._experiment, self._cases, self._waits, self._own)
         return Lined(asked, self._file, self._digest.hexdigest() if self._digest else "")
 
     def _line(self, line: bytes) -> bytes | None:
@@ -113,7 +113,9 @@ class _Intake:
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
-                self._waits = plan.sheet(self._cases, context).waits or self._waits
+                sheet = plan.sheet(self._cases, context)
+                self._waits = sheet.waits or self._waits
+                self._own += len(sheet.bounds) if plan.each is None else 0
         except (NotAContext, InvalidRequest) as wrong:
             raise self._bad(self._number, wrong.problems) from None
         self._cases += 1

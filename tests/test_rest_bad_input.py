@@ -299,11 +299,15 @@ def test_a_token_of_one_list_is_none_of_another(client):
         refused(client.get(f"/v1/evaluations/{one}", params={"page_token": wrong}), 400, "validation_error")
 
 
-@pytest.mark.parametrize("last", ["x", "-1", "1.", ".1", "99", "0.5.1", "3.0", "1" * 30])
+@pytest.mark.parametrize(
+    "last", ["x", "-1", "1.", ".1", "3", "99", "0.0", "0.5.1", "1.1", "2.0", "3.0", "1" * 15, "1" * 30]
+)
 def test_a_wrong_last_event_id_is_400(client, last):
     id = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
     answer = client.get(f"/v1/evaluations/{id}/events", headers={"last-event-id": last})
-    refused(answer, 400, "validation_error")
+    assert (
+        f"Last-Event-ID: {last!r} is the id of no event" in refused(answer, 400, "validation_error").message
+    )
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "é"])

@@ -31,10 +31,11 @@ _ENDS: dict[str, OperationStatus] = {
 
 
 class Place(NamedTuple):
-    """Where a follower is: the next event, and how many of its results it has had."""
+    """Where a follower is: the next event, and how many of its results it has had; and how it said so."""
 
     sequence: int = 0
     results: int = 0
+    said: str = ""
 
 
 def place_of(text: str | None) -> Place:
@@ -45,14 +46,15 @@ def place_of(text: str | None) -> Place:
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 16):
         raise _no_event(text)
     if not dot:
-        return Place(int(sequence) + 1)
+        return Place(int(sequence) + 1, said=text)
     if not (result.isascii() and result.isdigit() and len(result) < 16):
         raise _no_event(text)
-    return Place(int(sequence), int(result) + 1)
+    return Place(int(sequence), int(result) + 1, text)
 
 
 def _no_event(text: str) -> InvalidRequest:
-    return InvalidRequest(Problem("Last-Event-ID", f"{text[:40]!r} is the id of no event of this run"))
+    said = f"{text[:40]!r} is the id of no event of this run; without one it is told from the beginning"
+    return InvalidRequest(Problem("Last-Event-ID", said))
 
 
 class Feeds:
@@ -67,10 +69,14 @@ class Feeds:
         for feed in self._feeds.values():
             feed.close()
 
-    def check(self, run: Run, place: Place) -> None:
+    async def check(self, run: Run, place: Place) -> None:
         """An id that was never given is refused."""
-        if place.sequence > run.events or (place.results and place.sequence >= run.events):
-            raise _no_event(f"{place.sequence}.{place.results}")
+        if place.sequence > run.events:
+            raise _no_event(place.said)
+        if place.results:
+            events = await self._store.events(run.id, after=place.sequence - 1, limit=1)
+            if not events or place.results > _cases(events[0]):
+                raise _no_event(place.said)
 
     async def follow(self, run: Run, place: Place) -> AsyncIterator[bytes]:
         """Frames from this place on, to the end of the run."""
@@ -103,7 +109,7 @@ class Feed:
         return len(self._done)
 
     async def read(self, place: Place) -> AsyncIterator[bytes]:
-        sequence, skip = place
+        sequence, skip, _ = place
         while True:
             news = self._news
             if self._live and sequence < self._next:

@@ -39,7 +39,7 @@ async def follow_evaluation(call: Call) -> Answer | Stream:
     call.host.load.open()
     run = await call.run()
     place = place_of(call.header(b"last-event-id"))
-    call.host.feeds.check(run, place)
+    await call.host.feeds.check(run, place)
     if run.status in CLOSED and place.sequence >= run.events:
         return Answer(b"", 204)  # nothing more will come: a browser need not ask again
     await call.host.office.reading(run)

@@ -145,6 +145,22 @@ def test_2_2_the_owner_is_in_the_snapshot_and_in_the_first_event(client):
     assert shown["owner"]["tenant"] == "acme"
 
 
+def test_6_4_a_run_that_did_not_complete_has_no_verdict_whatever_was_scored(client):
+    cut = suite(golden("quick", "x", "x"), golden("slow", "x", {"wait": 600, "say": "x"}), name="cut")
+    run = begun(client, cut)
+    after = -1
+    while (told := report(client, run))["report"]["passedCount"] == 0:
+        page = client.get(f"/v1/runs/{run}/events/poll?lastSequence={after}&timeout=20").json()["events"]
+        after = page[-1]["sequence"] if page else after
+    assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)  # so far
+    assert client.post(f"/v1/runs/{run}/cancel", json={}).status_code == 200
+    assert ended(client, run)["status"] == "cancelled"
+    told = report(client, run)
+    assert (told["report"]["score"], told["report"]["verdict"]) == (1, None)
+    assert correction(client, run, told["tasks"][0]["eventId"], score=1).status_code == 201
+    assert report(client, run)["effective"]["verdict"] is None
+
+
 def test_9_2_a_correction_gives_an_effective_score_beside_the_recorded_one(client):
     run = done(client, WRONG)
     before = client.get(f"/v1/runs/{run}/eval-summary").json()

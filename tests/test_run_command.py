@@ -256,6 +256,8 @@ def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygot
     out, err = process.communicate()
     assert "it was cancelled; 1 task left undone" in out
     assert "cancelling: what is under way is kept" in err
+    _, line = assay("list").out.splitlines()
+    assert line.split()[3:6] == ["3", "1", "–"]  # tasks, those not measured, and no score
     (tmp_path / "quick").touch()
     whole = assay("run", "--resume", "latest")
     assert whole.code == 0, whole.err

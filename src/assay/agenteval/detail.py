@@ -74,7 +74,7 @@ class Effective(_Wire, frozen=True, kw_only=True):
     """The run as it is with people's corrections. What was recorded stays beside it."""
 
     score: float
-    verdict: Verdict
+    verdict: Verdict | None
     passed_count: int
     corrected: tuple[str, ...]  # tasks
 
@@ -280,11 +280,10 @@ def _effective(
         if task.score is not None
     ]
     score = mean(score for score, _ in rows)
+    judged = verdict(score, report.cost_usd, report.p95_latency_ms, request.thresholds, request.pass_score)
     return Effective(
         score=score,
-        verdict=verdict(
-            score, report.cost_usd, report.p95_latency_ms, request.thresholds, request.pass_score
-        ),
+        verdict=None if report.verdict is None else judged,
         passed_count=sum(passed is True for _, passed in rows),
         corrected=tuple(changed),
     )

@@ -38,7 +38,7 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
     A run as it is recorded. `low` and `high` are the 95% interval of the score over tasks: Wilson's, which for scores between 0 and 1
-    is never too narrow. `pass_k[k]` is the chance that k trials of a task all pass.
+    is never too narrow. `pass_k[k]` is the chance that k trials of a task all pass. There is no verdict on a run that is not completed.
     """
 
     run: str
@@ -55,7 +55,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     high: float
     pass_score: float
     passed_count: int
-    verdict: Verdict
+    verdict: Verdict | None
     cost_usd: float | None
     known_cost_usd: float
     max_cost_usd: float | None
@@ -99,7 +99,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         high=high,
         pass_score=request.pass_score,
         passed_count=fold.passed_count,
-        verdict=verdict_of(fold),
+        verdict=verdict_of(fold) if run.status == "completed" else None,
         cost_usd=fold.total_cost,
         known_cost_usd=fold.cost,
         max_cost_usd=None if bars.max_cost_usd is UNSET else bars.max_cost_usd,

@@ -101,9 +101,12 @@ def _counts(run: Run) -> tuple[str, str, str]:
     if run.kind != KIND:
         score = run.head.get("aggregateScore")
         verdict = "passed" if run.head.get("passed") else "not passed"
-        missing: int = run.head.get("unmeasured", 0)
+        total: int = run.head.get("total", 0)
+        missing: int = (
+            total - run.head.get("done", 0) if run.status in CLOSED else run.head.get("unmeasured", 0)
+        )
         told = "–" if score is None else f"{score:.3f} {verdict}"
-        return f"{run.head.get('total', 0):,}", f"{missing:,}", told
+        return f"{total:,}", f"{missing:,}", told
     summary = summary_of(run)
     missed = summary.error_test_cases + summary.skipped_test_cases
     return f"{summary.total_test_cases:,}", f"{missed:,}", "–"

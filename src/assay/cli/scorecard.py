@@ -57,7 +57,8 @@ def display(card: EvalDetail, further: str | None = None) -> None:
 
 def _corrected(effective: Effective) -> str:
     """What people made of it; what was recorded stands above."""
-    verdict = "passed" if effective.verdict.passed else "not passed"
+    said = effective.verdict
+    verdict = "no verdict" if said is None else "passed" if said.passed else "not passed"
     return (
         f"with {_many(len(effective.corrected), 'correction')}: score {effective.score:.3f}  {verdict}"
         f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
@@ -67,7 +68,7 @@ def _corrected(effective: Effective) -> str:
 def _headline(report: EvalReport, scored: int) -> Text:
     """The number with its error bar, and the verdict with the bar that decided it."""
     text = Text(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
-    if report.status != "completed":
+    if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
         text.append("passed", style="bold green")

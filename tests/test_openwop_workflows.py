@@ -565,6 +565,25 @@ def test_6_5_the_options_of_a_run_are_kept_and_shown_without_their_secrets(serve
     assert not {part for part in (secret, "hunter2") if part.encode() in request.data}
 
 
+def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, client):
+    """What it is given it works with, and shows to its owner as it is."""
+    one, two = "sk-0123456789abcdefgh1234", "sk-abcdefgh01234567891234"
+    runs = [
+        ran(client, "conformance-identity", {"payload": {"text": f"see {secret}"}}) for secret in (one, two)
+    ]
+    assert runs[0]["variables"]["payload"] == {"text": f"see {one}"}
+    compared = client.get(f"/v1/runs/{runs[0]['runId']}:diff", params={"against": runs[1]["runId"]}).json()
+    logs = [events(client, run["runId"]) for run in runs]
+    assert [event["payload"]["inputs"] for event in logs[0] if event["type"] == "run.started"] == [
+        {"payload": {"text": "see [REDACTED:openai-key]"}}
+    ]
+    ids = [event["eventId"] for event in logs[0]]
+    beside = b"".join(server.do(server.store.beside(runs[0]["runId"], "content", ids)).values())
+    told = json.dumps([compared, logs]).encode() + beside
+    assert b"REDACTED" in beside
+    assert not [secret for secret in (one, two) if secret.encode() in told]
+
+
 def test_1_1_no_fork_has_test_doubles(client):
     source = ran(client, "conformance-noop")["runId"]
     for overlay in ({"mockProvider": {"id": "x"}}, {"configurable": {"mockProvider": {"id": "x"}}}):

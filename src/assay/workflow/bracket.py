@@ -27,7 +27,6 @@ from assay.protocol.events import (
     InvocationStarted,
     ProviderUsage,
 )
-from assay.protocol.secrets import redacted
 from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, named
 from assay.workflow.flow import Flow, Steps, Stop
@@ -163,7 +162,7 @@ def bracket(flow: Flow, node: str, turn: Turn) -> Generator[None]:
 def decided(flow: Flow, node: str, turn: Turn) -> str:
     """What it came to, which is not committed by being said; the event's id."""
     said = AgentDecided(agent_id=turn.agent, confidence=_or_unset(turn.confidence))
-    return flow.tell("agent.decided", said, node=node, decision=redacted(turn.result))
+    return flow.tell("agent.decided", said, node=node, decision=turn.result)
 
 
 def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:

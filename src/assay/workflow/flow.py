@@ -10,6 +10,7 @@ from assay.ports import Limits
 from assay.protocol.events import CapBreached, ErrorOf
 from assay.protocol.facts import Fact
 from assay.protocol.orchestration import VariableChanged
+from assay.protocol.secrets import redacted
 from assay.protocol.verification import Failure, Role
 from assay.workflow.definition import DISPATCH, Node, Workflow
 from assay.workflow.effects import Effect, Result, Wait, named
@@ -127,11 +128,11 @@ class Flow:
         cause: str | None = None,
         **content: Any,
     ) -> str:
-        """One more event; its id."""
+        """One more event; its id. What lies beside it is kept without what is secret (contract §6.5)."""
         id = named("ev", self.run, self.told)
         self._places[id] = self.told
         self.told += 1
-        beside = {name: value for name, value in content.items() if value is not UNSET}
+        beside = redacted({name: value for name, value in content.items() if value is not UNSET})
         self.facts.append(
             Fact(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
         )

@@ -10,6 +10,7 @@ from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
 from assay.ports.audit import line as audited
 from assay.ports.kinds import APART
 from assay.protocol.facts import CONTENT
+from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import named
@@ -54,7 +55,7 @@ def opened(
     evidence = [request_piece(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
-        content = msgspec.json.encode({"inputs": request.inputs})
+        content = msgspec.json.encode({"inputs": redacted(request.inputs)})
         evidence.append(Piece(kind=CONTENT, key=named("ev", run, 0), data=content))
         head[INPUTS] = True
     head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}

@@ -8,7 +8,7 @@ from assay.access.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED
 from assay.protocol.annotations import AnnotationCreate
-from assay.protocol.secrets import redacted_text
+from assay.protocol.secrets import redacted, redacted_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.reading import whole as whole_log
@@ -78,7 +78,7 @@ async def diff_runs(call: Call) -> Answer:
         await call.host.office.reading(run)
     logs = [[] if a.id == b.id else [one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
     states = [
-        {name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED}
+        redacted({name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED})
         for run in (a, b)
     ]
     open_end = a.status not in CLOSED or b.status not in CLOSED

@@ -7,7 +7,7 @@ for the plain form is handed back, with the answers that were given.
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -15,31 +15,43 @@ from msgspec import UNSET
 from assay.checks.arguments import Bound
 from assay.checks.checker import FAILED, PASSED, PLAIN
 from assay.errors import Fault
+from assay.paths import MISSING
+from assay.paths.together import steps
 from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 
-Score = Callable[..., bytes | None]  # (values, line, rows, answers, now, told)
+Score = Callable[..., bytes | list[Any] | None]  # (node, line, rows, now, told)
 Told = tuple[list[Any], list[bytes], datetime]  # what checks were given, what each found, as JSON, and when
 Run = Callable[..., Any]
 
 
+class Reading(NamedTuple):
+    """How the values that checks take are found in a document: all at once, MISSING for one that is not there."""
+
+    read: Callable[[Any], list[Any]]
+    names: Sequence[tuple[str, ...]] | None  # the members each is found by, where all of them are
+
+
 def write_score(
-    bounds: Sequence[Bound], runs: Sequence[Run], takes: Sequence[Sequence[int]], *, arguments: bool
+    bounds: Sequence[Bound],
+    runs: Sequence[Run],
+    takes: Sequence[Sequence[int]],
+    reading: Reading,
+    *,
+    arguments: bool,
 ) -> Score:
     """
-    The function for these checks: the result's bytes, or None with every answer in `answers`.
+    The function for these checks: the result's bytes. For a case that is for the plain form, the answers that were given; None: a value is missing.
 
     What the bytes were made of is put into `told`, for those who write it in another form; unless that is None.
     `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
     """
     body = _Body()
     checks = range(len(bounds))
-    values = sorted({which for places in takes for which in places})
-    shown = values if arguments else []
-    body.line(f"[{', '.join(f'v{which}' for which in values)}] = values" if values else "pass")
+    values = _values(body, reading, 1 + max((which for places in takes for which in places), default=-1))
     for at in checks:
-        given = ", ".join(f"v{which}" for which in takes[at])
+        given = ", ".join(values[which] for which in takes[at])
         body.line(f"try: a{at} = run{at}({given})")
         body.line(f"except Fault as fault: a{at} = fault")
         body.scope[f"run{at}"] = runs[at]
@@ -47,21 +59,39 @@ def write_score(
         body.line(
             f"if a{at} is not PASSED and a{at} is not FAILED and (a{at} is PLAIN or isinstance(a{at}, Fault)):"
         )
-        body.line(f"    answers += [{', '.join(f'a{one}' for one in checks)}]")
-        body.line("    return None")
+        body.line(f"    return [{', '.join(f'a{one}' for one in checks)}]")
     if bounds:
         body.line(f"[{', '.join(f'r{at}' for at in checks)}] = rows")
     for at in checks:
         body.line(f"if a{at} is PASSED: r{at}.passed += 1; p{at} = YES")
         body.line(f"elif a{at} is FAILED: r{at}.failed += 1; p{at} = NO")
         body.line(f"else: r{at}.note('completed', a{at}); p{at} = encode(a{at})")
-    for which in shown:
-        body.line(f"e{which} = encode(v{which})")
+    if arguments:
+        for which, value in enumerate(values):
+            body.line(f"e{which} = encode({value})")
     body.line("when = now()")
-    body.line(f"if told is not None: told.append((values, [{', '.join(f'p{at}' for at in checks)}], when))")
+    found = ", ".join(f"p{at}" for at in checks)
+    body.line(f"if told is not None: told.append(([{', '.join(values)}], [{found}], when))")
     body.line("moment = encode(when)")
     body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
-    return body.function("values, line, rows, answers, now, told")
+    return body.function("node, line, rows, now, told")
+
+
+def _values(body: "_Body", reading: Reading, many: int) -> list[str]:
+    """The variables in which the values are, once the lines that find them have run."""
+    if reading.names is None:
+        found = [f"v{which}" for which in range(many)]
+        body.line(f"[{', '.join(found)}] = read(node)")
+        body.line(f"if {' or '.join(f'{value} is MISSING' for value in found)}: return None")
+        body.scope["read"] = reading.read
+        return found
+    lines, found = steps(reading.names)
+    if lines:
+        body.line("try:")
+        for line in lines:
+            body.line(f"    {line}")
+        body.line("except (KeyError, TypeError): return None")
+    return found
 
 
 class _Body:
@@ -74,6 +104,7 @@ class _Body:
             "PASSED": PASSED,
             "FAILED": FAILED,
             "PLAIN": PLAIN,
+            "MISSING": MISSING,
             "YES": _encode(PASSED),
             "NO": _encode(FAILED),
             "encode": _encode,

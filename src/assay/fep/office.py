@@ -50,7 +50,7 @@ class Asked(Struct, frozen=True):
     """A request that makes sense: planned, and nothing has happened yet."""
 
     plan: Plan
-    checks: Checks
+    checks: Checks | msgspec.Raw  # these, or how they are written
     experiment: ExperimentMetadata | None
     total: int
     waits: bool | None = None  # any check of any case; None where nobody has looked at each

@@ -6,7 +6,7 @@ property test says that the two give the same bytes, clocks aside.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,7 @@ from assay.checks.arguments import Bound, Path, build, follow
 from assay.checks.checker import PLAIN, Checker
 from assay.checks.run import Options, Prepared, ask, concluded, examined, quick_form, run_here, skipped
 from assay.errors import Fault, PathFault, ValueFault
-from assay.fep.compiled import Run, Score, Told, write_score
+from assay.fep.compiled import Reading, Run, Score, Told, write_score
 from assay.fep.context import Context
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Row, Tally
@@ -27,7 +27,6 @@ from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
-Read = Callable[[Any], list[Any]]
 
 
 class Scored(Struct, frozen=True):
@@ -65,9 +64,11 @@ class Sheet:
         if self.waits or self._options.timings:
             return
         bounds, services = self.bounds, self._services
-        self._read, self.takes = reader(bounds, services.limits)
+        reading, self.takes = reader(bounds, services.limits)
+        self._read = reading.read
         self._runs: list[Run] = [quick_form(bound) or default(bound, services) for bound in bounds]
-        self._score = write_score(bounds, self._runs, self.takes, arguments=self._options.resolved_arguments)
+        shown = self._options.resolved_arguments
+        self._score = write_score(bounds, self._runs, self.takes, reading, arguments=shown)
 
     def rows(self, tally: Tally) -> list[Row]:
         """The lines of a tally that these checks count in: take them once a run, or once a case."""
@@ -80,14 +81,8 @@ class Sheet:
             if self._patience == 0:
                 self._compile()
             return _untold(told, self.plainly(context, rows))
-        values = self._read(context.document)
-        answers: list[Any] = []
-        line = None
-        if MISSING not in values:
-            line = self._score(values, context.line, rows, answers, self._services.clock.now, told)
-        return (
-            Scored(line, "completed") if line is not None else self._odd(context, values, answers, rows, told)
-        )
+        made = self._score(context.document, context.line, rows, self._services.clock.now, told)
+        return Scored(made, "completed") if isinstance(made, bytes) else self._odd(context, made, rows, told)
 
     def lines(
         self, contexts: Iterable[Context], tally: Tally, told: list[Told | None] | None = None
@@ -100,30 +95,24 @@ class Sheet:
                 tally.case(scored.status)
                 found.append(scored.line)
             return found
-        read, now = self._read, self._services.clock.now
+        now = self._services.clock.now
         for context in contexts:
-            values = read(context.document)
-            answers: list[Any] = []
-            line = None if MISSING in values else score(values, context.line, rows, answers, now, told)
-            if line is None:
-                odd = self._odd(context, values, answers, rows, told)
-                tally.case(odd.status)
-                line = odd.line
-            else:
+            made = score(context.document, context.line, rows, now, told)
+            if isinstance(made, bytes):
                 tally.completed_cases += 1
-            found.append(line)
+                found.append(made)
+            else:
+                odd = self._odd(context, made, rows, told)
+                tally.case(odd.status)
+                found.append(odd.line)
         return found
 
     def _odd(
-        self,
-        context: Context,
-        values: list[Any],
-        answers: list[Any],
-        rows: list[Row],
-        told: list[Told | None] | None,
+        self, context: Context, answers: list[Any] | None, rows: list[Row], told: list[Told | None] | None
     ) -> Scored:
         """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
-        if not answers:
+        values = self._read(context.document)
+        if answers is None:
             answers = [self._answer(at, values) for at in range(len(self.bounds))]
         results = [self._result(at, answer, values, context) for at, answer in enumerate(answers)]
         return _untold(told, self.closed(context, results, rows))
@@ -202,7 +191,7 @@ def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 
 
-def reader(bounds: Sequence[Bound], limits: Limits) -> tuple[Read, list[list[int]]]:
+def reader(bounds: Sequence[Bound], limits: Limits) -> tuple[Reading, list[list[int]]]:
     """All the values that checks take, each path once; and for every check, which of them are its own."""
     known: dict[tuple[str, str], int] = {}
     gets: list[Get] = []
@@ -219,8 +208,12 @@ def reader(bounds: Sequence[Bound], limits: Limits) -> tuple[Read, list[list[int
             takes[-1].append(known[key])
     followed = [one for one in names if one is not None]
     if len(followed) == len(gets):
-        return together(followed, gets), takes
-    return (lambda document: [get(document) for get in gets]), takes
+        return Reading(together(followed, gets), followed), takes
+
+    def read(document: Any) -> list[Any]:
+        return [get(document) for get in gets]
+
+    return Reading(read, None), takes
 
 
 def names_of(path: Path) -> tuple[str, ...] | None:

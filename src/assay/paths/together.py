@@ -13,22 +13,12 @@ def together(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Callable[
     It is written out as Python, a line for every member that several share; names go in as literals of theirs.
     Where a member is absent or no object, every getter is asked on its own.
     """
-    lines: list[str] = []
-    known: dict[tuple[str, ...], str] = {(): "node"}
-
-    def node(path: tuple[str, ...]) -> str:
-        if path not in known:
-            parent = node(path[:-1])
-            known[path] = f"node{len(known)}"
-            lines.append(f"        {known[path]} = {parent}[{path[-1]!r}]")
-        return known[path]
-
-    wanted = [node(path) for path in names]
+    lines, wanted = steps(names)
     source = "\n".join(
         [
             "def get(node):",
             "    try:",
-            *lines,
+            *(f"        {line}" for line in lines),
             f"        return [{', '.join(wanted)}]",
             "    except (KeyError, TypeError):",
             "        return [one(node) for one in gets]",
@@ -37,3 +27,18 @@ def together(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Callable[
     scope: dict[str, Any] = {"gets": tuple(gets)}
     exec(source, scope)  # noqa: S102  # made of literals and names of our own, as dataclasses are
     return scope["get"]
+
+
+def steps(names: Sequence[tuple[str, ...]]) -> tuple[list[str], list[str]]:
+    """The lines of Python that follow these names from `node`, and in which variable each ends. They raise where a member is absent or no object."""
+    lines: list[str] = []
+    known: dict[tuple[str, ...], str] = {(): "node"}
+
+    def node(path: tuple[str, ...]) -> str:
+        if path not in known:
+            parent = node(path[:-1])
+            known[path] = f"node{len(known)}"
+            lines.append(f"{known[path]} = {parent}[{path[-1]!r}]")
+        return known[path]
+
+    return lines, [node(path) for path in names]

@@ -78,7 +78,8 @@ def check(batch: Batch) -> None:
     """Refuse what no database could keep, before it is tried."""
     names = _names(batch)
     text = "".join(names)  # most are short and plain, which is seen at one look
-    plain = text.isascii() and text.isprintable() and max(map(len, names), default=0) <= MAX_NAME_BYTES
+    short = len(text) <= MAX_NAME_BYTES or max(map(len, names)) <= MAX_NAME_BYTES
+    plain = short and text.isascii() and "\0" not in text
     problems: list[Problem] = [] if plain else [problem for name in names for problem in _bad_name(name)]
     problems += [
         Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}")
@@ -108,7 +109,7 @@ def _names(batch: Batch) -> list[str]:
 
 
 def _bad_name(name: str) -> list[Problem]:
-    if name.isascii() and name.isprintable() and len(name) <= MAX_NAME_BYTES:
+    if name.isascii() and "\0" not in name and len(name) <= MAX_NAME_BYTES:
         return []
     try:
         long = len(name.encode()) > MAX_NAME_BYTES

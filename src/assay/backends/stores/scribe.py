@@ -104,9 +104,7 @@ class Scribe:
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
         lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
         rows = {
-            runs: [
-                self._insert[runs].values(self._new_run(run)) for one in done for run in one.runs.values()
-            ],
+            runs: [self._run(run) for one in done for run in one.runs.values()],
             events: [_event(*added) for one in done for added in one.events],
             evidence: [self._piece(*added) for one in done for added in one.pieces],
             audit: [line_row(line) for line in lines],
@@ -190,8 +188,7 @@ class Scribe:
         return lanes
 
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
-        made = [self._new_run(run) for id, run in changed.items() if id not in old]
-        self._add(connection, runs, [*map(self._insert[runs].values, made)])
+        self._add(connection, runs, [self._run(run) for id, run in changed.items() if id not in old])
         renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
         self._many(connection, _UPDATE_RUN, renewed)
 
@@ -232,19 +229,34 @@ class Scribe:
         if rows:
             connection.execute(statement, rows)
 
-    def _new_run(self, run: Run) -> dict[str, Any]:
+    def _run(self, run: Run) -> Row:
         name, head = self._vault.seal_run(run)
-        fixed = {
-            "id": run.id,
-            "tenant": run.tenant,
-            "kind": run.kind,
-            "name": name,
-            "created": stamp(run.created),
-        }
-        return fixed | _state(run, head)
+        return (
+            run.id,
+            run.tenant,
+            run.kind,
+            run.status,
+            name,
+            head,
+            stamp(run.created),
+            run.started and stamp(run.started),
+            run.ended and stamp(run.ended),
+            run.events,
+            run.holder,
+            run.leased and stamp(run.leased),
+        )
 
     def _changed_run(self, run: Run) -> dict[str, Any]:
-        return {"b_id": run.id} | _state(run, self._vault.seal_run(run)[1])
+        return {
+            "b_id": run.id,
+            "status": run.status,
+            "head": self._vault.seal_run(run)[1],
+            "started": run.started and stamp(run.started),
+            "ended": run.ended and stamp(run.ended),
+            "events": run.events,
+            "holder": run.holder,
+            "leased": run.leased and stamp(run.leased),
+        }
 
     def _piece(self, run: str, piece: Piece) -> Row:
         data = piece.data
@@ -299,18 +311,6 @@ def spans(many: int) -> Iterator[tuple[int, int]]:
 
 def _event(run: str, sequence: int, event: Event) -> Row:
     return run, sequence, event.type, stamp(event.at), event.data
-
-
-def _state(run: Run, head: bytes) -> dict[str, Any]:
-    return {
-        "status": run.status,
-        "head": head,
-        "started": run.started and stamp(run.started),
-        "ended": run.ended and stamp(run.ended),
-        "events": run.events,
-        "holder": run.holder,
-        "leased": run.leased and stamp(run.leased),
-    }
 
 
 def _named(name: rules.Name) -> dict[str, Any]:

@@ -219,7 +219,11 @@ class Writer:
 def _weight(what: Batch | Work) -> int:
     if not isinstance(what, Batch):
         return 0
-    return sum(len(piece.data) for entry in what.entries for piece in entry.evidence)
+    size = 0
+    for entry in what.entries:
+        for piece in entry.evidence:
+            size += len(piece.data)
+    return size
 
 
 def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:

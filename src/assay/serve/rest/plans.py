@@ -14,11 +14,12 @@ from assay.fep.request import checks_from
 KEPT = 256
 LONGEST = 64 * 1024  # bytes of checks that are worth remembering
 _decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 
 
 class Planned(NamedTuple):
     plan: Plan
-    checks: Checks
+    checks: msgspec.Raw | None  # as they are kept with every run that has them
 
 
 class Plans:
@@ -33,7 +34,7 @@ class Plans:
             self._kept.move_to_end(text)
             return found
         checks = self._checks(text)
-        made = Planned(self._office.plan(checks), checks)
+        made = Planned(self._office.plan(checks), None if checks is None else msgspec.Raw(_encode(checks)))
         if made.plan.shared is not None and len(text) <= LONGEST:
             self._kept[text] = made
             if len(self._kept) > KEPT:

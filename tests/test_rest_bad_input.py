@@ -121,6 +121,16 @@ def test_all_problems_are_told_at_once(client):
     }
 
 
+def test_every_case_that_is_wrong_is_told_with_its_place(client):
+    cases = [{"id": 1, "input": 1}, *({"id": "a", "input": n} for n in (1, 2)), {}, {"id": "a", "input": 3}]
+    body = {"test_cases": cases, "outputs": [{"value": 1}] * 5, "checks": []}
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    places = {problem["place"] for problem in answer.details["problems"]}
+    assert places == {
+        "test_cases[0].id", "test_cases[2].id", "test_cases[3].id", "test_cases[3].input", "test_cases[4].id"
+    }  # fmt: skip
+
+
 def test_of_very_many_problems_a_hundred_are_told(client):
     body = {"test_cases": [{}] * 50, "outputs": [{}] * 50, "checks": []}
     answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")

@@ -300,13 +300,13 @@ _SEEN: dict[str, OperationStatus] = {
 
 def whole(run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes]) -> bytes:
     """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
-    parts = [beginning(run, experiment, (run.started, run.ended))]
-    for line in lines:  # which are copied once
-        parts += (line, b",")
-    if lines:
-        parts.pop()
-    parts.append(b"]}")
-    return b"".join(parts)
+    begun = beginning(run, experiment, (run.started, run.ended))
+    if not lines:
+        return begun + b"]}"
+    parts = [*lines]  # which are copied once, but for the first and the last
+    parts[0] = begun + parts[0]
+    parts[-1] += b"]}"
+    return b",".join(parts)
 
 
 class Beginning(Struct, frozen=True):

@@ -1,7 +1,7 @@
 """An evaluation request from its bytes (FEP 3.1): cases and outputs are copied through, never written anew."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count, repeat
 from typing import Any, TypeVar
 
@@ -156,27 +156,34 @@ def paired(cases: int, outputs: int, limits: Limits) -> None:
 
 
 def gathered(read: "map[Context]") -> list[Context]:
-    """Every context of a request; one id stands for one case. After one that cannot be read a `map` goes on with the next."""
+    """Every context of a request; one id stands for one case."""
     contexts: list[Context] = []
+    places: list[int] = []  # of what could not be read
     problems: list[Problem] = []
-    known: dict[str, Any] = {}
-    for at in count():
+    while True:
         try:
-            context = next(read, None)
-        except NotAContext as wrong:
-            problems += [_placed(problem, at) for problem in wrong.problems]
-            continue
-        if context is None:
+            contexts.extend(read)
             break
-        contexts.append(context)
+        except NotAContext as wrong:  # what was read before it is there, and a `map` goes on with the next
+            at = len(contexts) + len(places)
+            places.append(at)
+            problems += [_placed(problem, at) for problem in wrong.problems]
+    if len({context.document["test_case"]["id"] for context in contexts}) < len(contexts):
+        problems += _other_cases(contexts, places)
+    if problems:
+        raise InvalidRequest(problems)
+    return contexts
+
+
+def _other_cases(contexts: Iterable[Context], gaps: Collection[int]) -> Iterator[Problem]:
+    """Where an id stands for another case than it did before; `gaps` are the places that none of the contexts has."""
+    known: dict[str, Any] = {}
+    for at, context in zip((at for at in count() if at not in gaps), contexts, strict=False):
         document = context.document["test_case"]
         first = known.setdefault(document["id"], document)
         if first is not document and canonical(first) != canonical(document):
             said = f"{document['id']!r} stands for another test case further up"
-            problems.append(Problem(f"test_cases[{at}].id", said))
-    if problems:
-        raise InvalidRequest(problems)
-    return contexts
+            yield Problem(f"test_cases[{at}].id", said)
 
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:

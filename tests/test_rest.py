@@ -155,6 +155,41 @@ def test_gzip_in_and_out(client, lines):
     assert "content-encoding" not in refused.headers
 
 
+@pytest.mark.parametrize(
+    ("accept", "lines"),
+    [
+        ("application/x-ndjson", True),
+        ("application/x-ndjson, */*;q=0.1", True),
+        ("application/json;q=0.2, application/x-ndjson", True),
+        ("application/json, application/x-ndjson;q=0.5", False),
+        ("application/x-ndjson;q=0", False),
+        ("*/*", False),
+    ],
+)
+def test_lines_come_to_who_would_rather_have_them(client, accept, lines):
+    answer = client.post("/v1/evaluate", json=request_of(1), headers={"accept": accept})
+    assert answer.headers["content-type"] == ("application/x-ndjson" if lines else "application/json")
+
+
+@pytest.mark.parametrize(
+    ("accept", "packed"),
+    [
+        ("gzip", True),
+        ("x-gzip", True),
+        ("br, *", True),
+        ("*;q=0, gzip", True),
+        ("gzip;q=0, *", False),
+        ("gzip; q=0.000", False),
+        ("br", False),
+        ("", False),
+    ],
+)
+def test_gzip_comes_to_who_takes_it(client, accept, packed):
+    id = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
+    answer = client.get(f"/v1/evaluations/{id}", headers={"accept-encoding": accept})
+    assert ("content-encoding" in answer.headers) == packed
+
+
 # Operations
 
 

@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _NAMED = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
+_WEIGHT = re.compile(r"q=[01](\.[0-9]{0,3})?")
 MOST = 128  # characters of a name that are kept
 NOBODY = Principal(tenant="", id="")
 _HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
@@ -77,6 +78,16 @@ def together(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     if len(found) != len(lines):
         found = {name: b", ".join(value for other, value in lines if other == name) for name in found}
     return found
+
+
+def weights_of(accepted: bytes) -> dict[str, float]:
+    """What an Accept or Accept-Encoding takes, and how gladly (RFC 9110 §12.4.2)."""
+    weights: dict[str, float] = {}
+    for one in accepted.decode("latin-1").split(","):
+        name, *parameters = (part.strip() for part in one.split(";"))
+        said = next((part for part in parameters if part.startswith("q=")), "q=1")
+        weights[name] = float(said[2:]) if _WEIGHT.fullmatch(said) else 1.0
+    return weights
 
 
 class Asking:
@@ -160,7 +171,12 @@ class Call(Asking):
 
     @property
     def wants_lines(self) -> bool:
-        return b"application/x-ndjson" in self.headers.get(b"accept", b"").lower()
+        accepted = self.headers.get(b"accept", b"").lower()
+        if b"application/x-ndjson" not in accepted:
+            return False
+        weights = weights_of(accepted)
+        lines = weights.get("application/x-ndjson", 0.0)
+        return lines > 0 and lines >= weights.get("application/json", 0.0)
 
     @property
     def zips(self) -> bool:
@@ -168,11 +184,8 @@ class Call(Asking):
         accepted = self.headers.get(b"accept-encoding")
         if accepted is None:
             return False
-        for coding in accepted.decode("latin-1").lower().split(","):
-            name, _, weight = coding.partition(";")
-            if name.strip() in ("gzip", "*"):
-                return not re.fullmatch(r"\s*q=0(\.0*)?\s*", weight)
-        return False
+        weights = weights_of(accepted.lower())
+        return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
 
     def query(self, *known: str) -> dict[str, str]:
         """The parameters, each at most once and none that is unknown."""

@@ -128,6 +128,19 @@ def asked(tmp_path_factory):
         assert host.do(verify(host.store)).troubles == []
 
 
+def test_a_batch_that_is_answered_again_is_a_look_at_its_runs(asked):
+    batch = {"evaluations": [request_of(1), {}, request_of(1)]}
+    with asked.host.client(asked.key) as client:
+        for number in ("once", "again"):
+            headers = {"idempotency-key": "b", "x-request-id": f"batch-{number}"}
+            runs = [
+                one["evaluation_id"]
+                for one in client.post("/v1/evaluate:batch", json=batch, headers=headers).json()["results"]
+            ]
+    told = [(one.action, one.what) for one in asked.told("ours", "batch-again")]
+    assert sorted(told) == sorted(("run.read", run) for run in runs)
+
+
 def test_every_route_has_a_row_and_every_row_a_route():
     assert {route.id for route in ROUTES} == ROWS.keys()
 

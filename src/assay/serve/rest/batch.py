@@ -76,7 +76,11 @@ async def conduct(call: Asking, parts: list[Part], options: BatchOptions, once: 
     def final(kept: Kept) -> bool:
         return not any(one.error in PASSING for one in kept.errors)
 
-    return await once.answered(_Batch(call, parts, options, once).run, Kept, final)
+    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, Kept, final)
+    if replayed:
+        for run in filter(None, kept.runs):
+            await call.host.office.reading(await call.host.desk.get(run, call.tenant))
+    return kept, replayed
 
 
 def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:

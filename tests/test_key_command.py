@@ -1,7 +1,9 @@
 """`assay key`: on the store itself, and the clear key on standard output once."""
 
 import asyncio
+import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -150,6 +152,50 @@ def test_a_store_that_cannot_be_is_said_without_its_password(command, tmp_path, 
     assert (done.code, done.out) == (code, "")
     assert said in done.err
     assert "hunter2" not in done.err
+
+
+def text(path):
+    path.write_text("some notes, and no database at all\n" * 10)
+
+
+def tables(*statements):
+    def make(path):
+        database = sqlite3.connect(path)
+        database.executescript(";".join(statements))
+        database.close()
+
+    return make
+
+
+VERSIONS = "CREATE TABLE alembic_version (version_num VARCHAR(32))"
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "said"),
+    [
+        pytest.param(text, 1, "notes.db: the database refused: file is not a database", id="text"),
+        pytest.param(tables("CREATE TABLE runs (id INT)"), 1, "notes.db: the database refused: table runs already", id="names"),
+        pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('0001')"), 2, "another program's: it has the shape '0001'", id="older"),
+        pytest.param(tables(VERSIONS, "INSERT INTO alembic_version VALUES ('ae1027a6acf')"), 2, "another program's", id="newer"),
+    ],
+)  # fmt: skip
+def test_a_file_of_another_program_is_told_and_left_alone(command, tmp_path, make, code, said):
+    make(tmp_path / "notes.db")
+    before = contents(tmp_path / "notes.db")
+    (tmp_path / "assay.toml").write_text(f'database_url = "sqlite:///{tmp_path}/notes.db"')
+    done = command("key", "list", folder=tmp_path)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert contents(tmp_path / "notes.db") == before
+
+
+def contents(path):
+    """What is in it; of what is no database, its bytes."""
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return list(database.iterdump())
+    except sqlite3.DatabaseError:
+        return path.read_bytes()
 
 
 def test_the_page_of_the_command_has_every_scope():

@@ -32,6 +32,11 @@ def _in_shape(connection: Connection, head: str) -> bool:
     if not inspect(connection).has_table("alembic_version"):
         return False
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found is not None and found != head and not inspect(connection).has_table("evidence"):
+        raise WrongUsage(
+            f"this database is another program's: it has the shape {str(found)[:40]!r}, and nothing of assay in it. "
+            "Give assay one of its own"
+        )
     if found is not None and found > head:
         raise WrongUsage(
             f"this database has the shape {found} of a newer assay; this one knows shapes up to {head}. "

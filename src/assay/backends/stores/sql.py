@@ -20,6 +20,7 @@ from assay.backends.stores.reseal import Resealing
 from assay.backends.stores.scribe import Scribe
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.writer import Writer
+from assay.errors import Broken
 from assay.ports import (
     CLOSED,
     Batch,
@@ -79,6 +80,11 @@ class SqlStore:
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
             await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
+        except Broken as trouble:
+            engine.dispose()
+            if engine.dialect.name == "sqlite":
+                raise Broken(f"{engine.url.database}: {trouble}") from trouble
+            raise
         except BaseException:
             engine.dispose()
             raise

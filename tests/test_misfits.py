@@ -47,6 +47,25 @@ def test_a_choice_says_what_there_is(value, place, told):
     assert not message_of(wrong.value, One | Two, got=False).endswith(("'", "…", "3"))
 
 
+class Closed(Struct, forbid_unknown_fields=True):
+    first: int = 0
+    within: "list[Closed]" = msgspec.field(default_factory=list, name="inside")
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "kind", "told"),
+    [
+        ({"frist": 1}, "", Closed, "an object contains unknown field `frist`; it may have first, inside"),
+        ({"inside": [{"x": 1}]}, ".inside[0]", Closed, "an object contains unknown field `x`; it may have first, inside"),
+        ({"x": 1}, "", Any, "an object contains unknown field `x`"),
+    ],
+)  # fmt: skip
+def test_a_member_nobody_knows_is_told_with_those_there_are(value, place, kind, told):
+    with pytest.raises(msgspec.ValidationError) as wrong:
+        msgspec.convert(value, Closed)
+    assert (place_in(wrong.value), message_of(wrong.value, kind)) == (place, told)
+
+
 def choices(kind: Any) -> dict[str, list[str]]:
     """The members of a struct that are a choice."""
     found = {}

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import inspect
 
 _CHOICE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _SHOWN = 40  # characters of a value that is none of them
 
@@ -25,7 +26,9 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
     """
     message, place = _cut(wrong)
     if (choice := _CHOICE.fullmatch(message)) is None:
-        return message.replace("Expected", "wanted").replace("Object", "an object")
+        said = message.replace("Expected", "wanted").replace("Object", "an object")
+        members = _members(kind, place) if _UNKNOWN.match(message) else ()
+        return f"{said}; it may have {', '.join(members)}" if members else said
     there = _choices(kind, place)
     wanted = f"wanted one of {', '.join(there)}" if there else "wanted another value"
     return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
@@ -40,11 +43,23 @@ def _shortened(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
-def _choices(kind: Any, place: str) -> list[str]:
-    """Of a literal its values, of a tagged struct its tags; of a union those of all its parts."""
+def _members(kind: Any, place: str) -> list[str]:
+    """Of an object, where it can be no other."""
+    objects = [node for node in _at(kind, place) if isinstance(node, inspect.StructType)]
+    return [field.encode_name for field in objects[0].fields] if len(objects) == 1 else []
+
+
+def _at(kind: Any, place: str) -> list[inspect.Type]:
+    """What may stand there."""
     nodes = list(_parts(inspect.type_info(kind)))
     for name, _ in _STEP.findall(place.rpartition("$")[2]):
         nodes = [part for node in nodes for inner in _inside(node, name) for part in _parts(inner)]
+    return nodes
+
+
+def _choices(kind: Any, place: str) -> list[str]:
+    """Of a literal its values, of a tagged struct its tags; of a union those of all its parts."""
+    nodes = _at(kind, place)
     if place.startswith("key`"):
         nodes = [
             part for node in nodes if isinstance(node, inspect.DictType) for part in _parts(node.key_type)

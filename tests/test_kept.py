@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -232,6 +233,7 @@ def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
             wait_until(lambda: operation(client, run_id)["progress"]["completed_test_cases"] >= 20)
             process.send_signal(signal.SIGKILL)
     before = (home / "executed").read_text().split()
+    assert re.search(r"running .* \d+ of 120 ", run(home, "list").out)
     with serving(home, "--check-module", "slowly:Slow") as (process, url):
         with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
             wait_until(lambda: operation(client, run_id)["status"] == "completed", 60)

@@ -109,7 +109,8 @@ def _counts(run: Run) -> tuple[str, str, str]:
         return f"{total:,}", f"{missing:,}", told
     summary = summary_of(run)
     missed = summary.error_test_cases + summary.skipped_test_cases
-    return f"{summary.total_test_cases:,}", f"{missed:,}", "–"
+    done, total = summary.total_test_cases, run.head.get("total", 0)
+    return f"{done:,} of {total:,}" if done < total else f"{done:,}", f"{missed:,}", "–"
 
 
 async def _listed(office: Office, query: RunQuery) -> tuple[list[Run], list[Any]]:

@@ -1,7 +1,12 @@
 """The command `assay`, each time in a process of its own."""
 
+import os
+import pty
 import re
+import select
 import subprocess
+import sys
+import time
 
 SECONDS = 60
 PROGRESS = re.compile(r"[0-9,/~]+ cases  [0-9,]+/s")
@@ -35,3 +40,29 @@ class Command:
             process.kill()
             raise AssertionError(f"no end after {SECONDS} s") from None
         return Ended(process.returncode, out, err)
+
+
+def on_a_terminal(*arguments, folder, columns=100, code=1):
+    """What somebody who sits there sees."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "assay", *arguments],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": str(columns)},
+    ) as process:
+        os.close(theirs)
+        said, until = b"", time.monotonic() + 40
+        while time.monotonic() < until and select.select([ours], [], [], 40)[0]:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # a terminal ends like this
+                break
+            if not part:
+                break
+            said += part
+        assert process.wait(20) == code, said
+    os.close(ours)
+    return said.decode()

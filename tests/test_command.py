@@ -9,15 +9,16 @@ import re
 import select
 import subprocess
 import sys
-import time
-from pathlib import Path
+import termios
 from typing import Any
 
 import msgspec
 import pytest
 
 from assay import EvaluationRunResult, TestCaseResult
+from assay.cli.progress import Progress
 from assay.protocol.schemas import NOUNS
+from command import on_a_terminal
 
 MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}
@@ -171,6 +172,34 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
     assert passed(found) == [True, True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("checks", "options", "code", "said"),
+    [
+        ([MATCH], [], 0, []),
+        ([MATCH], ["--min-pass-rate", "0.5"], 0, []),
+        (
+            [MATCH],
+            ["--min-pass-rate", "0.6"],
+            3,
+            ["assay: pass rate 50.0% (15.0–85.0%), below the bar of 60.0%"],
+        ),
+        (
+            [MATCH, ABSENT],
+            [],
+            1,
+            [
+                "assay: not measured: 4 errored of 8 checks",
+                "assay:   exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
+            ],
+        ),
+    ],
+    ids=["good", "at the bar", "below the bar", "not measured"],
+)
+def test_with_a_dash_what_is_not_good_is_said_on_standard_error(run, checks, options, code, said):
+    ended = run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "-", *options, c_json=whole(checks))
+    assert (ended.code, ended.told, len(ended.out.splitlines())) == (code, said, 4)
+
+
 def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
     run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "out.csv", c_json=whole([ABSENT]))
     row = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
@@ -224,6 +253,14 @@ def test_a_bar_is_a_fraction(run, bar, told):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", f"--min-pass-rate={bar}")
     assert (ended.code, ended.out) == (2, "")
     assert ended.err == f"assay: --min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, {told}\n"
+
+
+@pytest.mark.parametrize(
+    "verb", [["evaluate", "--contexts", "x.jsonl"], ["run", "suite.yaml", "--agent", "a:b"]]
+)
+def test_a_deadline_has_an_end(command, tmp_path, verb):
+    ended = command(*verb, "--timeout", "inf", folder=tmp_path)
+    assert (ended.code, ended.err) == (2, "assay: --timeout: wanted a number of seconds, got inf\n")
 
 
 def test_a_bar_needs_a_check_that_passes_or_fails(run):
@@ -467,12 +504,27 @@ class Slow(Checker):
 """
 
 
+TONE = b"""
+import assay
+
+class Tone(assay.Checker):
+    type = "tone"
+    waits = False
+    text: assay.Text
+
+    def run(self, services):
+        return {"words": len(self.text.split()), "tone": self.text}
+"""
+
+
 def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
     (tmp_path / "slow.py").write_bytes(SLOW)
     (tmp_path / "r.json").write_bytes(
         whole({"test_cases": CASES * 2, "outputs": OUTPUTS[::-1] * 2, "checks": [{"type": "slow", "arguments": {"text": "$.output.value"}}]})
     )  # fmt: skip
-    said = on_a_terminal(tmp_path, "r.json", "--check-module", "slow:Slow", "--concurrency", "1")
+    said = on_a_terminal(
+        "evaluate", "r.json", "--check-module", "slow:Slow", "--concurrency", "1", folder=tmp_path
+    )
     shown = [part.split("\r\n")[0] for part in said.split("\r\x1b[K")]
     progress = [part for part in shown if "cases" in part and "/s" in part]
     assert any(re.fullmatch(r"[1-8]/8 cases  [0-9]+/s  [12] with errors", part) for part in progress), shown
@@ -480,33 +532,57 @@ def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
     assert "pass rate" in said
 
 
+@pytest.mark.parametrize(
+    ("columns", "how", "said"),
+    [
+        (20, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+.*"),
+        (80, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+/s  3 with errors"),
+        (0, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+/s  3 with errors"),  # it does not know
+        (80, (0, 0, None, 0.1), "0 cases  0/s"),  # nobody can guess from nothing
+    ],
+    ids=["narrow", "wide", "unknown", "nothing"],
+)
+def test_a_line_that_changes_never_runs_over(columns, how, said):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    with open(theirs, "w") as to:
+        progress = Progress(to=to)
+        while not select.select([ours], [], [], 0)[0]:
+            progress(*how)
+        line = os.read(ours, 4096).decode().removeprefix("\r\x1b[K")
+    os.close(ours)
+    assert re.fullmatch(said, line)
+    assert columns == 0 or len(line) < columns
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
+    (tmp_path / "tone.py").write_bytes(TONE)
+    (tmp_path / "x.jsonl").write_bytes(lines(PAIRS * 300))
+    tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
+    (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
+    said = on_a_terminal(
+        *("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "tone:Tone"),
+        folder=tmp_path,
+        columns=columns,
+        code=0,
+    )
+    told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*[mK]", "", said).splitlines()]
+    beside = "  words: mean 1 of 1,200; tone: x 600, xx 300, no 300"
+    assert told[-4:] == [
+        "check        passed  failed  error  skip  pass rate (95% interval)  values",
+        "exact_match     600     600      0     0        50.0% (47.2–52.8%)",
+        f"tone              –       –      0     0                         –{beside}",
+        "pass rate 50.0% (47.2–52.8%)",
+    ] if columns == 120 else [
+        "tone              –       –      0     0                         –",
+        f"  tone:{beside[1:]}",
+        "pass rate 50.0% (47.2–52.8%)",
+    ]  # fmt: skip
+
+
 def test_elsewhere_a_quick_run_says_nothing_of_its_progress(run):
     assert run("--contexts", "x.jsonl", "--checks", "checks.json").err == ""
-
-
-def on_a_terminal(folder: Path, *arguments: str) -> str:
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "assay", "evaluate", *arguments],
-        cwd=folder,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
-    ) as process:
-        os.close(theirs)
-        said, until = b"", time.monotonic() + 40
-        while time.monotonic() < until and select.select([ours], [], [], 40)[0]:
-            try:
-                part = os.read(ours, 4096)
-            except OSError:  # a terminal ends like this
-                break
-            if not part:
-                break
-            said += part
-        assert process.wait(20) == 1
-    os.close(ours)
-    return said.decode()
 
 
 # the other verbs
@@ -543,6 +619,8 @@ def test_help_and_schema(command, tmp_path, arguments, code, said):
         ("concurrency = 3", 0, ""),
         ("nonsense = 1", 2, "assay.toml: no setting 'nonsense'"),
         ("concurrency = 0", 2, "settings: concurrency: wanted a number above 0, got 0"),
+        ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: wanted a number above 0, got nan"),
+        ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: wanted a number above 0, got inf"),
         ("concurrency = 'many'", 2, "settings: concurrency: wanted `int`, got `str`"),
         (
             "[limits]\nmax_line_bytes = 10",

@@ -1,6 +1,7 @@
 """The library: shared, per-case and inline checks, concurrency, deadlines, cancelling (FEP 3.1; decisions 27 to 36)."""
 
 import asyncio
+import re
 import subprocess
 import sys
 import textwrap
@@ -13,6 +14,7 @@ import yaml
 
 import assay
 from assay import Checker, InvalidRequest, Output, TestCase
+from assay.errors import WrongUsage
 from shared import SHARED, needs_shared
 
 
@@ -80,6 +82,26 @@ class Quick(Checker):
 
     def run(self, services):
         return {"passed": "a" in self.text}
+
+
+class Share(float):
+    pass
+
+
+class Many(int):
+    pass
+
+
+class Whole(Checker):
+    type = "whole"
+    text: assay.Text
+
+    def run(self, services):
+        return {"passed": True, "saw": [self.text], "share": Share(0.5), "many": Many(3)}
+
+
+class Apart(Whole):
+    isolate = True
 
 
 REGISTRY = assay.STANDARD.extended([Slow, Blocking, Buggy, Isolated, Quick])
@@ -454,10 +476,61 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
     assert asyncio.run(main()) == told
 
 
-@pytest.mark.parametrize(("name", "value"), [("concurrency", 0), ("timeout", -1)])
-def test_impossible_limits_are_refused(name, value):
-    with pytest.raises(InvalidRequest, match=f"{name}: wanted a number above 0"):
-        run([EQUAL], **{name: value})
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("concurrency", 0, "wanted a whole number above 0, got 0"),
+        ("concurrency", 1.5, "wanted a whole number above 0, got 1.5"),
+        ("concurrency", True, "wanted a whole number above 0, got True"),
+        ("timeout", -1, "wanted a number above 0, got -1"),
+        ("timeout", "3", "wanted a number above 0, got '3'"),
+        ("timeout", float("inf"), "wanted a number above 0, got inf"),
+        ("max_cost", float("nan"), "wanted a number above 0, got nan"),
+        ("registry", [], "wanted a registry, such as assay.STANDARD.extended([Mine]), got a list"),
+    ],
+)
+def test_impossible_limits_are_refused(name, value, said):
+    with pytest.raises(InvalidRequest, match=re.escape(f"{name}: {said}")):
+        assay.evaluate_sync([], [], [EQUAL], **{name: value})
+
+
+@pytest.mark.parametrize(
+    ("given", "got"),
+    [(iter([]), "list_iterator"), (None, "null"), ("ab", "a string"), ({"id": "a", "input": 1}, "an object")],
+    ids=["iterator", "none", "text", "one"],
+)
+def test_cases_that_are_no_list_are_refused(given, got):
+    with pytest.raises(InvalidRequest, match=f"test_cases: wanted a list, got {got}"):
+        assay.evaluate_sync(given, [], [EQUAL])
+
+
+def test_whatever_has_a_length_is_a_list():
+    cases, outputs = {"a": {"id": "a", "input": 1}}, {"a": {"value": 1}}
+    result = assay.evaluate_sync(cases.values(), outputs.values(), [check("exists", path="$.output.value")])  # pyright: ignore[reportArgumentType]
+    assert result.results[0].check_results[0].results == {"passed": True}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (Whole, "extended() takes a list of checks, such as [Whole]"),
+        ([int], "int is no check: wanted a subclass of assay.Checker"),
+        ([Whole(text=assay.Text("a"))], "is no check: wanted a subclass of assay.Checker"),
+    ],
+    ids=["one", "another class", "an instance"],
+)
+def test_what_is_no_check_extends_no_registry(given, said):
+    with pytest.raises(WrongUsage, match=re.escape(said)):
+        assay.STANDARD.extended(given)
+
+
+@pytest.mark.parametrize("kind", [Whole, Apart], ids=["here", "apart"])
+def test_an_answer_may_hold_its_arguments_and_other_kinds_of_text_and_number(kind):
+    cases, outputs = [{"id": "a", "input": 1}], [{"value": "hi"}]
+    asked = [check(kind.type, text="$.output.value")]
+    result = assay.evaluate_sync(cases, outputs, asked, registry=assay.STANDARD.extended([kind]))
+    (told,) = result.results[0].check_results
+    assert told.results == {"passed": True, "saw": ["hi"], "share": 0.5, "many": 3}
 
 
 def test_a_hanging_check_does_not_keep_the_program_from_ending():

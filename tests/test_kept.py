@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from assay.backends.stores.open import open_store
-from command import Ended
+from command import Ended, on_a_terminal
 from postgres import server as postgres
 from provider_server import ProviderServer, fitting
 from rest_client import NOBODY
@@ -128,6 +128,23 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
 def test_an_empty_record_and_wrong_names_are_told(run, home, arguments, code, words):
     done = run(home, *arguments)
     assert (done.code, words in done.err) == (code, True), done.err
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, columns):
+    (tmp_path / "cases.jsonl").write_text(contexts(3))
+    (tmp_path / "checks.json").write_text(json.dumps(EQUAL))
+    files = ("--contexts", "cases.jsonl", "--checks", "checks.json")
+    run(tmp_path, "evaluate", *files, "--save", "--experiment", "[/x] [red]mine")
+    (kept,) = json.loads(run(tmp_path, "list", "--json").out)
+    said = on_a_terminal("list", folder=tmp_path, columns=columns, code=0)
+    told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()]
+    run_id = kept["operation_id"]
+    if columns == 80:
+        assert told[0] == f"{run_id}  completed"
+        assert re.fullmatch(r"  [-0-9]{10} [:0-9]{8}  \[/x\] \[red\]mine, 3 cases, 0 not measured", told[1])
+    else:
+        assert told[1].startswith(f"{run_id}  completed  [/x] [red]mine      3             0      –  2")
 
 
 def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import threading
 from collections.abc import (
     AsyncIterable,
@@ -15,6 +16,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, contextmanager
+from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard, TypeVar
 
 from msgspec import Struct
@@ -23,7 +25,7 @@ from assay import app
 from assay.backends.provider_tables import Policy
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context
+from assay.fep.context import Context, kind_of
 from assay.fep.execute import Conduct, stream
 from assay.fep.plan import Plan
 from assay.fep.project import new_id, read_result, run_result
@@ -78,7 +80,7 @@ async def evaluate(
     how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
     services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
     started = services.clock.now()
-    plan = Plan(checks_from(checks), registry or app.registry(settings), services)
+    plan = Plan(checks_from(checks), _registry(registry, settings), services)
     with calm():
         contexts = contexts_of(test_cases, outputs, settings.limits)
     sheets_of(plan, contexts)
@@ -148,7 +150,7 @@ async def evaluate_stream(
     settings = load()
     how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
-    plan = Plan(checks_from(checks), registry or app.registry(settings), services)
+    plan = Plan(checks_from(checks), _registry(registry, settings), services)
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
     )
@@ -255,9 +257,9 @@ def _conduct(
     keep: bool,
 ) -> Conduct:
     problems = [
-        Problem(name, f"wanted a number above 0, got {value!r}")
+        Problem(name, f"wanted a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
         for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
-        if value is not None and not value > 0
+        if value is not None and not _above_zero(value, whole=name == "concurrency")
     ]
     if problems:
         raise InvalidRequest(problems)
@@ -269,6 +271,20 @@ def _conduct(
         keep=keep,
         max_cost=max_cost,
     )
+
+
+def _registry(given: Any, settings: Settings) -> Registry:
+    if given is None:
+        return app.registry(settings)
+    if not isinstance(given, Registry):
+        told = f"wanted a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(given)}"
+        raise InvalidRequest(Problem("registry", told))
+    return given
+
+
+def _above_zero(value: Any, *, whole: bool) -> bool:
+    kind = Integral if whole else Real
+    return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
 
 
 def _read(contexts: Iterable[Any], settings: Settings) -> Iterator[Context]:

@@ -1,5 +1,6 @@
 """Every knob, read once: command line > ASSAY_* > assay.toml > defaults."""
 
+import math
 import os
 import re
 import tomllib
@@ -201,5 +202,5 @@ def _positive(settings: Settings) -> None:
     )
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
-        if value <= 0 and not isinstance(value, bool):
+        if not (isinstance(value, bool) or 0 < value < math.inf):
             raise WrongUsage(f"settings: {name}: wanted a number above 0, got {value}")

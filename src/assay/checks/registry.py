@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 from assay.checks import versions
 from assay.checks.checker import Checker
@@ -32,6 +32,8 @@ class Registry:
         return sorted(self._by_type)
 
     def extended(self, checkers: Iterable[type[Checker]]) -> Self:
+        if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise WrongUsage(f"extended() takes a list of checks, such as [{_name(checkers)}]")
         return type(self)([*self, *checkers])
 
     def find(self, type: str, version: str | None, place: str = "") -> type[Checker]:
@@ -52,6 +54,8 @@ class Registry:
         return known[max(fitting)]
 
     def _add(self, checker: type[Checker]) -> None:
+        if not _is_check(checker):
+            raise WrongUsage(f"{_name(checker)} is no check: wanted a subclass of assay.Checker")
         name = f"{checker.__module__}:{checker.__qualname__}"
         if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise WrongUsage(f"{name} has no `type`: give it one, such as type = 'polite'")
@@ -69,6 +73,14 @@ class Registry:
                 f"{name} is {checker.type}@{checker.version}, and so is {other.__module__}:{other.__qualname__};"
                 " give one of them another type or version"
             )
+
+
+def _is_check(given: Any) -> TypeGuard[type[Checker]]:
+    return isinstance(given, type) and issubclass(given, Checker)
+
+
+def _name(given: Any) -> str:
+    return given.__name__ if isinstance(given, type) else repr(given)
 
 
 def installed() -> list[type[Checker]]:
@@ -108,6 +120,6 @@ def _checker(what: str, load: Any) -> type[Checker]:
         found = load()
     except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
         raise WrongUsage(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
-    if not (isinstance(found, type) and issubclass(found, Checker)):
+    if not _is_check(found):
         raise WrongUsage(f"{what} is {found!r}: wanted a subclass of assay.Checker")
     return found

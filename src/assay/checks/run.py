@@ -19,7 +19,7 @@ from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 from assay.protocol.secrets import redacted_text
-from assay.protocol.values import is_finite, is_mapping
+from assay.protocol.values import base_of, is_finite, is_mapping
 
 LONGEST_MESSAGE = 2_000
 ERROR_TYPES = get_args(ErrorType)
@@ -110,9 +110,9 @@ def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
         kind = "nothing" if answer is None else type(answer).__name__
         return ForeignFault(f"{checker.type} answered {kind}; wanted an object, such as {{'passed': true}}")
     try:
-        encoded = msgspec.json.encode(answer)
+        encoded, odd = _encoded(answer)
         # NaN would be written as null: find it where a null was written
-        plain: dict[str, Any] = msgspec.json.decode(encoded) if b"null" in encoded else dict(answer)
+        plain: dict[str, Any] = msgspec.json.decode(encoded) if odd or b"null" in encoded else dict(answer)
         suspect = plain != answer
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
         return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
@@ -123,6 +123,14 @@ def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
         if not isinstance(passed, bool):
             return ForeignFault(f"{checker.type} answered passed: {passed!r}; wanted true or false")
     return plain
+
+
+def _encoded(answer: Answer) -> tuple[bytes, bool]:
+    """Also where values are of a kind of text or number of their own, an argument that is `Text` say; then it is odd."""
+    try:
+        return msgspec.json.encode(answer), False
+    except TypeError:
+        return msgspec.json.encode(answer, enc_hook=base_of), True
 
 
 def concluded(

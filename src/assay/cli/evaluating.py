@@ -1,5 +1,6 @@
 """What `assay evaluate` does, in the order it happens: gather, plan, execute, record, report."""
 
+import math
 import signal
 import sys
 import time
@@ -82,6 +83,8 @@ def carry_out(asked: Asked) -> int:
 
 
 def _sensible(asked: Asked) -> None:
+    if asked.timeout == math.inf:
+        raise WrongUsage("--timeout: wanted a number of seconds, got inf")
     if asked.max_cost is not None and not asked.max_cost > 0:
         raise WrongUsage(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
     if asked.bar is not None and not 0 <= asked.bar <= 1:
@@ -196,6 +199,9 @@ def _report(
             print(f"kept as {closing.evaluation_id}: assay show {closing.evaluation_id}")  # noqa: T201
         for written in asked.to:
             print(f"results in {written}")  # noqa: T201
+    else:
+        for told in report.shortfalls(tally, asked.bar):
+            say(told)
     if asked.max_cost is not None and (unknown := tally.spending.unknown_costs):
         say(
             f"--max-cost: nobody knows what {unknown:,} of {tally.spending.calls:,} answers cost, and they do not count"

@@ -7,13 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from assay import app, settings
 from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
-from assay.cli import report, verdicts
+from assay.cli import page, report, verdicts
 from assay.cli.finding import NONE, THERE, found
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND, read_request
@@ -69,29 +69,37 @@ def list_runs(
         given = " ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
         print(f"no run that is kept here fits {given}; {THERE}" if given else NONE)  # noqa: T201
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    several = len({run.tenant for run in runs}) > 1
-    table.add_column("run", no_wrap=True)  # it is there to be copied
-    for name in (*(("tenant",) if several else ()), "status", "experiment"):
-        table.add_column(name, overflow="fold")
-    for name in ("cases", "not measured", "score", "created"):
-        table.add_column(name, justify="right")
-    for run in runs:
-        cases, missing, score = _counts(run)
-        table.add_row(
-            run.id,
-            *((run.tenant,) if several else ()),
-            run.status,
-            run.name or "–",
-            cases,
-            missing,
-            score,
-            f"{run.created:%Y-%m-%d %H:%M:%S}",
-        )
-    _console().print(table)
+    _shown(runs)
     for run in runs:
         if run.kind == WORKFLOW and (waits := verdicts.waits(run)) is not None:
             print(waits)  # noqa: T201
+
+
+def _shown(runs: list[Run]) -> None:
+    """A line a run; on a terminal that is too narrow for it, two."""
+    console = page.console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    several = len({run.tenant for run in runs}) > 1
+    for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
+        table.add_column(name, no_wrap=True)
+    for name in ("cases", "not measured", "score", "created"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in runs:
+        cases, missing, score = _counts(run)
+        whose = (run.tenant,) if several else ()
+        created = f"{run.created:%Y-%m-%d %H:%M:%S}"
+        table.add_row(
+            run.id, *map(Text, (*whose, run.status, run.name or "–")), cases, missing, score, created
+        )
+    if page.needed(console, table) <= console.width or not sys.stdout.isatty():
+        page.put(console, table)
+        return
+    for run in runs:
+        cases, missing, score = _counts(run)
+        told = [run.name or "", run.tenant if several else "", "" if score == "–" else score]
+        told += [] if cases == "–" else [f"{cases} cases", f"{missing} not measured"]
+        console.print(f"{run.id}  {run.status}", markup=False)
+        console.print(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, told))}", markup=False)
 
 
 def _counts(run: Run) -> tuple[str, str, str]:
@@ -249,8 +257,3 @@ def _status(status: str | None) -> RunStatus | None:
     if status is None:
         return None
     raise WrongUsage(f"--status {status!r}: wanted one of {', '.join(STATUSES)}")
-
-
-def _console() -> Console:
-    wide = None if sys.stdout.isatty() else 200
-    return Console(highlight=False, width=wide, color_system="auto" if wide is None else None)

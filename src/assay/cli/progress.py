@@ -1,5 +1,6 @@
 """How far a run is: one line that changes on a terminal, a plain line now and then elsewhere."""
 
+import os
 import sys
 import time
 from contextlib import suppress
@@ -24,7 +25,7 @@ class Progress:
         if self._quiet or now - self._last < (QUICK if self._live else SLOW):
             return
         self._last = now
-        if total is None and part:
+        if total is None and part and done:
             known = f"{done:,}/~{max(done, round(done / part)):,}"
         else:
             known = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
@@ -37,8 +38,16 @@ class Progress:
             self._write("\r\x1b[K")
 
     def _say(self, text: str) -> None:
-        self._write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
+        self._write(f"\r\x1b[K{text[: self._room()]}" if self._live else f"{text}\n")
         self._shown = True
+
+    def _room(self) -> int | None:
+        """A line that runs over could not be taken back."""
+        try:
+            columns = os.get_terminal_size(self._to.fileno()).columns
+        except OSError:
+            return None
+        return columns - 1 if columns > 1 else None
 
     def _write(self, text: str) -> None:
         with suppress(OSError):  # nobody looks any more, and that ends no run

@@ -1,6 +1,5 @@
 """What a person sees at the end: per check what passed, failed, erred or was skipped, and how sure we are."""
 
-import sys
 from typing import Any
 
 from msgspec import UnsetType
@@ -8,11 +7,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from assay.cli import page
 from assay.compare.intervals import wilson
 from assay.fep.spending import Spending, dollars
 from assay.fep.tally import Row, Tally
 
 SHOWN = 4  # values of a check without pass or fail
+FOLDED = 24  # columns that values need beside the counts
 REASONS = 10  # checks whose first error is told
 
 
@@ -36,40 +37,67 @@ def percent(share: float) -> str:
 
 
 def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | None = None) -> None:
-    """On standard output, as wide as the terminal; plain and unwrapped where it is none."""
-    console = (
-        Console(highlight=False, soft_wrap=True)
-        if sys.stdout.isatty()
-        else Console(highlight=False, width=200, color_system=None)
-    )
+    """On standard output."""
+    console = page.console()
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
     counted = f"{title}{_many(summary.total_test_cases, 'case')}, {_many(summary.total_checks, 'check')} in {seconds:.1f} s"
     console.print(counted, markup=False)
     if tally.rows:
-        console.print(_table(tally))
-    totals = _totals(tally)
-    if totals.passed + totals.failed:
-        overall = f"pass rate {rate(totals.passed, totals.failed)}"
-        if bar is not None:
-            share = totals.passed / (totals.passed + totals.failed)
-            overall += f", {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
-        console.print(overall, markup=False)
+        _rows(console, tally)
+    if (rated := _overall(tally, bar)) is not None:
+        console.print(rated, markup=False)
     if (spent := cost(tally.spending)) is not None:
         console.print(spent, markup=False)
-    missing = [
+    if (missing := _missing(tally)) is not None:
+        console.print(Text(missing, style="yellow"))
+    for reason in _reasons(tally):
+        console.print(Text(reason))
+
+
+def shortfalls(tally: Tally, bar: float | None) -> list[str]:
+    """Why a run without a table is not good: what was not measured, and a rate below the bar."""
+    told = [] if (missing := _missing(tally)) is None else [missing, *_reasons(tally)]
+    share = overall(tally)
+    if bar is not None and share is not None and share < bar:
+        told.append(str(_overall(tally, bar)))
+    return told
+
+
+def _overall(tally: Tally, bar: float | None) -> str | None:
+    totals, share = _totals(tally), overall(tally)
+    if share is None:
+        return None
+    told = f"pass rate {rate(totals.passed, totals.failed)}"
+    return (
+        told
+        if bar is None
+        else f"{told}, {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
+    )
+
+
+def _missing(tally: Tally) -> str | None:
+    totals = _totals(tally)
+    kinds = [
         f"{totals.error:,} errored" if totals.error else "",
         f"{totals.skip:,} skipped" if totals.skip else "",
     ]
-    if totals.error or totals.skip:
-        console.print(
-            Text(
-                f"not measured: {' and '.join(filter(None, missing))} of {totals.total:,} checks",
-                style="yellow",
-            )
-        )
-    for reason in _reasons(tally):
-        console.print(Text(reason), soft_wrap=True)
+    if not any(kinds):
+        return None
+    return f"not measured: {' and '.join(filter(None, kinds))} of {totals.total:,} checks"
+
+
+def _rows(console: Console, tally: Tally) -> None:
+    """Values stand beside the counts where there is room for them, else below."""
+    values = {label: _values(row) for label, row in tally.rows.items() if row.other}
+    table = _table(tally, values)
+    spare = max(map(len, values.values()), default=0) - FOLDED  # columns that folding them saves
+    if not values or page.needed(console, table) - max(spare, 0) <= console.width:
+        page.put(console, table, folds=max(spare, 0))
+        return
+    page.put(console, _table(tally, {}))
+    for label, told in values.items():
+        console.print(Text(f"  {label}: {told}"))
 
 
 def _reasons(tally: Tally) -> list[str]:
@@ -150,13 +178,10 @@ def _row_of(row: Row) -> dict[str, Any]:
     return told
 
 
-def _table(tally: Tally) -> Table:
+def _table(tally: Tally, values: dict[str, str]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("check", overflow="fold")
-    for name in ("passed", "failed", "error", "skip"):
-        table.add_column(name, justify="right")
-    table.add_column("pass rate (95% interval)", justify="right")
-    values = any(row.other for row in tally.rows.values())
+    for name in ("check", "passed", "failed", "error", "skip", "pass rate (95% interval)"):
+        table.add_column(name, justify="left" if name == "check" else "right", no_wrap=True)
     if values:
         table.add_column("values", overflow="fold")
     for label, row in tally.rows.items():
@@ -174,7 +199,7 @@ def _table(tally: Tally) -> Table:
             Text(rate(row.passed, row.failed)),
         ]
         if values:
-            cells.append(Text(_values(row)))
+            cells.append(Text(values.get(label, "")))
         table.add_row(*cells)
     return table
 

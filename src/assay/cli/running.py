@@ -1,6 +1,7 @@
 """What `assay run` does, in the order it happens: read the suite, plan, run, watch, report."""
 
 import asyncio
+import math
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -44,6 +45,8 @@ def _sensible(wanted: Wanted) -> None:
         raise WrongUsage(
             "--resume goes on with a run as it was asked for: give no SUITE, mode, baseline or trials"
         )
+    if wanted.timeout == math.inf:
+        raise WrongUsage("--timeout: wanted a number of seconds, got inf")
     for tag in wanted.tags:
         if "=" not in tag or len(tag) > 256:
             raise WrongUsage(f"--tag {tag!r}: wanted k=v, of at most 256 characters")

@@ -18,6 +18,7 @@ import msgspec
 
 from assay.checks.checker import Checker
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
+from assay.protocol.values import base_of
 
 STARTED = b"ready\n"
 TO_START = 60.0  # seconds, which are not the check's
@@ -45,8 +46,9 @@ class Cell:
     def run(self, checker: Checker, seconds: float) -> Any:
         """The answer or the fault. A deadline kills the process; so does its own death end in a fault."""
         kind = type(checker)
-        order = Order(f"{kind.__module__}:{kind.__qualname__}", msgspec.to_builtins(checker))
         try:
+            arguments = msgspec.to_builtins(checker, enc_hook=base_of)
+            order = Order(f"{kind.__module__}:{kind.__qualname__}", arguments)
             process = self._started()
             assert process.stdin is not None
             assert process.stdout is not None
@@ -59,7 +61,7 @@ class Cell:
         except TimeoutError:
             self.close()
             return TimeFault(f"no answer within {seconds:g} s; its process was killed")
-        except (TypeError, ValueError) as wrong:
+        except (TypeError, ValueError, RecursionError, OSError) as wrong:
             return ForeignFault(f"{kind.type} cannot be isolated: {wrong}")
         reply = msgspec.json.decode(line, type=Reply)
         return reply.answer if reply.fault is None else _fault(reply)

@@ -1,6 +1,6 @@
 """A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, TypeGuard
 
 import msgspec
@@ -27,6 +27,13 @@ _decode = msgspec.json.Decoder().decode
 
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
     """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
+    unlike = [
+        Problem(name, f"wanted a list, got {kind_of(given)}")
+        for name, given in (("test_cases", test_cases), ("outputs", outputs))
+        if not is_listing(given)
+    ]
+    if unlike:
+        raise InvalidRequest(unlike)
     if len(test_cases) != len(outputs):
         raise InvalidRequest(
             Problem(
@@ -102,6 +109,15 @@ def checks_from(given: Any, place: str = "checks") -> Checks:
             [(f"{place}[{at}]", one) for at, one in enumerate(given)], lambda at, one: _checks(one, at)
         )
     return _checks(given, place)
+
+
+def is_listing(given: Any) -> bool:
+    """Something with a length to go through, a column of a table of somebody else's too."""
+    return (
+        isinstance(given, Iterable)
+        and isinstance(given, Sized)
+        and not isinstance(given, str | bytes | Mapping)
+    )
 
 
 def is_sequence(given: Any) -> TypeGuard[Sequence[Any]]:

@@ -36,3 +36,14 @@ def is_finite(value: Any) -> bool:
             seen[id(part)] = part  # pyright: ignore[reportUnknownArgumentType]
             stack.extend(part)  # pyright: ignore[reportUnknownArgumentType]
     return True
+
+
+def base_of(value: Any) -> Any:
+    """For an encoder: the text or number that a value of a kind of its own is."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")

@@ -148,3 +148,24 @@ async def everything(house):
         came = await came_to(house.store, run, house.room.bounds)
         owned.append(msgspec.json.encode(came).decode())
     return "\n".join(told), "\n".join(owned)
+
+
+@pytest.mark.parametrize(("word", "kept"), [("sounds-right", True), ("the task said so", False)])
+async def test_verifier_no_content_leak_in_the_names_of_criteria(word, kept):
+    """Nobody has asked for any: what an agent calls one stands in an event that holds keys, and no text."""
+    canary = Canaries()
+    named = word if kept else f"{word}: {canary('a criterion')}"
+    critic = Played("test.critic", lambda about, _: {"verdict": "pass", "criteria": [named]})
+    boss = Played("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
+        "kind": "terminate", "successCriteria": [{"key": named, "met": True}],
+    }])  # fmt: skip
+    plain = Played("test.plain", lambda task, _: "done")
+    loops = {"judged": loop("test.plain"), "ended": loop("test.plain", (), supervisor="test.boss")}
+    async with House(critic, boss, plain, loops=loops) as house:
+        judged = await house.run("judged", {"task": "t"})
+        (said,) = (await house.room.report(judged.id, "t")).verdicts
+        assert (said.verdict, said.criteria) == (("pass", (named,)) if kept else ("fail", ()))
+        ended = await house.run("ended", {"task": "t"})
+        assert ended.status == ("completed" if kept else "failed")
+        told, _ = await everything(house)
+    assert not canary.found_in(told)

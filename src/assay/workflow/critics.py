@@ -27,6 +27,7 @@ from assay.ports.agents import Agents
 from assay.protocol.agents import Step, Used
 from assay.protocol.secrets import redacted_text
 from assay.workflow.bracket import USABLE, Judged
+from assay.workflow.decisions import keys_problem
 from assay.workflow.gating import VERDICTS, Verdict
 
 CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
@@ -162,6 +163,8 @@ def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:
         raise ValueError("it names a criterion twice")
     if criteria and (unknown := set(named) - set(criteria)):
         raise ValueError(f"nobody asked for the criteria {', '.join(sorted(unknown))}")
+    if (wrong := keys_problem(named, criteria)) is not None:
+        raise ValueError(wrong)
     return answer
 
 

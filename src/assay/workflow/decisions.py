@@ -1,5 +1,7 @@
 """What a supervisor may decide (`orchestrator-decision.schema.json`, contract §8.5), said once and in its order (CO-1)."""
 
+import re
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,6 +15,9 @@ from assay.workflow.interrupts import accepted, approval, clarification
 
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Word = Annotated[str, Meta(min_length=1)]
+KEY = re.compile(
+    r"\w[\w.:/-]{0,99}"
+)  # a criterion that only an agent has named: what it says stands in an event, and must be no text
 
 
 class NextWorker(Struct, tag="next-worker", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
@@ -49,6 +54,13 @@ def read_decision(said: Any) -> dict[str, Any]:
     if len(set(keys)) < len(keys):
         raise ValueError("a success criterion is named twice")
     return msgspec.to_builtins(decision)
+
+
+def keys_problem(named: Iterable[str], known: Collection[str]) -> str | None:
+    """What is wrong with criteria that an agent names beside those that are known."""
+    if any(key not in known and KEY.fullmatch(key) is None for key in named):
+        return "a criterion is named by a key of letters, digits and . : / _ -, at most 100 of them"
+    return None
 
 
 def decide(flow: Flow, node: str, agent: str, decision: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.workflow.bracket import USABLE, bracket, invoked
-from assay.workflow.decisions import decide, read_decision
+from assay.workflow.decisions import decide, keys_problem, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Last, Steps, Stop
 from assay.workflow.gating import below
@@ -97,7 +97,11 @@ def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], fl
     if turn.outcome not in USABLE:
         raise Stop("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
     try:
-        return read_decision(turn.result), turn.confidence
+        decision = read_decision(turn.result)
+        named = [one["key"] for one in decision.get("successCriteria", ())]
+        if (problem := keys_problem(named, node.config.get("criteria", ()))) is not None:
+            raise ValueError(problem)  # the same as what is no decision at all
+        return decision, turn.confidence
     except ValueError as wrong:
         flow.failed("supervisor", agent, f"it decided nothing that is one: {wrong}")
         raise Stop("validation_error", "the supervisor decided nothing that is one", node=node.id) from None

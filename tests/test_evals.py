@@ -189,6 +189,10 @@ BROKEN_AGENTS = {
     "refused": (Finish(outcome="refused", error="no"), "refused"),
     "no JSON": (Finish(outcome="completed", result=object()), "failed"),
     "failed": (Finish(outcome="failed", error="no"), "failed"),
+    "no such end": (Finish(outcome="done", result="x"), "failed"),
+    "too sure": (Finish(outcome="completed", result="x", confidence=1.5), "failed"),
+    "no number": (Finish(outcome="completed", result="x", confidence="high"), "failed"),
+    "no text": (Finish(outcome="failed", error=5), "failed"),
 }
 
 
@@ -215,6 +219,42 @@ def test_an_agent_that_fails_was_measured_with_zero(how):
     assert scored["causationId"] == closed["eventId"], "without a decision, the end is the cause"
     assert len(of(events, "agent.decided")) == 1
     assert results[1]["check_results"][0]["results"] == {"passed": False}
+
+
+ODD = {
+    "a tool that is a sentence": lambda ctx: ctx.tool("whatever the customer wrote"),
+    "a tool that is nothing": lambda ctx: ctx.tool(""),
+    "a tool without end": lambda ctx: ctx.tool(f"shop:{'x' * 300}"),
+    "a tool that is no text": lambda ctx: ctx.tool(5),
+    "a hand-off to a sentence": lambda ctx: ctx.hand_off("whatever the customer wrote"),
+    "a hand-off to a number": lambda ctx: ctx.hand_off(5),
+    "too many tokens": lambda ctx: ctx.usage(provider="p", model="m", input_tokens=2**70, output_tokens=1),
+    "half a token": lambda ctx: ctx.usage(provider="p", model="m", input_tokens=0.5, output_tokens=1),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_an_agent_says_of_its_work_that_cannot_be_is_its_own_failure(what):
+    """And no other task's: an agent's words never end a run, and stand in no event as a name."""
+
+    async def agent(task, ctx):
+        if task == "b" and (said := ODD[what](ctx)) is not None:
+            await said
+        return task.upper()
+
+    run, events, summary, _ = doing(agent, ABC)
+    assert (run.status, [task.score for task in summary.tasks]) == ("completed", [1, 0, 1])
+    assert not of(events, "agent.toolCalled") + of(events, "agent.handoff") + of(events, "provider.usage")
+
+
+def test_a_model_without_a_name_is_told_as_unknown():
+    async def agent(task, ctx):
+        ctx.usage(provider="", model="m" * 1_000, input_tokens=1, output_tokens=1)
+        return task.upper()
+
+    _, events, _, _ = doing(agent, suite_of(golden("a", "A", "a")))
+    (used,) = payloads(events, "provider.usage")
+    assert (used["provider"], used["model"]) == ("unknown", "m" * 256)
 
 
 @pytest.mark.parametrize("number", [2**64, -(2**63) - 1, 10**400], ids=["64 bits", "negative", "no double"])

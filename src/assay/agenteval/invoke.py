@@ -1,7 +1,7 @@
 """One invocation, from its first moment to its last: what an agent does is its own doing, and is measured (contract §3.3)."""
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 from msgspec.structs import replace
 
@@ -9,9 +9,10 @@ from assay.agenteval.handoff import concluded
 from assay.agenteval.scene import Stage
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import Agent
-from assay.protocol.agents import Finish
+from assay.protocol.agents import Finish, Outcome
 from assay.protocol.secrets import redacted_text
 
+OUTCOMES: tuple[str, ...] = get_args(Outcome)
 GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end
 
 
@@ -34,7 +35,26 @@ async def invoke(
         finish = Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
     finally:
         stage.close()
-    return _told(concluded(agent.card, finish, floor))
+    return _told(concluded(agent.card, _sensible(finish), floor))
+
+
+def _sensible(finish: Finish) -> Finish:
+    """What it says of its end, if that can be; else it answered nonsense, which is its failure."""
+    sure: Any = finish.confidence
+    error: Any = finish.error
+    if finish.outcome not in OUTCOMES:
+        why = f"it ended as {finish.outcome!r}: wanted one of {', '.join(OUTCOMES)}"
+    elif sure is not None and not (_is_number(sure) and 0 <= sure <= 1):
+        why = "its confidence is no number from 0 to 1"
+    elif not isinstance(error, str | None):
+        why = "its error is no text"
+    else:
+        return finish
+    return Finish(outcome="failed", error=why)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _told(finish: Finish) -> Finish:

@@ -1,6 +1,7 @@
 """What an agent has around it while it works on one task, and the record of what it did there (contract §5, §6.2, §6.5)."""
 
 import math
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -28,6 +29,11 @@ from assay.protocol.secrets import redacted, redacted_text
 from assay.protocol.values import is_finite, is_object
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
+TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
+AGENT = re.compile(r"[\w.:@/-]{3,256}")
+LONGEST = 256  # characters of what an agent says it asked
+UNKNOWN = "unknown"
+MOST_TOKENS = 2**53 - 1  # what every reader of JSON can count to
 
 
 class Stage:
@@ -98,6 +104,10 @@ class Stage:
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         self._check_open()
+        if self._allowed is None and tool not in self._names() and not _fits(TOOL, tool):
+            raise ToolFailure(
+                "invalid_arguments", "a tool is named <scope>:<tool-id>, at most 256 characters"
+            )
         if self._allowed is not None and tool not in self._allowed:
             there = ", ".join(sorted(self._allowed)) or "none"
             raise ToolFailure("not_allowed", f"{tool} is not among the tools this agent may use: {there}")
@@ -151,8 +161,8 @@ class Stage:
 
     def used(self, usage: Usage) -> None:
         told = msgspec.to_builtins(usage) | {
-            "provider": redacted_text(usage.provider),
-            "model": redacted_text(usage.model),
+            "provider": redacted_text(usage.provider)[:LONGEST] or UNKNOWN,
+            "model": redacted_text(usage.model)[:LONGEST] or UNKNOWN,
         }
         self.note(Used(usage=checked_usage(told)))
 
@@ -160,7 +170,9 @@ class Stage:
         self.note(Reasoned(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
 
     def hand_off(self, to_agent_id: str, reason: str = "") -> None:
-        self.note(HandedOff(to_agent_id=to_agent_id, reason=redacted_text(reason)))
+        if not _fits(AGENT, to_agent_id):
+            raise ValueError("hand_off: wanted the id of an agent, of 3 to 256 characters")
+        self.note(HandedOff(to_agent_id=to_agent_id, reason=redacted_text(str(reason))))
 
     def note(self, step: Step) -> None:
         """Nothing is noted after the end."""
@@ -206,7 +218,14 @@ def checked_usage(told: Any) -> Usage:
     cost = usage.cost_usd
     if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
         raise ValueError("usage: wanted counts of tokens and a cost that are not below 0")
+    if max(usage.input_tokens, usage.output_tokens) > MOST_TOKENS:
+        raise ValueError(f"usage: wanted counts of tokens of at most {MOST_TOKENS:,}")
     return usage
+
+
+def _fits(form: re.Pattern[str], said: object) -> bool:
+    """An agent's word for something, which stands in an event: a name, and no text."""
+    return isinstance(said, str) and form.fullmatch(said) is not None
 
 
 def _plain(arguments: Any) -> dict[str, Any]:

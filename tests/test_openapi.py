@@ -59,6 +59,14 @@ def test_every_operation_says_who_may_and_what_may_go_wrong():
         assert {int(status) for status in said["responses"]} <= SAID.keys() | route.gives.keys()
 
 
+def test_every_body_that_is_read_is_told_of():
+    for route in ROUTES:
+        said = DOCUMENT["paths"][route.path][route.method.lower()]
+        assert ("requestBody" in said) == (route.method == "POST"), route.id
+    options = DOCUMENT["components"]["schemas"]["BatchOptions"]["properties"]
+    assert (options["max_concurrent"]["minimum"], options["timeout_ms"]["minimum"]) == (1, 1)
+
+
 def test_the_page_of_the_service_has_every_status_with_its_codes():
     page = (Path(__file__).parents[1] / "docs" / "service.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", page, re.MULTILINE)

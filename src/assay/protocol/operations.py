@@ -1,12 +1,13 @@
 """Evaluations that take their time: operations, progress, batches, and the error body (FEP 5.1, 5.2; decisions 3, 41, 42)."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from assay.protocol.results import Count, EvaluationRunResult, Moment
 from assay.protocol.values import JSON
 
+Positive = Annotated[int, Meta(extra_json_schema={"minimum": 1})]  # held against what it is by who reads it
 OperationStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
 
 
@@ -48,8 +49,8 @@ class ListOperationsResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 class BatchOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """`timeout_ms` is the batch's (decision 42)."""
 
-    max_concurrent: int | UnsetType = UNSET
-    timeout_ms: int | UnsetType = UNSET
+    max_concurrent: Positive | UnsetType = UNSET
+    timeout_ms: Positive | UnsetType = UNSET
     fail_fast: bool | UnsetType = UNSET
 
 

@@ -5,13 +5,13 @@ import hashlib
 from collections.abc import AsyncGenerator
 
 import msgspec
-from msgspec import Struct
 
 from assay.errors import Conflict, Ended, Unfinished
 from assay.fep.office import Office
 from assay.fep.office import whole as whole_result
 from assay.ports import CLOSED, Run
 from assay.protocol.operations import CancelOperationResponse
+from assay.protocol.runs import CancelRequest
 from assay.serve.rest import pages
 from assay.serve.rest.answers import LINES, Answer, Headers, answer
 from assay.serve.rest.asked import decoded, digest_of
@@ -23,13 +23,7 @@ from assay.serve.rest.starting import begin_wanted
 AGAIN = (b"cache-control", b"private, no-cache")  # may be kept, and is asked for again by its tag
 
 
-class Cancel(Struct, forbid_unknown_fields=True):
-    """What may be said with it; nobody reads the reason yet."""
-
-    reason: str = ""
-
-
-_cancel = msgspec.json.Decoder(Cancel).decode
+_cancel = msgspec.json.Decoder(CancelRequest).decode
 PATIENCE = 5.0  # seconds to wait for a run to stop
 
 

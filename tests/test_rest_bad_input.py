@@ -473,9 +473,21 @@ def tight(tmp_path):
         max_tenant_runs=2,
         max_followers=2,
         max_held_bytes=100_000,
+        max_page=3,
     )
     with Server(sqlite(tmp_path), serving=serving) as host:
         yield host
+
+
+def test_a_page_nobody_named_a_size_for_is_no_larger_than_one_may_be(tight):
+    with tight.client() as client:
+        ids = [client.post("/v1/evaluate", json=request_of(5)).json()["evaluation_id"] for _ in range(4)]
+        first = client.get("/v1/evaluations").json()
+        assert [one["operation_id"] for one in first["operations"]] == ids[:0:-1]
+        token = client.get(f"/v1/evaluations/{ids[0]}?page_size=1").json()["metadata"]["next_page_token"]
+        page = client.get(f"/v1/evaluations/{ids[0]}?page_token={token}")
+        assert len(page.json()["results"]) == 3
+        assert len(client.get(page.links["next"]["url"]).json()["results"]) == 1
 
 
 def too_much(answer, scope):

@@ -1,6 +1,7 @@
 """What an agent has around it: tools behind an allow-list, seeds, a record without secrets, an end that holds (contract §6.2)."""
 
 import asyncio
+import json
 import math
 from datetime import UTC, datetime
 
@@ -26,7 +27,7 @@ from assay.protocol.agents import (
     Used,
     Wrote,
 )
-from assay.protocol.secrets import redacted, redacted_text
+from assay.protocol.secrets import HIDDEN, SHAPES, TELLING, redacted, redacted_json, redacted_text
 from assay.protocol.suite import ToolResponse
 
 pytestmark = pytest.mark.anyio
@@ -264,6 +265,25 @@ def test_all_that_is_wrong_with_seeds_is_said_at_once():
 
 # secrets
 
+SECRETS = {
+    "private-key": "-----BEGIN PRIVATE KEY-----\nMIIE",
+    "jwt": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjMifQ.abc",
+    "anthropic-key": "sk-ant-api03-abcdefghijklmnop",
+    "openai-key": "sk-0123456789abcdefgh",
+    "stripe-key": "rk_test_0123456789abcdef",
+    "aws-key": "AIDAIOSFODNN7EXAMPLE",
+    "google-key": f"AIza{'x' * 35}",
+    "github-token": f"gho_{'x' * 30}",
+    "gitlab-token": f"glpat-{'x' * 20}",
+    "slack-token": "xoxs-1234567890",
+    "npm-token": f"npm_{'x' * 36}",
+    "huggingface-token": f"hf_{'x' * 30}",
+    "assay-key": f"assay_{'x' * 24}",
+    "bearer": "bearer 0123456789abcdef",
+    "basic": "Basic 0123456789abcdef",
+    "password": "a://:b@",
+}
+
 
 @pytest.mark.parametrize(
     ("text", "shown"),
@@ -317,6 +337,40 @@ json_values = st.recursive(
     lambda below: st.lists(below) | st.dictionaries(st.text(), below),
     max_leaves=8,
 )
+
+
+telling = st.one_of(
+    st.text(max_size=8),
+    st.from_regex(HIDDEN),
+    st.from_regex(TELLING),
+    *(st.from_regex(shape.replace(r"\Z", "") if "BEGIN" in shape else shape) for _, shape in SHAPES),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    value=st.recursive(
+        st.none() | st.integers(-9, 9) | telling,
+        lambda below: st.lists(below) | st.dictionaries(telling, below),
+        max_leaves=4,
+    ),
+    spaced=st.booleans(),
+)
+def test_what_is_written_is_redacted_as_what_it_says(value, spaced):
+    line = json.dumps(value).encode() if spaced else msgspec.json.encode(value)
+    kept = redacted_json(line)
+    assert msgspec.json.decode(kept) == redacted(value)
+    assert redacted(value) != value or kept == line
+
+
+@pytest.mark.parametrize("name", [name for name, _ in SHAPES])
+@pytest.mark.parametrize(
+    "before", ["", "\n", "task ", "/", "é "], ids=["", "line", "word", "slash", "letter"]
+)
+def test_a_secret_is_seen_in_what_is_written_too(name, before):
+    secret = SECRETS[name]
+    line = msgspec.json.encode({"said": [before + secret]})
+    assert redacted_json(line) == msgspec.json.encode(redacted(msgspec.json.decode(line))) != line
 
 
 def planted(value, at, secret):

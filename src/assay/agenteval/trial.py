@@ -25,7 +25,7 @@ from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
 from assay.protocol.agents import Finish, MemoryEntry, Step, Usage
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
-from assay.protocol.secrets import redacted, redacted_text
+from assay.protocol.secrets import redacted_json, redacted_text
 from assay.protocol.suite import EvalTask
 from assay.protocol.values import JSON
 
@@ -118,7 +118,9 @@ class Draft:
             latency_ms=round(stage.seconds * 1000),
             judge=self._judge,
             score=None if stopped else self._score,
-            line=_without_secrets(self._line),
+            line=redacted_json(
+                self._line
+            ),  # scored as it was said, and kept without what it gives away (contract §6.5)
         )
 
     def _staged(self) -> Stage:
@@ -174,13 +176,6 @@ class Draft:
                     answer = fault
             results.append(concluded(prepared, answer, services, Options()))
         return results
-
-
-def _without_secrets(line: bytes) -> bytes:
-    """Scored as it was said, and kept without what it gives away (contract §6.5)."""
-    said = msgspec.json.decode(line) if line else None
-    kept = redacted(said)
-    return line if kept == said else msgspec.json.encode(kept)
 
 
 def _unanswered(sheet: Sheet, fault: Fault, services: Services) -> CheckResult:

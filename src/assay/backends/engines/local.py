@@ -1,6 +1,7 @@
 """Units done in this process, several at a time."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
@@ -16,23 +17,35 @@ class LocalEngine:
 
     async def map(self, work: str, units: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         running: set[asyncio.Task[bytes]] = set()
+        ended: deque[asyncio.Task[Any]] = deque()
+        news = asyncio.Event()
         drawing: asyncio.Task[bytes | None] | None = None
         more = True
+
+        def end(task: asyncio.Task[Any]) -> None:
+            ended.append(task)
+            news.set()
+
         try:
             while more or running:
                 if more and drawing is None and len(running) < self._concurrency:
                     drawing = asyncio.create_task(_next(units))
-                awaited = running | {drawing} if drawing else running
-                done, _ = await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
-                if drawing in done:
+                    drawing.add_done_callback(end)
+                await news.wait()
+                news.clear()
+                while ended:
+                    task = ended.popleft()
+                    if drawing is None or task is not drawing:
+                        running.discard(task)
+                        yield task.result()
+                        continue
                     unit, drawing = drawing.result(), None
                     if unit is None:
                         more = False
                     else:
-                        running.add(asyncio.ensure_future(self._perform(work, unit)))
-                for task in [one for one in running if one in done]:
-                    running.discard(task)
-                    yield task.result()
+                        begun = asyncio.ensure_future(self._perform(work, unit))
+                        running.add(begun)
+                        begun.add_done_callback(end)
         finally:
             await _dropped(running | {drawing} if drawing else running)
 

@@ -279,6 +279,8 @@ CSV = "id,input,expected,output\na,q,x,x\n"
         ("csv", CSV + 'a,"q,x,x\n', "x.csv:3: not CSV: unexpected end of data", 1),
         ("csv", CSV + 'a,"q"q,x,x\n', "x.csv:3: not CSV: ',' expected after '\"'", 1),
         ("csv", CSV + "a,\udcff,x,x\n", "x.csv:3: not UTF-8 (byte 2)", 1),
+        ("csv", "id;input;output\na;b;c\n", "x.csv:1: one column, 'id;input;output': wanted commas between them, got ';'", 0),
+        ("csv", "id\tinput\toutput\na\tb\tc\n", r"x.csv:1: one column, 'id\tinput\toutput': wanted commas", 0),
         ("csv", "id,id,input,output\na,b,c,d\n", "x.csv:1: two columns are called 'id'", 0),
         ("csv", "id,input,output.value,output\na,b,c,d\n", "x.csv:2: output: another column has put something there", 0),
         ("csv", "id,input,output,output.value\na,b,c,d\n", "x.csv:2: output.value: column 'output' holds a value", 0),

@@ -10,6 +10,7 @@ import select
 import subprocess
 import sys
 import termios
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -603,6 +604,7 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
         (["evaluate", "--help"], 0, "--min-pass-rate"),
         (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
         (["-h"], 0, "evaluate"),
+        (["--version"], 0, f"assay {version('assay')}\n"),
         ([], 2, "evaluate"),
         (["nope"], 2, "No such command 'nope'"),
     ],

@@ -336,6 +336,14 @@ def test_what_does_not_work_says_why(folder, server, command, script, said):
     assert (row["provider"], row["model"], row["works"]) == ("local", script, False)
 
 
+def test_a_model_without_its_provider_says_what_is_wanted(folder, server, command):
+    configure(folder, server, {"judge": "plain"})
+    done = command("providers", "check", folder=folder)
+    assert done.code == 1
+    assert "does not work: wanted PROVIDER:MODEL, got 'plain'" in done.out
+    assert not server.seen
+
+
 def test_a_provider_without_a_model_is_not_asked(folder, server, command):
     configure(folder, server)
     (folder / "assay.toml").write_text((folder / "assay.toml").read_text().partition("[models]")[0])

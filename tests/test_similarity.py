@@ -52,6 +52,8 @@ def score(text, reference, **more):
         ([0, 0], [1, 0], "cosine", 0.0),  # a text without words is near nothing,
         ([0, 0], [0, 0], "cosine", 0.0),  # not even another one
         ([0, 0], [0, 0], "dot", 0.0),
+        ([0, 0], [1, 0], "euclidean", 0.0),
+        ([0, 0], [0, 0], "euclidean", 0.0),
     ],
 )
 def test_metrics(one, other, metric, expected):

@@ -83,15 +83,17 @@ class SemanticSimilarity(Checker):
 
 
 def similarity(one: Sequence[float], other: Sequence[float], metric: Metric) -> float:
-    """From 0 to 1. All of it on vectors of length 1, so that `dot` is `cosine`; below 0 is 0."""
+    """From 0 to 1. All of it on vectors of length 1, so that `dot` is `cosine`; below 0 is 0, and so is what means nothing."""
+    if not any(one) or not any(other):
+        return 0.0
     if metric == "euclidean":
         return 1 / (1 + sqrt(sum((a - b) ** 2 for a, b in zip(_unit(one), _unit(other), strict=True))))
     if one == other:
-        return 1.0 if any(one) else 0.0  # exactly, whatever the last digit of a root
+        return 1.0  # exactly, whatever the last digit of a root
     return min(1.0, max(0.0, sum(map(mul, _unit(one), _unit(other)))))
 
 
 def _unit(vector: Sequence[float]) -> list[float]:
-    """Of length 1; a vector of zeros stays as it is."""
+    """Of length 1; one too short to be measured stays as it is."""
     length = sqrt(sum(map(mul, vector, vector))) or 1.0
     return [number / length for number in vector]

@@ -116,6 +116,9 @@ async def _call_all(known: ConfiguredProviders) -> list[Call]:
 
 async def _call(known: ConfiguredProviders, name: str, model: str) -> Call:
     call = Call(provider=_whose(model), name=name, model=model.partition(":")[2])
+    if not call.model:
+        call.works, call.why = False, f"wanted PROVIDER:MODEL, got {model!r}"
+        return call
     purpose = "embedding" if "embed" in name or _offline(known, call.provider) else "judge"
     try:
         await (_embed if purpose == "embedding" else _judge)(known, call)

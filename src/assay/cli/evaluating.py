@@ -215,6 +215,8 @@ def _report_trouble(tally: Tally, bad: Bad, trouble: Refusal | None) -> None:
     if trouble is None:
         if not tally.cases:
             say("there was nothing to evaluate: no test cases")
+        elif not tally.rows:
+            say("there are no checks, so nothing was asked of any case")
         return
     for problem in trouble.problems if isinstance(trouble, InvalidRequest) else [trouble]:
         say(str(problem))

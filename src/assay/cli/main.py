@@ -6,7 +6,7 @@ import sys
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -54,8 +54,21 @@ app.add_typer(audit.audit, name="audit", help=audit.HELP)
 PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
 
 
+def _tell_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # a lazy door: hardly anybody asks
+
+        print(f"assay {version('assay')}")  # noqa: T201
+        raise typer.Exit
+
+
 @app.callback()
-def _root() -> None:
+def _root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", help="Say which version this is.", callback=_tell_version, is_eager=True),
+    ] = False,
+) -> None:
     pass
 
 

@@ -259,6 +259,9 @@ def _rows(
         twice = next((column for at, column in enumerate(header) if column and column in header[:at]), None)
         if twice is not None:
             raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
+        if len(header) == 1 and (other := next((one for one in ";\t" if one in header[0]), None)):
+            told = f"one column, {header[0][:40]!r}: wanted commas between them, got {other!r}"
+            raise BadLine(f"{name}:1", [Problem("", told)])
         for row in reader:
             if row:
                 yield reader.line_num, *_row(header, row)

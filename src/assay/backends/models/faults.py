@@ -37,8 +37,9 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
     who = f"provider {provider.name!r}"
     often = "" if attempts == 1 else f" {attempts} times"
     match outcome:
-        case Late(seconds):
-            return TimeFault(f"{who} gave no answer in {seconds:.3g} s{often}; raise its timeout or deadline")
+        case Late(last):
+            took = f"in {last:.3g} s" if attempts == 1 else f"{attempts} times, {seconds:.3g} s in all"
+            return TimeFault(f"{who} gave no answer {took}; raise its timeout or deadline")
         case Lost(why):
             message = f"{who} at {address(provider)} could not be reached{often}: {scrubbed(why, key)[:SAID]}"
             return ForeignFault(message, recoverable=True)

@@ -184,8 +184,20 @@ def test_a_judges_words_are_data_and_its_answer_is_repaired_once():
     assert prompt.count(hostile) == 3
 
 
+HALF = "half a character: \ud800"
+
+
+class Wordless(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
 BROKEN_AGENTS = {
     "raised": (ValueError("boom"), "failed"),
+    "raised what cannot be written": (ValueError(HALF), "failed"),
+    "raised without words": (Wordless(), "failed"),
+    "cancelled itself": (asyncio.CancelledError(), "failed"),
+    "refused in words that cannot be written": (Finish(outcome="refused", error=HALF), "refused"),
     "refused": (Finish(outcome="refused", error="no"), "refused"),
     "no JSON": (Finish(outcome="completed", result=object()), "failed"),
     "failed": (Finish(outcome="failed", error="no"), "failed"),
@@ -203,7 +215,7 @@ def test_an_agent_that_fails_was_measured_with_zero(how):
     def agent(task):
         if task == "a":
             return "A"
-        if isinstance(what, Exception):
+        if isinstance(what, BaseException):
             raise what
         return what
 
@@ -226,6 +238,7 @@ ODD = {
     "a tool that is nothing": lambda ctx: ctx.tool(""),
     "a tool without end": lambda ctx: ctx.tool(f"shop:{'x' * 300}"),
     "a tool that is no text": lambda ctx: ctx.tool(5),
+    "a tool that cannot be written": lambda ctx: ctx.tool("shop:\ud800"),
     "a hand-off to a sentence": lambda ctx: ctx.hand_off("whatever the customer wrote"),
     "a hand-off to a number": lambda ctx: ctx.hand_off(5),
     "too many tokens": lambda ctx: ctx.usage(provider="p", model="m", input_tokens=2**70, output_tokens=1),
@@ -245,6 +258,18 @@ def test_what_an_agent_says_of_its_work_that_cannot_be_is_its_own_failure(what):
     run, events, summary, _ = doing(agent, ABC)
     assert (run.status, [task.score for task in summary.tasks]) == ("completed", [1, 0, 1])
     assert not of(events, "agent.toolCalled") + of(events, "agent.handoff") + of(events, "provider.usage")
+
+
+def test_what_cannot_be_written_is_told_as_far_as_it_can():
+    async def agent(task, ctx):
+        ctx.reason(HALF)
+        ctx.usage(provider=HALF, model="m", input_tokens=1, output_tokens=1)
+        await ctx.memory.write(HALF, tags=[HALF])
+        return task.upper()
+
+    run, events, _, _ = doing(agent, suite_of(golden("a", "A", "a")))
+    assert run.status == "completed"
+    assert payloads(events, "agent.reasoned")[0]["reasoning"] == HALF.replace("\ud800", "?")
 
 
 def test_a_model_without_a_name_is_told_as_unknown():

@@ -29,13 +29,25 @@ async def invoke(
             finish = await agent.invoke(task, stage)
     except (ForeignFault, TimeFault):
         raise
+    except asyncio.CancelledError:
+        here = asyncio.current_task()
+        if here is not None and here.cancelling():
+            raise
+        finish = Finish(outcome="failed", error="it cancelled itself")
     except TimeoutError:
         finish = Finish(outcome="failed", error="it did not end in time")
     except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
-        finish = Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
+        finish = Finish(outcome="failed", error=_words(surprise))
     finally:
         stage.close()
     return _told(concluded(agent.card, _sensible(finish), floor))
+
+
+def _words(surprise: Exception) -> str:
+    try:
+        return f"{type(surprise).__name__}: {surprise}"
+    except Exception as another:  # noqa: BLE001  # its message is foreign code too
+        return f"{type(surprise).__name__} (no message: {type(another).__name__} while it was made)"
 
 
 def _sensible(finish: Finish) -> Finish:

@@ -225,7 +225,7 @@ def checked_usage(told: Any) -> Usage:
 
 def _fits(form: re.Pattern[str], said: object) -> bool:
     """An agent's word for something, which stands in an event: a name, and no text."""
-    return isinstance(said, str) and form.fullmatch(said) is not None
+    return isinstance(said, str) and said.isprintable() and form.fullmatch(said) is not None
 
 
 def _plain(arguments: Any) -> dict[str, Any]:

@@ -106,7 +106,9 @@ def redacted(value: Any) -> Any:
 
 
 def redacted_text(text: str) -> str:
-    """The text with `[REDACTED:<id>]` for everything in it that looks like a secret."""
+    """The text with `[REDACTED:<id>]` for everything in it that looks like a secret; half a character, which nobody could write down, is `?`."""
+    if not text.isascii():
+        text = text.encode("utf-8", "replace").decode()
     return _SECRET.sub(_hide, text) if _HINT.search(text) else text
 
 

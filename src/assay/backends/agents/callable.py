@@ -42,7 +42,7 @@ class CallableAgent:
         except asyncio.CancelledError:
             raise
         except BaseException as surprise:  # noqa: BLE001  # an agent is foreign code: SystemExit too
-            return Finish(outcome="failed", error=f"{type(surprise).__name__}: {surprise}")
+            return Finish(outcome="failed", error=_words(surprise))
         return result if isinstance(result, Finish) else Finish(outcome="completed", result=result)
 
     async def _call(self, task: Any, scene: Scene) -> Any:
@@ -129,6 +129,13 @@ class WaitingMemory:
 
     def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
         return self._wait(lambda: self._memory.write(content, tags=tags, ttl=ttl))
+
+
+def _words(surprise: BaseException) -> str:
+    try:
+        return f"{type(surprise).__name__}: {surprise}"
+    except Exception as another:  # noqa: BLE001  # its message is foreign code too
+        return f"{type(surprise).__name__} (no message: {type(another).__name__} while it was made)"
 
 
 async def _soon(work: Callable[[], T]) -> T:

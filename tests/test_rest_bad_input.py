@@ -131,6 +131,13 @@ def test_every_case_that_is_wrong_is_told_with_its_place(client):
     }  # fmt: skip
 
 
+def test_all_that_is_wrong_with_a_head_is_told_at_once(client):
+    head = b'{"checks": [{"type": "vibes", "arguments": {}}], "experiment_metadata": {"name": 5}}'
+    answer = refused(client.post("/v1/evaluations", content=head, headers=LINES), 400, "validation_error")
+    told = [problem["message"].partition(": ")[0] for problem in answer.details["problems"]]
+    assert told == ["checks[0].type", "experiment_metadata.name"]
+
+
 def test_of_very_many_problems_a_hundred_are_told(client):
     body = {"test_cases": [{}] * 50, "outputs": [{}] * 50, "checks": []}
     answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
@@ -145,6 +152,7 @@ def test_of_very_many_problems_a_hundred_are_told(client):
         ([b"{]"], 1, "not JSON"),
         ([b'{"checks": [], "x": 1}'], 1, "unknown field `x`"),
         ([b'{"checks": [{"type": "vibes", "arguments": {}}]}'], 1, "no check 'vibes'"),
+        ([b'{"checks": [], "experiment_metadata": 5}'], 1, "line 1: experiment_metadata: wanted"),
         ([b'{"checks": []}', b"", b"{}"], 3, "wanted an object with id and input"),
         ([b'{"checks": []}', b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b'{"test_case"'], 3, "truncated"),
         ([b'{"checks": []}', b'{"test_case": {"id": "\xff", "input": 1}, "output": {"value": 1}}'], 2, "not UTF-8"),

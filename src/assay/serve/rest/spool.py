@@ -125,13 +125,24 @@ class _Intake:
         return line if context.checks is None else stored_line(context)
 
     def _head(self, line: bytes) -> None:
+        problems: list[Problem] = []
+        planned: Planned | None = None
         try:
             head = read_head(line)
-            self._planned = self._host.plans.of(bytes(head.checks))
-            self._experiment = experiment_of(bytes(head.experiment_metadata))
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
-        self._waits = self._planned.plan.shared is not None and self._planned.plan.shared.waits
+        try:
+            planned = self._host.plans.of(bytes(head.checks))
+        except InvalidRequest as wrong:
+            problems += wrong.problems
+        try:
+            self._experiment = experiment_of(bytes(head.experiment_metadata))
+        except InvalidRequest as wrong:
+            problems += wrong.problems
+        if problems or planned is None:
+            raise self._bad(self._number, problems)
+        self._planned = planned
+        self._waits = planned.plan.shared is not None and planned.plan.shared.waits
 
     def _write(self, lines: list[bytes]) -> None:
         if lines:

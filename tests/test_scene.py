@@ -15,7 +15,8 @@ from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.handoff import concluded, task_problems
 from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Stage, checked_usage
-from assay.errors import ForeignFault, InvalidRequest, TimeFault
+from assay.backends.agents.said import act, read_frame
+from assay.errors import Broken, ForeignFault, InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import (
     AgentCard,
@@ -155,6 +156,27 @@ async def test_arguments_are_json(arguments):
     stage = await staged(tools=responses({"tool": "shop:orders"}))
     assert await failure(stage.call("shop:orders", arguments)) == "invalid_arguments"
     assert stage.steps == []
+
+
+@pytest.mark.parametrize("ttl", [1e300, -1e300, math.inf, math.nan])
+async def test_a_memory_that_lasts_for_ever_is_refused_and_whoever_waits_is_answered(ttl):
+    stage = await staged()
+    assert await failure(stage.memory.write("x", ttl=ttl)) == "invalid_arguments"
+    if 0 < ttl < math.inf:
+        frame = read_frame({"type": "memory.write", "content": "x", "ttl": ttl, "id": 7})
+        answer = await act(frame, stage)
+        assert (answer["id"], answer["error"]["code"]) == (7, "invalid_arguments")
+    assert stage.steps == []
+
+
+class Away(SeededMemory):
+    async def get(self, id):
+        raise Broken("the database is away")
+
+
+async def test_an_agent_that_asks_for_what_cannot_be_had_is_told_so():
+    answer = await act(read_frame({"type": "memory.get", "memoryId": "m"}), await staged(memory=Away()))
+    assert "the database is away" in answer["error"]["message"]
 
 
 async def test_what_a_caller_changes_afterwards_was_not_said_nor_answered():

@@ -32,6 +32,7 @@ STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate
 TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
 AGENT = re.compile(r"[\w.:@/-]{3,256}")
 LONGEST = 256  # characters of what an agent says it asked
+LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 UNKNOWN = "unknown"
 MOST_TOKENS = 2**53 - 1  # what every reader of JSON can count to
 
@@ -203,6 +204,10 @@ class RecordedMemory:
 
     async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
         self._stage._check_open()  # pyright: ignore[reportPrivateUsage]
+        if ttl is not None and not abs(ttl) <= LONGEST_TTL:
+            raise ToolFailure(
+                "invalid_arguments", f"ttl: wanted at most {LONGEST_TTL:,} seconds, got {ttl:g}"
+            )
         kept = [redacted_text(tag) for tag in tags]
         entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
         self._stage.note(Wrote(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))

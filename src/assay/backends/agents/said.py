@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from assay.errors import Refusal
 from assay.ports.agents import Scene, ToolFailure
 from assay.protocol.agents import Finish, Outcome, ToolSpec, Usage
 from assay.protocol.misfits import message_of, place_in
@@ -128,6 +129,8 @@ async def act(frame: Frame, scene: Scene) -> dict[str, Any]:
         answer: dict[str, Any] = {"result": await _act(frame, scene)}
     except ToolFailure as failure:
         answer = {"error": {"code": failure.code, "message": str(failure)}}
+    except Refusal as refusal:  # what it remembers cannot be had: it waits for an answer all the same
+        answer = {"error": {"code": refusal.code, "message": str(refusal)}}
     return answer | ({} if frame.id is None else {"id": frame.id})
 
 

@@ -176,8 +176,9 @@ def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home)
         "checks.json",
     ]
     with subprocess.Popen([*command, "--save"], cwd=home, stdin=subprocess.PIPE) as process:
-        process.stdin.write(contexts(13_000).encode())  # and not closed: it waits for more
-        wait_until(lambda: (one := kept(run, home)) and one["progress"]["total_test_cases"])
+        process.stdin.write(contexts(13_000).encode())
+        process.stdin.flush()  # and not closed: it waits for more
+        wait_until(lambda: (one := kept(run, home)) and one["progress"]["total_test_cases"], 120)
         process.kill()
     listed = kept(run, home)
     run_id, many = listed["operation_id"], listed["progress"]["total_test_cases"]
@@ -186,7 +187,7 @@ def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home)
     with serving(home) as (_, url):
         headers = {"X-API-Key": key_of(run, home)}
         with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
-            wait_until(lambda: operation(client, run_id)["status"] == "failed")
+            wait_until(lambda: operation(client, run_id)["status"] == "failed", 120)
             assert "cut off" in operation(client, run_id)["error"]["message"]
             result = client.get(f"/v1/evaluations/{run_id}").json()
             assert len(result["results"]) == result["summary"]["total_test_cases"] == many

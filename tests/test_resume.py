@@ -231,6 +231,26 @@ def test_a_worker_that_dies_is_told_and_the_run_can_go_on(work, tmp_path):
     assert (work / "died.jsonl").read_bytes().count(b"\n") == CASES
 
 
+@pytest.mark.parametrize(("many", "workers"), [(5, 1), (40, 2)])
+def test_a_small_file_is_shared_too(work, many, workers):
+    (work / "whose.py").write_text(
+        "import os, assay\n"
+        "class Whose(assay.Checker):\n"
+        "    type = 'whose'\n"
+        "    waits = False\n"
+        "    def run(self, services):\n"
+        "        return {'pid': os.getpid()}\n"
+    )
+    (work / "whose.json").write_text(json.dumps([{"type": "whose", "arguments": {}}]))
+    lines = (work / "cases.jsonl").read_text().splitlines(keepends=True)[:many]
+    (work / "small.jsonl").write_text("".join(lines))
+    options = ("--check-module", "whose:Whose", "--jobs", "2")
+    assert finished(work, "whose.jsonl", *options, contexts="small.jsonl", checks="whose.json")[0] == 0
+    told = [json.loads(line) for line in (work / "whose.jsonl").read_text().splitlines()]
+    assert [one["execution_context"]["test_case"]["input"] for one in told] == list(range(many))
+    assert len({one["check_results"][0]["results"]["pid"] for one in told}) == workers
+
+
 def test_jobs_run_checks_that_wait(work):
     (work / "waiting.py").write_text(
         "import asyncio, assay\n"

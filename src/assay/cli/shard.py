@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
@@ -52,6 +53,7 @@ class _Worker:
         self._how = Conduct(concurrency=brief.concurrency, seconds=brief.seconds)
 
     def work(self, span: Span) -> Done:
+        began = time.monotonic()
         range_ = _Range(self._brief, span)
         tally = Tally()
         file = self._files[span.file]
@@ -74,6 +76,7 @@ class _Worker:
         return Done(
             size=file.tell(),
             lines=range_.line,
+            seconds=time.monotonic() - began,
             tally=tally,
             skipped=range_.bad,
             many_skipped=range_.many_bad,

@@ -30,7 +30,9 @@ from assay.fep.tally import Tally
 from assay.ports import Limits
 from assay.settings import Settings
 
-RANGE = 4 * 1024 * 1024
+FIRST, RANGE = 16 * 1024, 4 * 1024 * 1024  # bytes of a range at the beginning, and at most
+GROWTH = 8  # a range is at most so many times the one before
+KEPT = 5.0  # seconds of work in a range, about: what is not written yet is lost with us
 FILES = 2  # results a worker may be ahead of us
 
 
@@ -72,6 +74,7 @@ class Done(Struct, frozen=True, kw_only=True):
 
     size: int
     lines: int
+    seconds: float
     tally: Tally
     skipped: list[BadSpot] = []
     many_skipped: int = 0
@@ -85,7 +88,7 @@ class Worker:
     def __init__(self, brief: Brief) -> None:
         self.files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(FILES)]  # noqa: SIM115
         numbers = [file.fileno() for file in self.files]
-        self.free = deque(range(FILES))
+        self.free, self._rest = deque(range(FILES)), b""
         self.process = subprocess.Popen(  # our own interpreter, our own module
             [sys.executable, "-m", "assay.cli.shard"],
             stdin=subprocess.PIPE,
@@ -103,12 +106,14 @@ class Worker:
         except BrokenPipeError:
             raise self.gone() from None
 
-    def receive(self) -> Done:
+    def receive(self) -> list[Done]:
+        """All that it has answered by now: whoever waits hears of it once, however many there are."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        if not line.endswith(b"\n"):
+        part = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not part:
             raise self.gone()
-        return msgspec.json.decode(line, type=Done)
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        return [msgspec.json.decode(line, type=Done) for line in lines]
 
     def gone(self) -> Broken:
         return Broken(
@@ -151,7 +156,7 @@ def shard(
         return "answers that are asked for over the network are written as they come"
     start = gathered.source.read if gathered.source else 0
     size = Path(name).stat().st_size
-    jobs = max(1, min(asked.jobs, (size - start + RANGE - 1) // RANGE))
+    jobs = max(1, min(asked.jobs, (size - start + FIRST - 1) // FIRST))
     brief = Brief(
         contexts=name,
         checks=msgspec.Raw(msgspec.json.encode(gathered.checks)),
@@ -168,7 +173,7 @@ def shard(
         write=bool(sinks),
     )
     line = _lines_before(name, start)
-    _Floor(brief, asked.jobs, start, size, tally, sinks, bad, progress, line).run(how)
+    _Floor(brief, jobs, start, size, tally, sinks, bad, progress, line).run(how)
     return None
 
 
@@ -190,7 +195,7 @@ class _Floor:
         self._brief, self._size, self._tally, self._sinks = brief, size, tally, sinks
         self._bad, self._progress, self._line = bad, progress, line
         self._next = self._written = start
-        self._jobs = jobs
+        self._jobs, self._range = jobs, FIRST
         self._order: deque[tuple[Worker, Span]] = deque()
         self._done: dict[int, Done] = {}
 
@@ -218,16 +223,18 @@ class _Floor:
     def _give(self, worker: Worker) -> None:
         if self._next >= self._size or not worker.free:
             return
-        span = Span(self._next, min(self._next + RANGE, self._size), worker.free.popleft())
+        span = Span(self._next, min(self._next + self._range, self._size), worker.free.popleft())
         self._next = span.end
         self._order.append((worker, span))
         worker.send(span)
 
     def _take(self, worker: Worker) -> None:
         """A worker answers in the order it was asked."""
-        done = worker.receive()
-        span = next(span for one, span in self._order if one is worker and span.start not in self._done)
-        self._done[span.start] = done
+        for done in worker.receive():
+            span = next(span for one, span in self._order if one is worker and span.start not in self._done)
+            self._done[span.start] = done
+            pace = (span.end - span.start) / max(done.seconds, 1e-3)
+            self._range = int(max(FIRST, min(RANGE, self._range * GROWTH, pace * KEPT)))
 
     def _write(self) -> None:
         while self._order and self._order[0][1].start in self._done:

@@ -636,6 +636,17 @@ def test_a_child_run_has_the_traceparent_of_its_parent(client, said, kept):
     assert again["variables"]["result"] == ""
 
 
+def test_a_list_says_which_runs_are_children_and_which_are_forks(client):
+    run = ran(client, "conformance-multi-agent-handoff")["runId"]
+    (child,) = [one["payload"]["childRunId"] for one in events(client, run, "node.dispatched")]
+    fork = client.post(f"/v1/runs/{run}:fork", json={"mode": "replay"}).json()["runId"]
+    rested(client, fork)
+    listed = {one["runId"]: one for one in client.get("/v1/host/assay/runs?page_size=20").json()["runs"]}
+    assert listed[child]["parentRunId"] == run
+    assert (listed[fork]["sourceRunId"], listed[fork]["forkMode"]) == (run, "replay")
+    assert not {"parentRunId", "sourceRunId"} & listed[run].keys()
+
+
 def test_cross_host_ancestry_endpoint(server, client):
     run = ran(client, "conformance-dispatch-loop")["runId"]
     host = client.get("/.well-known/openwop").json()["multiAgent"]["executionModel"]["crossHostCausation"][

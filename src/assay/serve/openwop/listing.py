@@ -64,11 +64,16 @@ def listed(run: Run) -> JSON:
         "status": run.status,
         "createdAt": run.created.isoformat().replace("+00:00", "Z"),
     }
-    return entry | {name: run.head[name] for name in SHOWN if name in run.head}
+    head = run.head
+    if "parent" in head:
+        entry["parentRunId"] = head["parent"]["runId"]
+    if "source" in head:  # a workflow's fork; an eval's says it in these words
+        entry |= {"sourceRunId": head["source"], "forkMode": head["mode"]}
+    return entry | {name: head[name] for name in SHOWN if name in head}
 
 
 SHOWN = (
     "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
     "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
-    "verdict", "selfVerified", "waiting", "parentRunId", "tags",
+    "verdict", "selfVerified", "waiting", "tags",
 )  # fmt: skip

@@ -623,7 +623,7 @@ def test_help_and_schema(command, tmp_path, arguments, code, said):
         ("concurrency = 0", 2, "settings: concurrency: wanted a number above 0, got 0"),
         ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: wanted a number above 0, got nan"),
         ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: wanted a number above 0, got inf"),
-        ("concurrency = 'many'", 2, "settings: concurrency: wanted `int`, got `str`"),
+        ("concurrency = 'many'", 2, "settings: concurrency: wanted `int`, got 'many'"),
         (
             "[limits]\nmax_line_bytes = 10",
             1,
@@ -636,6 +636,22 @@ def test_settings_come_from_a_file(run, text, code, words):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", assay_toml=text.encode())
     assert ended.code == code
     assert words in "".join(ended.told)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "words"),
+    [
+        ("ASSAY_CONCURRENCY", "many", "ASSAY_CONCURRENCY: wanted `int`, got 'many'"),
+        ("ASSAY_MAX_CASES", "1.5", "ASSAY_MAX_CASES: wanted `int`, got '1.5'"),
+        ("ASSAY_MAX_CASES", "-1", "ASSAY_MAX_CASES: wanted a number above 0, got -1"),
+        ("ASSAY_GRPC_PORT", "70000", "ASSAY_GRPC_PORT: wanted `int` <= 65535"),
+        ("ASSAY_JWT_LEEWAY_SECONDS", "soon", "ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"),
+    ],
+)
+def test_what_is_wrong_with_a_variable_is_said_by_its_name(command, tmp_path, name, said, words):
+    ended = command("list", folder=tmp_path, environ={name: said})
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
 
 
 def test_a_server_without_its_extra_says_so_first(tmp_path):

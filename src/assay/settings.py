@@ -101,14 +101,12 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     told.update((name, value) for name, value in given.items() if value is not None)
     if "evidence_key" in told and isinstance(said := told["evidence_key"], str):
         told["evidence_key"] = Secret(said) if said.strip() else None
+    tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
     try:
-        tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
-        place = place_in(wrong).lstrip(".")
-        told = message_of(wrong, Settings)
-        raise WrongUsage(f"settings: {place}: {told}" if place else f"settings: {told}") from None
-    _positive(settings)
+        raise _misfit(wrong, {**told, **tabled}, environment) from None
+    _positive(settings, environment)
     checked(settings.jwt)
     return msgspec.structs.replace(
         settings,
@@ -196,11 +194,30 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     return told
 
 
-def _positive(settings: Settings) -> None:
+def _misfit(
+    wrong: msgspec.ValidationError, said: dict[str, Any], environment: Mapping[str, str]
+) -> WrongUsage:
+    place, words = place_in(wrong).lstrip("."), message_of(wrong, Settings)
+    value: Any = said
+    for name in place.split("."):
+        value = value.get(name) if is_object(value) else None
+    if isinstance(value, str):
+        words = words.replace("got `str`", f"got {value!r}")
+    return WrongUsage(f"{_where(place, environment)}: {words}" if place else f"settings: {words}")
+
+
+def _where(place: str, environment: Mapping[str, str]) -> str:
+    """The variable that said it, or else its place in the file."""
+    table, _, name = place.rpartition(".")
+    variable = (JWT if table == "jwt" else PREFIX) + name.upper()
+    return variable if variable in environment else f"settings: {place}"
+
+
+def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     tables = (
         msgspec.structs.asdict(table) for table in (settings.limits, settings.serving, settings.openwop)
     )
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
-            raise WrongUsage(f"settings: {name}: wanted a number above 0, got {value}")
+            raise WrongUsage(f"{_where(name, environment)}: wanted a number above 0, got {value}")

@@ -104,6 +104,21 @@ class Apart(Whole):
     isolate = True
 
 
+class Nested(Checker):
+    type = "nested"
+    deep: int
+
+    def run(self, services):
+        value: list[Any] = []
+        for _ in range(self.deep - 1):
+            value = [value]
+        return {"value": value}
+
+
+class NestedApart(Nested):
+    isolate = True
+
+
 REGISTRY = assay.STANDARD.extended([Slow, Blocking, Buggy, Isolated, Quick])
 EQUAL = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
 
@@ -522,6 +537,18 @@ def test_whatever_has_a_length_is_a_list():
 def test_what_is_no_check_extends_no_registry(given, said):
     with pytest.raises(WrongUsage, match=re.escape(said)):
         assay.STANDARD.extended(given)
+
+
+@pytest.mark.parametrize(
+    ("deep", "status"), [(490, "completed"), (500, "error"), (980, "error"), (5_000, "error")]
+)
+@pytest.mark.parametrize("kind", [Nested, NestedApart], ids=["here", "apart"])
+def test_an_answer_nested_too_deeply_is_that_checks_error(kind, deep, status):
+    asked = [check(kind.type, deep=deep), check("exists", path="$.output")]
+    result = assay.evaluate_sync(
+        cases("a"), outputs("a"), asked, registry=assay.STANDARD.extended([kind]), timeout=60
+    )
+    assert statuses(result) == [[status, "completed"]]
 
 
 @pytest.mark.parametrize("kind", [Whole, Apart], ids=["here", "apart"])

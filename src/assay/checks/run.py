@@ -19,9 +19,11 @@ from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 from assay.protocol.secrets import redacted_text
-from assay.protocol.values import base_of, is_finite, is_mapping
+from assay.protocol.values import base_of, is_deeper, is_finite, is_mapping
 
 LONGEST_MESSAGE = 2_000
+DEEPEST = 500  # objects and lists inside one another, in an answer
+decode = msgspec.json.Decoder().decode
 ERROR_TYPES = get_args(ErrorType)
 
 
@@ -112,8 +114,10 @@ def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
     try:
         encoded, odd = _encoded(answer)
         # NaN would be written as null: find it where a null was written
-        plain: dict[str, Any] = msgspec.json.decode(encoded) if odd or b"null" in encoded else dict(answer)
+        plain: dict[str, Any] = decode(encoded) if odd or b"null" in encoded else dict(answer)
         suspect = plain != answer
+        if encoded.count(b"[") + encoded.count(b"{") > DEEPEST and is_deeper(decode(encoded), DEEPEST):
+            return ForeignFault(f"{checker.type} answered something nested more than {DEEPEST} deep")
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
         return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
     if suspect and not is_finite(answer):

@@ -55,6 +55,7 @@ class Cell:
             process.stdin.write(msgspec.json.encode(order) + b"\n")
             process.stdin.flush()
             line = _line(process.stdout.fileno(), time.monotonic() + seconds)
+            reply = msgspec.json.decode(line, type=Reply)
         except (BrokenPipeError, EOFError):
             code = self.close()
             return ForeignFault(f"{kind.type} ended its process ({_ending(code)})")
@@ -63,7 +64,6 @@ class Cell:
             return TimeFault(f"no answer within {seconds:g} s; its process was killed")
         except (TypeError, ValueError, RecursionError, OSError) as wrong:
             return ForeignFault(f"{kind.type} cannot be isolated: {wrong}")
-        reply = msgspec.json.decode(line, type=Reply)
         return reply.answer if reply.fault is None else _fault(reply)
 
     def close(self) -> int:

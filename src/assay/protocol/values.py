@@ -38,6 +38,17 @@ def is_finite(value: Any) -> bool:
     return True
 
 
+def is_deeper(document: Any, most: int) -> bool:
+    """Whether more than so many objects and lists stand inside one another, in what was read from JSON."""
+    level: list[Any] = [document]
+    for _ in range(most):
+        inner = (one.values() if is_object(one) else one for one in level)
+        level = [one for some in inner for one in some if is_object(one) or is_list(one)]
+        if not level:
+            return False
+    return True
+
+
 def base_of(value: Any) -> Any:
     """For an encoder: the text or number that a value of a kind of its own is."""
     if isinstance(value, str):

@@ -73,10 +73,10 @@ BODIES = [
     ("a lone surrogate", b'{"test_cases": [{"id": "\\ud800", "input": 1}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
     ("NaN", b'{"test_cases": [{"id": "a", "input": NaN}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
     ("too large a number", b'{"test_cases": [{"id": "a", "input": 1e999}], "outputs": [{"value": 1}], "checks": []}', "number"),
-    ("a list", b"[]", "wanted `object`, got `array`"),
-    ("null", b"null", "wanted `object`, got `null`"),
-    ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "unknown field `hello`"),
-    ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "missing required field `test_cases`"),
+    ("a list", b"[]", "wanted an object with test_cases, outputs and checks, got a list"),
+    ("null", b"null", "wanted an object with test_cases, outputs and checks, got null"),
+    ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "hello: no such member of a request; there are checks"),
+    ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "test_cases: wanted a list, got nothing"),
     ("cases that are none", json.dumps({**ONE, "test_cases": [{"id": 1}]}).encode(), "test_cases[0].id: wanted a string"),
     ("lengths that differ", json.dumps({**ONE, "outputs": []}).encode(), "outputs: 0 outputs for 1 test cases"),
     ("no checks at all", json.dumps({"test_cases": ONE["test_cases"], "outputs": ONE["outputs"]}).encode(), "no checks"),
@@ -119,6 +119,15 @@ def test_all_problems_are_told_at_once(client):
         "checks[0].type",
         "experiment_metadata",
     }
+
+
+def test_every_member_that_is_wrong_is_told(client):
+    answer = refused(
+        client.post("/v1/evaluate", json={"outputs": 3, "y": 1, "z": 2}), 400, "validation_error"
+    )
+    places = {problem["place"]: problem["message"] for problem in answer.details["problems"]}
+    assert set(places) == {"test_cases", "outputs", "y", "z"}
+    assert places["outputs"] == "wanted a list, got a number"
 
 
 def test_every_case_that_is_wrong_is_told_with_its_place(client):

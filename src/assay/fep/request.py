@@ -20,9 +20,28 @@ from assay.ports import Limits
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.protocol.misfits import message_of, place_in
+from assay.protocol.values import is_list, is_object
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
+
+
+def problems_of_request(said: Any) -> list[Problem]:
+    """What keeps a document from being a request, its parts aside."""
+    if not is_object(said):
+        return [Problem("", f"wanted an object with test_cases, outputs and checks, got {kind_of(said)}")]
+    members: dict[str, Any] = said
+    unknown = [
+        Problem(member, f"no such member of a request; there are {', '.join(REQUEST)}")
+        for member in members
+        if member not in REQUEST
+    ]
+    return unknown + [
+        Problem(name, f"wanted a list, got {kind_of(members[name]) if name in members else 'nothing'}")
+        for name in ("test_cases", "outputs")
+        if not is_list(members.get(name))
+    ]
 
 
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:

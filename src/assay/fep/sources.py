@@ -10,13 +10,12 @@ from assay.errors import BadLine, InvalidRequest, Problem, WrongUsage
 from assay.fep.context import Context, NotAContext, plain, read_context
 from assay.fep.files import Piece, document_of, format_of, pieces_of, readable
 from assay.fep.plan import Checks, Plan
-from assay.fep.request import checks_from, contexts_of, experiment_from
+from assay.fep.request import checks_from, contexts_of, experiment_from, problems_of_request
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.values import is_list, is_object
 
 OnBad = Callable[[BadLine], None]
-REQUEST = {"test_cases", "outputs", "checks", "experiment_metadata"}
 
 
 class Source:
@@ -114,21 +113,9 @@ def _json(raw: bytes) -> bool:
 def from_request(name: str, limits: Limits) -> tuple[list[Context], Checks, ExperimentMetadata | None]:
     """A request file: everything that is wrong with it at once."""
     request = document_of(name, limits)
-    if not is_object(request):
-        raise InvalidRequest(Problem(name, "wanted an object with test_cases, outputs and checks"))
-    members: dict[str, Any] = request
-    problems = [
-        Problem(member, f"no such member of a request; there are {', '.join(sorted(REQUEST))}")
-        for member in members
-        if member not in REQUEST
-    ]
-    problems += [
-        Problem(member, "wanted a list")
-        for member in ("test_cases", "outputs")
-        if not is_list(members.get(member))
-    ]
-    if problems:
+    if problems := problems_of_request(request):
         raise InvalidRequest(placed(name, problems))
+    members: dict[str, Any] = request
     try:
         return (
             contexts_of(members["test_cases"], members["outputs"], limits),
@@ -161,7 +148,7 @@ def _plain(value: Any, place: str, limits: Limits) -> Any:
 
 
 def placed(name: str, problems: Any) -> list[Problem]:
-    return [Problem(f"{name}: {problem.place}", problem.message) for problem in problems]
+    return [Problem(": ".join(filter(None, (name, problem.place))), problem.message) for problem in problems]
 
 
 def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Problem:

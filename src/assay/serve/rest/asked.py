@@ -13,7 +13,7 @@ from assay.fep.compiled import Told
 from assay.fep.context import Context, NotAContext, context_of, not_json, read_context
 from assay.fep.office import Asked
 from assay.fep.prompt import waits
-from assay.fep.request import experiment_from, sheets_of
+from assay.fep.request import experiment_from, problems_of_request, sheets_of
 from assay.ports import Limits
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
@@ -58,7 +58,10 @@ _head = msgspec.json.Decoder(Head).decode
 
 def read_request(body: bytes, plans: Plans, limits: Limits) -> Whole:
     """Every problem at once, each with its place, before anything runs (decision 33)."""
-    wire = decoded(_wire, body)
+    try:
+        wire = decoded(_wire, body)
+    except InvalidRequest as first:
+        raise InvalidRequest(problems_of_request(decoded(_decode, body)) or first.problems) from None
     return asked_for(
         lambda: _contexts(wire, body, limits),
         lambda: experiment_of(bytes(wire.experiment_metadata)),

@@ -14,6 +14,7 @@ from assay.agenteval.asked import Host
 from assay.agenteval.fold import Fold, summary_of
 from assay.agenteval.request import read_request
 from assay.app import live_memory
+from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
 from assay.ports import Batch, RunQuery, SystemClock
@@ -145,6 +146,29 @@ GOLDEN = [
     ("json-match", True, 1, 0),
     ("json-match", {"x": 1}, '"$.test_case"', 0),
 ]
+
+
+class Asked(MemoryStore):
+    """Counts who asks for requests, and answers nobody at once."""
+
+    many = 0
+
+    async def pieces(self, run, kind, **more):
+        self.many += kind == "request"
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return await super().pieces(run, kind, **more)
+
+
+def test_tasks_that_begin_together_ask_for_their_request_once():
+    async def asked(many):
+        hosted = Hosted(Asked(), Doing(lambda task, _: task))
+        ended = await hosted.run(suite_of(*(golden(f"t{at}", at) for at in range(many))))
+        await hosted.desk.close()
+        assert ended.status == "completed"
+        return hosted.store.many
+
+    assert asyncio.run(asked(1)) == asyncio.run(asked(8))
 
 
 def test_golden_answers_are_scored_to_the_letter():

@@ -51,6 +51,7 @@ class AgentEvalKind:
     def __init__(self, store: Store, means: Means) -> None:
         self._store, self._means = store, means
         self._benches: dict[str, Bench] = {}
+        self._making = asyncio.Lock()
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
 
@@ -108,13 +109,17 @@ class AgentEvalKind:
 
     async def _bench(self, run: str) -> Bench:
         found = self._benches.get(run)
-        if found is None:
-            found = await self._made(run, await read_request(self._store, run))
-            while len(self._benches) >= KEPT:
-                old = next(iter(self._benches))
-                self._benches.pop(old)
-                self._running.pop(old, None)
-            self._benches[run] = found
+        if found is not None:
+            return found
+        async with self._making:  # of many tasks that begin together, the first one asks the store
+            found = self._benches.get(run)
+            if found is None:
+                found = await self._made(run, await read_request(self._store, run))
+                while len(self._benches) >= KEPT:
+                    old = next(iter(self._benches))
+                    self._benches.pop(old)
+                    self._running.pop(old, None)
+                self._benches[run] = found
         return found
 
     async def _made(self, run: str, request: EvalRequest) -> Bench:

@@ -53,9 +53,12 @@ class Record:
     async def add(self, outcome: Outcome) -> None:
         """Soon; when too much waits, not before that is written."""
         self._waiting.append(outcome)
+        if self._writing is not None and self._writing.done():
+            self._writing.result()  # the trouble it had, if any
+            self._writing = None
         if self._writing is None:
             self._writing = self._begun()
-        if self._writing.done() or len(self._waiting) >= BEHIND:
+        if len(self._waiting) >= BEHIND:
             await self.drain()
 
     async def drain(self) -> None:

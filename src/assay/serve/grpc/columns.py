@@ -133,12 +133,9 @@ class Together:
     """The results of one run whose request is at hand."""
 
     def __init__(self, sheet: Sheet, *, arguments: bool) -> None:
-        self._sheet, self._arguments = sheet, arguments
+        self.quickly = together(sheet, arguments)
         self._plain = Writer()
 
     def case(self, line: bytes, told: Told | None, echo: Echo) -> bytes:
         """The TestCaseResult of a line, as a field of its EvaluationRunResult; of what it was made, or where that is not known, of itself."""
         return self._plain.case(line, echo) if told is None else self.quickly(told, echo)
-
-    def quickly(self, told: Told, echo: Echo) -> bytes:
-        return together(self._sheet, self._arguments)(told, echo)

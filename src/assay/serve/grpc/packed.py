@@ -26,7 +26,11 @@ _GO_ON = [
 
 def size(number: int) -> bytes:
     """A varint."""
-    return _ENDS[number] if number < 1 << 14 else _GO_ON[number & 0x3FFF] + size(number >> 14)
+    if number < 1 << 14:
+        return _ENDS[number]
+    if number < 1 << 28:
+        return _GO_ON[number & 0x3FFF] + _ENDS[number >> 14]
+    return _GO_ON[number & 0x3FFF] + size(number >> 14)
 
 
 def sized(tag: bytes, body: bytes) -> bytes:

@@ -185,8 +185,10 @@ def echo_of(case: dict[str, Any], output: dict[str, Any]) -> Echo:
 def moment(when: datetime) -> bytes:
     """The evaluated_at of a check."""
     since = when - _EPOCH
-    seconds = _seconds(since.days * 86_400 + since.seconds)
-    return sized(b"\x2a", seconds + counted(b"\x10", since.microseconds * 1_000))
+    body = _seconds(since.days * 86_400 + since.seconds)
+    if micros := since.microseconds:
+        body = b"".join((body, b"\x10", size(micros * 1_000)))
+    return b"".join((b"\x2a", size(len(body)), body))
 
 
 @lru_cache(maxsize=4)

@@ -369,11 +369,11 @@ telling = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     value=st.recursive(
         st.none() | st.integers(-9, 9) | telling,
-        lambda below: st.lists(below) | st.dictionaries(telling, below),
+        lambda below: st.lists(below, max_size=3) | st.dictionaries(telling, below, max_size=3),
         max_leaves=4,
     ),
     spaced=st.booleans(),

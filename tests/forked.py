@@ -43,7 +43,8 @@ class Process:
 
     def send_signal(self, sign):
         if self.poll() is None:
-            os.kill(self.pid, sign)
+            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile, and we are about to be told
+                os.kill(self.pid, sign)
 
     def kill(self):
         self.send_signal(signal.SIGKILL)

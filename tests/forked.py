@@ -43,7 +43,9 @@ class Process:
 
     def send_signal(self, sign):
         if self.poll() is None:
-            with contextlib.suppress(ProcessLookupError):  # it has ended meanwhile, and we are about to be told
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it has ended meanwhile, and we are about to be told
                 os.kill(self.pid, sign)
 
     def kill(self):

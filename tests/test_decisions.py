@@ -19,6 +19,8 @@ from assay import Checker, InvalidRequest
 from assay.backends.provider_tables import Policy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.semantic_similarity import similarity
+from assay.errors import BadLine
+from assay.fep.files import pieces_of
 from assay.fep.plan import Plan
 from assay.ports import Provider
 from judging import CANARY, configure, evaluate, judge, near
@@ -452,6 +454,24 @@ def test_decision_40_a_limit_is_a_setting_and_says_so(setting, words, monkeypatc
         run(ANY, ANY, cases=[CASE] * 2, outputs=[OUTPUT] * 2)
 
 
+def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
+    rows = table(section(PAGE.parent / "command.md", "### Files in"), "in YAML", "is")
+    shown = {text for row in rows for text in re.findall("`([^`]+)`", row[0])}
+    assert shown >= {"no", "12:30", "01234", "1e3", "0o14", ".nan", "~", "2026-11-16"}
+    for written, meaning in rows:
+        for text in re.findall("`([^`]+)`", written):
+            (tmp_path / "file.yaml").write_text(f"- input: {text}\n  {text.replace('.', 'a')}x: 1\n")
+            (piece,) = pieces_of(str(tmp_path / "file.yaml"), assay.ports.Limits())
+            if meaning.startswith("refused"):
+                assert "NaN and infinity" in piece.problems[0].message
+            else:
+                value = msgspec.json.decode(piece.raw)["input"]
+                assert value == (text if meaning == "the text" else json.loads(meaning)), text
+    (tmp_path / "file.yaml").write_text("- {1: a}\n")
+    with pytest.raises(BadLine, match=r"a key must be text, got 1"):
+        list(pieces_of(str(tmp_path / "file.yaml"), assay.ports.Limits()))
+
+
 # judges: against a provider on this machine, whose models do what their names say
 
 
@@ -543,7 +563,9 @@ def test_decision_39_a_request_to_a_server_may_only_name_a_provider():
 
 def test_the_table_and_the_tests_agree():
     rows = table(section(PAGE, "## Decisions"), "#", "question", "we do", "test")
-    assert [row[0] for row in rows] == [str(number) for number in range(1, 44)]
+    numbers = [int(row[0]) for row in rows]
+    assert numbers[:43] == list(range(1, 44))
+    assert numbers == sorted(set(numbers))
     named = set[str]()
     for number, _, said, shown in rows:
         assert said

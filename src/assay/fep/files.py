@@ -13,6 +13,7 @@ import msgspec
 
 from assay.errors import BadLine, Broken, InvalidRequest, Problem, WrongUsage
 from assay.fep.context import CONTAINERS, not_json, plain, too_long
+from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
 from assay.protocol.values import is_list, is_object
 
@@ -26,8 +27,6 @@ FORMATS: dict[str, Format] = {
     ".csv": "csv",
 }
 BLOCK = 1 << 18
-DEEP = 1_000  # levels of a YAML file
-EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -161,7 +160,7 @@ def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
         )
     data = bytes(read).removeprefix(_BOM)
     if form != "json":
-        return _yaml(data, name)
+        return read_yaml(data, name)
     return _either(data, name) if name == "-" else _parsed(data, name)
 
 
@@ -172,7 +171,7 @@ def _either(data: bytes, name: str) -> Any:
     except BadLine:
         if data.lstrip()[:1] in (b"{", b"["):
             raise
-        document = _yaml(data, name)
+        document = read_yaml(data, name)
         if not isinstance(document, CONTAINERS):
             raise
         return document
@@ -194,54 +193,6 @@ def _byte(wrong: Exception) -> int:
     """Where the trouble is; a document that is cut off has it at its end."""
     _, _, rest = str(wrong).partition("(byte ")
     return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else sys.maxsize
-
-
-def _yaml(data: bytes, name: str) -> Any:
-    import yaml  # a lazy door: 31 ms that JSON need not pay
-
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        parse: Any = getattr(yaml, "parse")  # noqa: B009  # which has no types
-        deep = 0
-        for event in parse(data, Loader=loader):  # libyaml does not recurse here; where it does, it crashes
-            deep += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if deep > DEEP:
-                raise BadLine(name, [Problem("", f"nested more than {DEEP} deep")])
-        document: Any = yaml.load(data, Loader=loader)  # noqa: S506  # a safe loader, in C where there is one
-    except yaml.YAMLError as wrong:
-        mark: Any = getattr(wrong, "problem_mark", None)
-        at: Any = getattr(wrong, "position", 0)
-        line = mark.line + 1 if mark else data[:at].count(b"\n") + 1
-        why = getattr(wrong, "problem", None) or str(wrong).splitlines()[0]
-        raise BadLine(f"{name}:{line}", [Problem("", f"not YAML: {why}")]) from None
-    except (RecursionError, ValueError) as wrong:
-        why = "a number is too large" if "integer string conversion" in str(wrong) else str(wrong)
-        raise BadLine(name, [Problem("", f"not YAML that can be read: {why}")]) from None
-    _bounded(document, name)
-    return document
-
-
-def _bounded(document: Any, name: str) -> None:
-    """Aliases may make a small file stand for an endless document: count without writing them out."""
-    sizes: dict[int, int] = {}
-    stack: list[tuple[Any, bool]] = [(document, False)]
-    inside: set[int] = set()
-    while stack:
-        node, left = stack.pop()
-        if not isinstance(node, CONTAINERS):
-            continue
-        children: list[Any] = list(node.values()) if is_object(node) else node
-        if left:
-            inside.discard(id(node))
-            sizes[id(node)] = 1 + sum(sizes.get(id(child), 1) for child in children)
-            if sizes[id(node)] > EXPANDED:
-                raise BadLine(name, [Problem("", f"its aliases stand for more than {EXPANDED} values")])
-        elif id(node) in inside:
-            raise BadLine(name, [Problem("", "an alias stands inside what it names")])
-        elif id(node) not in sizes:
-            inside.add(id(node))
-            stack.append((node, True))
-            stack.extend((child, False) for child in children)
 
 
 def _rows(

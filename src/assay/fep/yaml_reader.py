@@ -1,0 +1,231 @@
+"""
+YAML as the 1.2 core schema reads it (decision 50), one event at a time: no recursion, no code, no values that JSON lacks.
+
+Digits with a leading zero are text, and a key is always text. What YAML 1.1 made of `no`, `12:30` or a date is text too.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from assay.errors import BadLine, Problem
+from assay.protocol.values import is_object
+
+DEEP = 1_000  # levels of a YAML file
+EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out
+DIGITS = 3_500  # of an integer: in hexadecimal as many as Python writes in decimal
+_CORE = "tag:yaml.org,2002:"
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_DECIMAL = re.compile(r"[-+]?(?:0|[1-9][0-9]*)")
+_OTHER_INTEGER = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_NO_NUMBER = re.compile(r"([-+]?)\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
+_BASES = {"0o": 8, "0x": 16}
+_FIRST = frozenset("-+.0123456789")  # of every number
+
+
+class _Unfit(ValueError):
+    """What a node says cannot be had."""
+
+
+def read_yaml(data: bytes, name: str) -> Any:
+    """The one document of a file; of an empty file, None. What is wrong has the number of its line."""
+    import yaml  # a lazy door: 31 ms that JSON need not pay
+
+    try:
+        data.decode()
+    except UnicodeDecodeError as bad:  # libyaml also takes UTF-16, which no other format of ours is read from
+        raise BadLine(name, [Problem("", f"not UTF-8 (byte {bad.start})")]) from None
+    parse: Any = getattr(yaml, "parse")  # noqa: B009  # which has no types
+    building = _Building(name)
+    handlers: dict[Any, Callable[[Any], None]] = {
+        yaml.ScalarEvent: building.scalar,
+        yaml.AliasEvent: building.alias,
+        yaml.MappingStartEvent: building.mapping,
+        yaml.SequenceStartEvent: building.sequence,
+        yaml.MappingEndEvent: building.end,
+        yaml.SequenceEndEvent: building.end,
+        yaml.DocumentStartEvent: building.document_start,
+    }
+    event: Any = None
+    try:
+        for event in parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            handle = handlers.get(type(event))
+            if handle is not None:
+                handle(event)
+    except yaml.YAMLError as wrong:
+        mark: Any = getattr(wrong, "problem_mark", None)
+        at: Any = getattr(wrong, "position", 0)
+        line = mark.line + 1 if mark else data[:at].count(b"\n") + 1
+        why = getattr(wrong, "problem", None) or str(wrong).splitlines()[0]
+        raise BadLine(f"{name}:{line}", [Problem("", f"not YAML: {why}")]) from None
+    except _Unfit as wrong:
+        raise BadLine(f"{name}:{event.start_mark.line + 1}", [Problem("", str(wrong))]) from None
+    return building.document
+
+
+class _Open:
+    """A collection that is not at its end yet."""
+
+    __slots__ = ("anchor", "key", "size", "value")
+
+    def __init__(self, value: Any, anchor: str | None) -> None:
+        self.value, self.anchor = value, anchor
+        self.key: str | None = None  # of a mapping, once its key was read
+        self.size = 1
+
+
+class _Building:
+    """A document as its events make it. Aliases are counted as if written out, and not written out."""
+
+    def __init__(self, name: str) -> None:
+        self.document: Any = None
+        self._name = name
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, tuple[Any, int]] = {}
+        self._unfinished: Counter[str | None] = Counter()  # anchors of what is open
+        self._documents = 0
+
+    def document_start(self, event: Any) -> None:
+        self._documents += 1
+        if self._documents > 1:
+            raise _Unfit("not YAML: wanted one document, and here begins another")
+
+    def scalar(self, event: Any) -> None:
+        plain, _ = event.implicit
+        if self._at_key():
+            self._key(event, plain=plain)
+            return
+        self._put(scalar_value(event.value, event.tag, plain=plain), 1, event.anchor)
+
+    def mapping(self, event: Any) -> None:
+        self._open({}, event, "map")
+
+    def sequence(self, event: Any) -> None:
+        self._open([], event, "seq")
+
+    def alias(self, event: Any) -> None:
+        if self._at_key():
+            value, _ = self._anchors.get(event.anchor, (None, 0))
+            if not isinstance(value, str):
+                raise _Unfit("not YAML that can be read: a key must be text, got an alias of something else")
+            self._name_member(value)
+            return
+        if self._unfinished[event.anchor]:
+            raise BadLine(self._name, [Problem("", "an alias stands inside what it names")])
+        if event.anchor not in self._anchors:
+            raise _Unfit(f"not YAML: found undefined alias {event.anchor!r}")
+        value, size = self._anchors[event.anchor]
+        self._put(value, size, None)
+
+    def end(self, event: Any) -> None:
+        one = self._stack.pop()
+        self._unfinished[one.anchor] -= 1
+        if one.size > EXPANDED:
+            raise BadLine(self._name, [Problem("", f"its aliases stand for more than {EXPANDED} values")])
+        self._put(one.value, one.size, one.anchor)
+
+    def _open(self, value: Any, event: Any, kind: str) -> None:
+        if self._at_key():
+            raise _Unfit(
+                f"not YAML that can be read: a key must be text, got a {'mapping' if kind == 'map' else 'list'}"
+            )
+        if event.tag not in (None, "!", _CORE + kind):
+            raise _unknown_tag(event.tag)
+        if len(self._stack) == DEEP:
+            raise BadLine(self._name, [Problem("", f"nested more than {DEEP} deep")])
+        self._stack.append(_Open(value, event.anchor))
+        self._unfinished[event.anchor] += 1
+
+    def _at_key(self) -> bool:
+        return bool(self._stack) and is_object(self._stack[-1].value) and self._stack[-1].key is None
+
+    def _key(self, event: Any, *, plain: bool) -> None:
+        name: str = event.value
+        if not isinstance(scalar_value(name, event.tag, plain=plain), str):
+            raise _Unfit(
+                f"not YAML that can be read: a key must be text, got {name[:40] or 'nothing'};"
+                f' in quotes it is: "{name[:40]}"'
+            )
+        if plain and name == "<<":
+            raise _Unfit(
+                "not YAML that can be read: << merges in YAML 1.1 only: write the members out,"
+                ' or, where it is a name, "<<"'
+            )
+        if event.anchor is not None:
+            self._anchors[event.anchor] = name, 1
+        self._name_member(name)
+
+    def _name_member(self, name: str) -> None:
+        one = self._stack[-1]
+        if name in one.value:
+            raise _Unfit(f"not YAML that can be read: the key {name[:40]!r} is there twice")
+        one.key = name
+
+    def _put(self, value: Any, size: int, anchor: str | None) -> None:
+        if anchor is not None:
+            self._anchors[anchor] = value, size
+        if not self._stack:
+            self.document = value
+            return
+        one = self._stack[-1]
+        one.size += size
+        if one.key is None:
+            one.value.append(value)
+        else:
+            one.value[one.key] = value
+            one.key = None
+
+
+def scalar_value(text: str, tag: str | None = None, *, plain: bool = True) -> Any:
+    """What a scalar stands for; one in quotes, or with the tag `!!str`, for its text."""
+    if tag is None or tag == "!":
+        return resolved(text) if plain and tag is None else text
+    if tag == f"{_CORE}str":
+        return text
+    kinds: dict[str, tuple[type, ...]] = {
+        f"{_CORE}null": (type(None),),
+        f"{_CORE}bool": (bool,),
+        f"{_CORE}int": (int,),
+        f"{_CORE}float": (float, int),
+    }
+    if tag not in kinds:
+        raise _unknown_tag(tag)
+    value = resolved(text)
+    if type(value) not in kinds[tag]:
+        raise _Unfit(f"not YAML that can be read: {text[:40]!r} is no !!{tag.removeprefix(_CORE)}")
+    return float(value) if tag == f"{_CORE}float" else value
+
+
+def resolved(text: str) -> Any:
+    """A scalar without quotes and without a tag."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLS:
+        return _BOOLS[text]
+    if text[0] not in _FIRST:
+        return text
+    if _DECIMAL.fullmatch(text):
+        return int(_short(text))
+    if _OTHER_INTEGER.fullmatch(text):
+        return int(_short(text[2:]), _BASES[text[:2]])
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if (named := _NO_NUMBER.fullmatch(text)) is not None:
+        return float(text.replace(".", "") if named[1] is not None else "nan")
+    return text
+
+
+def _short(digits: str) -> str:
+    if len(digits) > DIGITS:
+        raise _Unfit("not YAML that can be read: a number is too large")
+    return digits
+
+
+def _unknown_tag(tag: str) -> _Unfit:
+    return _Unfit(
+        f"not YAML that can be read: no tag {tag.replace(_CORE, '!!')[:80]}; there are !!str, !!int, !!float, !!bool, !!null,"
+        " !!map and !!seq"
+    )

@@ -45,9 +45,10 @@ suite: $(MADE)
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
-# Laws by examples of every run's own, then mixed load.
+# Laws by examples of every run's own, then attacks, then mixed load.
 soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
+	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.

@@ -26,10 +26,8 @@ LINES = {"Content-Type": "application/x-ndjson"}
 class Hosted:
     """The server's process, seen from outside."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        self.process = process
-        self.url, key, self.grpc = process.stdout.readline().split()
+    def __init__(self, process: subprocess.Popen[str], url: str, key: str, grpc: str) -> None:
+        self.process, self.url, self.grpc = process, url, grpc
         self.headers = {"X-API-Key": key}
 
     @property
@@ -41,6 +39,10 @@ class Hosted:
         """`VmHWM` is the most it ever had, `VmRSS` what it has, in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition(f"{line}:")[2].split()[0]) / 1024
+
+    def forget_memory(self) -> None:
+        """`VmHWM` counts from now on."""
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     @property
     def handles(self) -> int:
@@ -57,7 +59,8 @@ def hosted(folder: Path) -> Generator[Hosted]:
         [sys.executable, "-m", "bench.host", str(folder)], stdout=subprocess.PIPE, text=True
     )
     try:
-        yield Hosted(process)
+        assert process.stdout is not None
+        yield Hosted(process, *process.stdout.readline().split())
     finally:
         process.terminate()
         process.wait(30)

@@ -35,6 +35,21 @@ def command(zygote):
     return Command(zygote)
 
 
+@pytest.fixture(scope="module")
+def _servers(zygote, tmp_path_factory):
+    from two_tenants import Servers
+
+    servers = Servers(zygote, tmp_path_factory)
+    yield servers
+    servers.close()
+
+
+@pytest.fixture
+def two_tenants(_servers):
+    """A real server for `under_attack(two_tenants, attack)`; the tests of a file share it."""
+    return _servers.one()
+
+
 @pytest.fixture
 def anyio_backend():
     return "asyncio"

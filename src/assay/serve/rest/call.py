@@ -76,7 +76,10 @@ def together(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
     """Headers by name. What is said more than once is a list (RFC 9110 §5.3), and so no key, no type and no number."""
     found = dict(lines)
     if len(found) != len(lines):
-        found = {name: b", ".join(value for other, value in lines if other == name) for name in found}
+        values: dict[bytes, list[bytes]] = {}
+        for name, value in lines:
+            values.setdefault(name, []).append(value)
+        found = {name: b", ".join(all) for name, all in values.items()}
     return found
 
 

@@ -1,0 +1,1 @@
+"""Attacks by family; `bench.attacks` has the table of them all."""

@@ -1,0 +1,192 @@
+"""
+Part of `make soak`: attacks on a real server, one after the other, and how long another tenant waits meanwhile.
+
+    python -m bench.attacks                 # all of them
+    python -m bench.attacks --only NAME     # some: whose names contain this
+
+Tenant A attacks from a process of its own, at a lower priority: what is measured is the server, not the shortage of cores.
+Tenant B sends an ordinary request every 20 ms, whether or not the ones before were answered, so that one long stop of the
+server is seen by all the requests that fall into it. B's wait is the 99th percentile. A process that only echoes is asked
+at the same moments; what it needed is the noise of the machine, and is subtracted.
+"""
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import aiohttp
+
+from assay.serve.rest.server import GRACE
+from bench.attacking import bodies, checks, faults, heads, inputs, patterns, shares
+from bench.attacking.target import Attack, Target
+from bench.service import Hosted, hosted, small_body
+
+ATTACKS: dict[str, Attack] = {
+    **heads.ATTACKS,
+    **bodies.ATTACKS,
+    **shares.ATTACKS,
+    **patterns.ATTACKS,
+    **checks.ATTACKS,
+    **faults.ATTACKS,
+    **inputs.ATTACKS,
+}
+LONG: frozenset[str] = frozenset()  # attacks that take more than a second or two: not among the tests
+BAR = 0.250  # seconds that tenant B may wait
+PACE = 0.020  # seconds between two of B's requests
+LEAST = 2.0  # seconds that B is measured, however short an attack is
+LONGEST = 300.0  # seconds after which an attack is stopped
+ORDINARY = (("POST", "/v1/evaluate"), ("GET", "/v1/evaluations?page_size=5"), ("GET", "/v1/health"))
+
+
+class Waits(NamedTuple):
+    """Of one attack: seconds of each answer to B and of each echo, and what the server took."""
+
+    waits: list[float]
+    echoes: list[float]
+    refused: int
+    memory: float
+    cpu: float
+    trouble: str
+
+    @property
+    def wait(self) -> float:
+        return percentile(self.waits, 0.99) - percentile(self.echoes, 0.99)
+
+    @property
+    def held(self) -> bool:
+        return not self.trouble and not self.refused and self.wait <= BAR
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> Waits:
+    """B's requests at their pace, from the start of an attack to its end."""
+    waits, echoes, refused = list[float](), list[float](), list[int]()
+    body = small_body()
+
+    async def timed(session: aiohttp.ClientSession, method: str, url: str, into: list[float]) -> None:
+        began = time.perf_counter()
+        data = body if method == "POST" else None
+        async with session.request(method, url, data=data) as got:
+            await got.read()
+            if got.status != 200:
+                refused.append(got.status)
+        into.append(time.perf_counter() - began)
+
+    host.forget_memory()
+    before = host.cpu
+    headers = {"X-API-Key": key, "Content-Type": "application/json"}
+    limit, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=LONGEST)
+    async with aiohttp.ClientSession(headers=headers, connector=limit, timeout=patience) as session:
+        process = await asyncio.create_subprocess_exec(*attack, stderr=asyncio.subprocess.PIPE)
+        ended = asyncio.ensure_future(asyncio.wait_for(process.communicate(), LONGEST))
+        asking, began, at = list[asyncio.Task[None]](), time.monotonic(), 0
+        while not ended.done() or time.monotonic() < began + LEAST:
+            method, path = ORDINARY[at % len(ORDINARY)]
+            asking.append(asyncio.create_task(timed(session, method, host.url + path, waits)))
+            asking.append(asyncio.create_task(timed(session, "POST", echo, echoes)))
+            at += 1
+            await asyncio.sleep(PACE)
+        await asyncio.gather(*asking)
+        try:
+            _, err = await ended
+            trouble = err.decode(errors="replace").strip().splitlines()[-1:] if process.returncode else []
+        except TimeoutError:
+            process.kill()
+            trouble = [f"the attack did not end in {LONGEST:g} s"]
+    return Waits(waits, echoes, len(refused), host.memory("VmHWM"), host.cpu - before, "".join(trouble))
+
+
+def told(name: str, one: Waits) -> str:
+    """A row of the table."""
+    middle, most, echo = (
+        percentile(one.waits, 0.5),
+        max(one.waits),
+        percentile(one.echoes, 0.99),
+    )
+    cells = [
+        name,
+        *(f"{seconds * 1000:.0f} ms" for seconds in (middle, one.wait, most, echo)),
+        f"{one.memory:.0f} MB",
+        f"{one.cpu:.1f} s",
+        "yes"
+        if one.held
+        else f"**no** {one.trouble or (f'{one.refused} refused' if one.refused else '')}".strip(),
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.attacks", description=__doc__)
+    parser.add_argument("--only", default="", metavar="NAME", help="attacks whose names contain this")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)  # the attacker's process
+    given = parser.parse_args()
+    if given.one:
+        os.nice(10)
+        name, *target = given.one
+        ATTACKS[name](Target(*target))
+        return 0
+    print("| attack | B's median | B's wait | B's longest | echo | memory | CPU | at most 250 ms |")
+    print("|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
+    good = True
+    with tempfile.TemporaryDirectory(prefix="assay-attack-") as folder, hosted(Path(folder, "echo")) as echo:
+        for number, name in enumerate(name for name in ATTACKS if given.only in name):
+            home = Path(folder, str(number))
+            home.mkdir()
+            with served(home) as host:
+                key = second_key(home)
+                target = [name, host.url, host.grpc, host.headers["X-API-Key"]]
+                attack = [sys.executable, "-m", "bench.attacks", "--one", *target]
+                one = asyncio.run(measure(host, f"{echo.url}/echo", key, attack))
+            print(told(name, one), flush=True)
+            good = good and one.held
+    return 0 if good else 1
+
+
+@contextmanager
+def served(folder: Path) -> Generator[Hosted]:
+    """`assay serve`, as an operator starts it; SIGTERM must end it within its grace period."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "assay", "serve", "--port", "0"],
+        cwd=folder,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        url, grpc = (process.stdout.readline().split()[2] for _ in range(2))
+        key = (folder / ".assay" / "local-key").read_text().strip()
+        yield Hosted(process, url, key, grpc.removeprefix("grpc://"))
+        process.terminate()
+        process.wait(GRACE + 15)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def second_key(folder: Path) -> str:
+    """Of a tenant beside the one that attacks."""
+    made = subprocess.run(
+        [sys.executable, "-m", "assay", "key", "create", "--tenant", "other"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return made.stdout.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

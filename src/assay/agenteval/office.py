@@ -14,7 +14,7 @@ from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.fep.intake import Incoming, take_in
 from assay.ports import Put, Run, Store
-from assay.ports.agents import Agent
+from assay.ports.agents import Agent, Coverage
 from assay.ports.watch import carried
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
@@ -48,7 +48,13 @@ class EvalOffice:
     async def planned(
         self, asked: Asked, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
-        return plan(asked, await self.gather(asked, tenant, suite), self.means.host)
+        planned = plan(asked, await self.gather(asked, tenant, suite), self.means.host)
+        agent = self.means.agents.get(planned.card.agent_id)
+        if isinstance(agent, Coverage):
+            problems = agent.problems(planned.suite.tasks, planned.tasks, asked.trials)
+            if problems:
+                raise EvalRefused(problems, field="agentId")
+        return planned
 
     async def take_in(
         self,

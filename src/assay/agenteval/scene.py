@@ -57,10 +57,11 @@ class Stage:
         live: bool = False,
         invocation_id: str | None = None,
         task_id: str = "",
+        trial: int = 0,
         memory_ref: str = "run",
         seconds: float | None = None,
     ) -> None:
-        self.card, self.task_id = card, task_id
+        self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
         self._box: ToolBox = tools or FixtureTools()

@@ -5,7 +5,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from assay.errors import Problem
 from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+from assay.protocol.suite import EvalTask
 
 
 class Memory(Protocol):
@@ -46,6 +48,11 @@ class Scene(Protocol):
     @property
     def task_id(self) -> str:
         """Of the suite's task, or empty."""
+        ...
+
+    @property
+    def trial(self) -> int:
+        """Which trial of the task this is, from 0."""
         ...
 
     @property
@@ -99,6 +106,15 @@ class Agent(Protocol):
     async def invoke(self, task: Any, scene: Scene) -> Finish: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Coverage(Protocol):
+    """An agent that has a fixed set of answers, and can say before a run whether they are those that the run needs."""
+
+    def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
+        """What does not fit: `tasks` are those of `suite` that the run covers, each of them `trials` times."""
+        ...
 
 
 class Tuning(Struct, frozen=True, kw_only=True):

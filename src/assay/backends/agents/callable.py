@@ -73,6 +73,10 @@ class WaitingScene:
         return self._scene.task_id
 
     @property
+    def trial(self) -> int:
+        return self._scene.trial
+
+    @property
     def left(self) -> float:
         return self._scene.left
 

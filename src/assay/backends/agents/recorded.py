@@ -1,71 +1,144 @@
-"""An agent that said it before: answers from a file, by task id or by input."""
+"""An agent whose answers are in a file: several records for one task are its trials, in their order."""
 
 import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from assay.backends.agents.said import Unheard, read_end, read_json
-from assay.errors import ForeignFault, WrongUsage
+from assay.errors import ForeignFault, Problem, WrongUsage
 from assay.ports.agents import Scene
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.canonical import canonical
+from assay.protocol.suite import EvalTask
 from assay.protocol.values import is_list, is_object
 
 KEYS = ("taskId", "input")
+LISTED = 20  # problems that a refusal lists
+
+
+class Record(Struct, frozen=True):
+    """One answer, and where it stands in the file: `answers.jsonl:3`."""
+
+    place: str
+    end: dict[str, Any]
 
 
 class RecordedAgent:
     """
     The file is a JSON object of results by task id, or a list (or lines) of `{"taskId" or "input", "result", …}`.
 
-    A task it has no answer to was not measured: nobody was asked.
+    The first record of a task is its first trial, the second its second. A trial without a record is not measured.
     """
 
     def __init__(self, card: AgentCard, file: str, place: str = "") -> None:
-        self.card, self._file = card, file
-        self._by_id: dict[str, dict[str, Any]] = {}
-        self._by_input: dict[str, dict[str, Any]] = {}
-        for at, record in enumerate(_records(Path(file), place or card.agent_id), 1):
-            self._add(record, f"{place or card.agent_id}: {file}: record {at}")
+        self.card, self._file = card, Path(file).name
+        self._by_id: defaultdict[str, list[Record]] = defaultdict(list)
+        self._by_input: defaultdict[str, list[Record]] = defaultdict(list)
+        self._inputs: list[tuple[str, Record]] = []  # of records that name no task
+        place = place or card.agent_id
+        for where, record in _records(Path(file), place):
+            self._add(record, where, f"{place}: {file}: {where}")
 
     async def invoke(self, task: Any, scene: Scene) -> Finish:
-        said = self._by_id.get(scene.task_id)
-        if said is None:
-            said = self._by_input.get(canonical(task)) if self._by_input else None
-        if said is None:
-            raise ForeignFault(f"{self._file} has no answer for {scene.task_id or 'this input'}")
+        records = self._of(scene.task_id, task)
+        if scene.trial >= len(records):
+            trial = f"trial {scene.trial + 1} of " if records else ""
+            raise ForeignFault(f"{self._file} has no answer for {trial}{scene.task_id or 'this input'}")
         try:
-            return read_end(said, scene)
+            return read_end(records[scene.trial].end, scene)
         except ValueError as wrong:
             return Finish(outcome="failed", error=f"its record makes no sense: {wrong}")
 
     async def close(self) -> None: ...
 
-    def _add(self, record: Any, place: str) -> None:
+    def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
+        """Every covered task needs one record a trial; a record of a task that the suite does not have is a mistake."""
+        found = [*self._unknown(suite), *self._miscounted(tasks, trials)]
+        rest = len(found) - LISTED
+        return [*found[:LISTED], *([Problem(self._file, f"and {rest} more like these")] if rest > 0 else [])]
+
+    def _unknown(self, suite: Sequence[EvalTask]) -> Iterator[Problem]:
+        ids = {task.task_id for task in suite}
+        for task_id, records in self._by_id.items():
+            if task_id not in ids:
+                for record in records:
+                    yield Problem(
+                        record.place, f"a record of task {task_id!r}, which the suite does not have"
+                    )
+        if self._inputs:
+            inputs = {canonical(task.input) for task in suite}
+            for text, record in self._inputs:
+                if text not in inputs:
+                    yield Problem(record.place, "a record of an input that no task of the suite has")
+
+    def _miscounted(self, tasks: Sequence[EvalTask], trials: int) -> Iterator[Problem]:
+        for task in tasks:
+            records = self._of(task.task_id, task.input)
+            if len(records) != trials:
+                surplus = records[trials:]
+                place = surplus[0].place if surplus else records[-1].place if records else self._file
+                have = f"{len(records)} record{'' if len(records) == 1 else 's'}"
+                need = f"{trials} trial{'' if trials == 1 else 's'}"
+                yield Problem(place, f"task {task.task_id!r} has {have}, and the run asks for {need}")
+
+    def _of(self, task_id: str, task: Any) -> list[Record]:
+        """By the id of the task, else by its input."""
+        if task_id in self._by_id:
+            return self._by_id[task_id]
+        return self._by_input.get(canonical(task), []) if self._by_input else []
+
+    def _add(self, record: Any, where: str, place: str) -> None:
         if not is_object(record) or not (record.keys() & set(KEYS)):
             raise WrongUsage(f"{place}: wanted an object with taskId or input, and result")
-        said = {name: value for name, value in record.items() if name not in KEYS}
-        if isinstance(task_id := record.get("taskId"), str):
-            self._by_id[task_id] = said
+        entry = Record(where, {name: value for name, value in record.items() if name not in KEYS})
+        task_id = record.get("taskId")
+        if isinstance(task_id, str):
+            self._by_id[task_id].append(entry)
         if "input" in record:
-            self._by_input[canonical(record["input"])] = said
+            text = canonical(record["input"])
+            self._by_input[text].append(entry)
+            if not isinstance(task_id, str):
+                self._inputs.append((text, entry))
 
 
-def _records(file: Path, place: str) -> list[Any]:
+def _records(file: Path, place: str) -> list[tuple[str, Any]]:
+    """Each record with its place: a line of a `.jsonl`, or its number in the list."""
     try:
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as refused:
         raise WrongUsage(f"{place}: {file} cannot be read: {refused}") from None
+    where = file.name
     try:
         if file.suffix == ".jsonl":
-            return [read_json(line) for line in text.splitlines() if line.strip()]
-        told = read_json(text)
+            lines = enumerate(text.split("\n"), 1)
+            return [(where := f"{file.name}:{at}", read_json(line)) for at, line in lines if line.strip()]
+        document = read_json(text)
     except Unheard as wrong:
-        raise WrongUsage(f"{place}: {file}: {wrong}") from None
-    if is_object(told):
-        return [{"taskId": task_id, "result": result} for task_id, result in told.items()]
-    if not is_list(told):
+        raise WrongUsage(f"{place}: {file.parent / where}: {wrong}") from None
+    if is_object(document):
+        _once(text, f"{place}: {file}")
+        return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
+    if not is_list(document):
         raise WrongUsage(
-            f"{place}: {file}: wanted an object of results, or a list of records, got {json.dumps(told)[:40]}"
+            f"{place}: {file}: wanted an object of results, or a list of records, got {json.dumps(document)[:40]}"
         )
-    return told
+    return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
+
+
+def _once(text: str, place: str) -> None:
+    """An object has one record a task: of a name that is written twice, one would be lost."""
+    names: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> None:
+        names[:] = [name for name, _ in pairs]  # those of the outermost object come last
+
+    json.loads(text, object_pairs_hook=members)
+    if twice := [name for name, many in Counter(names).items() if many > 1]:
+        raise WrongUsage(
+            f"{place}: task {twice[0]!r} has several results in one object; write a list of records,"
+            ' [{"taskId": …, "result": …}], one a trial'
+        )

@@ -5,7 +5,8 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.protocol.canonical import canonical
+from assay.checks.json_match import equal
+from assay.protocol.canonical import canonical, exact
 
 inside = st.integers(-(2**53) + 1, 2**53 - 1)
 values = st.recursive(
@@ -35,3 +36,12 @@ def test_it_is_what_the_rfc_says(value):
 )
 def test_rows_worth_knowing(value, text):
     assert canonical(value) == text
+
+
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.floats(1e15, 1e25).map(int)
+
+
+@given(one=numbers, two=numbers)
+def test_exact_texts_are_equal_where_numbers_are(one, two):
+    for left, right in ((one, two), (one, float(one)), (two, int(two)), ({"a": [one]}, {"a": [two]})):
+        assert (exact(left) == exact(right)) is equal(left, right)

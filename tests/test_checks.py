@@ -47,6 +47,16 @@ def passed(type, arguments, document=None):
         ({"b": 1, "a": 2}, {"a": 2.0, "b": 1}, {}, True),
         ([1, 2], "[1,2]", {}, True),
         ("", "", {}, True),
+        (10**21, 1e21, {}, True),  # numbers by what they are (decision 51)
+        ([{"n": 10**21}], [{"n": 1e21}], {}, True),
+        ({"N": 10**21}, {"n": 1e21}, {"case_sensitive": False}, True),
+        (2**53 + 1, 2.0**53, {}, False),
+        ([2**53 + 1], [2.0**53], {"case_sensitive": False}, False),
+        (12345678901234567000, 12345678901234567000.0, {}, False),  # the double is …168
+        (12345678901234567168, 12345678901234567000.0, {}, True),
+        (1e21, "1e+21", {}, True),  # and a number beside a text by its text
+        (True, 1, {}, False),
+        (-0.0, 0, {}, True),
     ],
 )
 def test_exact_match(actual, expected, options, answer):
@@ -240,10 +250,14 @@ def test_exists_wants_a_path():
         ([1, {"t": 1.0}], {"required_items": [1.0, {"t": 1}]}, True, {}),
         ([True], {"required_items": [1]}, False, {"missing": [1]}),
         ([], {"forbidden_items": ["rm"]}, True, {}),
+        (["a"], {"required_items": "$.none"}, True, {}),  # of this case nothing is required
+        (["a"], {"required_items": "$.none[*].tool", "ordered": True}, True, {}),
+        (["a"], {"required_items": [], "forbidden_items": "$.none"}, True, {}),
+        ([10**21, 2**53 + 1], {"required_items": [1e21], "forbidden_items": [2.0**53]}, True, {}),
     ],
 )
 def test_has_items(items, arguments, answer, said):
-    result = ask("has_items", {"items": "$.items", **arguments}, {"items": items})
+    result = ask("has_items", {"items": "$.items", **arguments}, {"items": items, "none": []})
     assert result.results == {"passed": answer, **said}
 
 

@@ -80,6 +80,14 @@ class Newest(Given):
     version = "2.0.0"
 
 
+class Next(Given):
+    version = "2.1.0-beta.1"
+
+
+class Later(Given):
+    version = "3.0.0-rc.1"
+
+
 REGISTRY = assay.STANDARD.extended([Given, Sleepy, Killable])
 
 
@@ -425,10 +433,19 @@ def test_decision_36_no_test_cases_is_completed_and_the_command_exits_1(tmp_path
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"), [(None, "2.0.0"), ("1.0.0", "1.4.0"), ("1.4.0", "1.4.0"), ("1.5.0", None)]
+    ("asked", "found"),
+    [
+        (None, "2.0.0"),  # the newest release; a pre-release is only ever asked for
+        ("1.0.0", "1.4.0"),
+        ("1.4.0", "1.4.0"),
+        ("1.5.0", None),
+        ("2.0.0", "2.0.0"),
+        ("2.1.0-beta.1", "2.1.0-beta.1"),
+        ("3.0.0-rc.1", "3.0.0-rc.1"),
+    ],
 )
 def test_decision_37_a_version_pins_its_major(asked, found):
-    registry = assay.STANDARD.extended([Given, Newer, Newest])
+    registry = assay.STANDARD.extended([Given, Newer, Newest, Next, Later])
     if found is None:
         assert refused(check("given", asked), registry=registry) == {"checks[0].type"}
     else:
@@ -470,6 +487,14 @@ def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
     (tmp_path / "file.yaml").write_text("- {1: a}\n")
     with pytest.raises(BadLine, match=r"a key must be text, got 1"):
         list(pieces_of(str(tmp_path / "file.yaml"), assay.ports.Limits()))
+
+
+@pytest.mark.parametrize("type", ["exact_match", "json_match"])
+@pytest.mark.parametrize("around", [lambda n: n, lambda n: [{"a": n}]], ids=["alone", "inside"])
+def test_decision_51_numbers_are_equal_by_their_value(type, around):
+    rows = [(10**21, 1e21, True), (1, 1.0, True), (2**53 + 1, 2**53, False), (2**53 + 1, 2.0**53, False)]
+    for one, two, same in rows:
+        assert passed(type, actual=around(one), expected=around(two)) is same
 
 
 # judges: against a provider on this machine, whose models do what their names say

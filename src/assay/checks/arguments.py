@@ -13,7 +13,7 @@ from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import paths
-from assay.checks.checker import Checker, Nodes, Text, Unfit
+from assay.checks.checker import Canonical, Checker, Nodes, Text, Unfit
 from assay.checks.registry import Registry
 from assay.checks.secrets import without_secrets
 from assay.checks.templates import Form
@@ -253,7 +253,7 @@ def as_text(value: Any) -> Text:
         return Text(value)
     if value is None:
         raise ValueError("wanted text, or a value that can be written as text, but got `null`")
-    return Text(canonical(value))
+    return Canonical(canonical(value), value)
 
 
 @lru_cache(maxsize=512)

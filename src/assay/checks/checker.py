@@ -1,7 +1,7 @@
 """A check is its arguments and one answer (FEP 2.3): the base class, and the argument types that need a word."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,6 +20,20 @@ class Text(str):
     """Any JSON value as text: a string is itself, null is refused, the rest is canonical JSON (decision 19)."""
 
     __slots__ = ()
+
+
+class Canonical(Text):
+    """The text of a value that is no string, and the value: numbers are compared by what they are (decision 51)."""
+
+    __slots__ = ("value",)
+
+    def __new__(cls, text: str, value: Any) -> Self:
+        made = super().__new__(cls, text)
+        made.value = value
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Canonical, (str(self), self.value)
 
 
 class Nodes(list[Any]):

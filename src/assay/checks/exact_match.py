@@ -3,8 +3,21 @@
 from collections.abc import Mapping
 from typing import Any
 
-from assay.checks.checker import FAILED, PASSED, PASSED_SCHEMA, PLAIN, Answer, Checker, Run, Text, verdict
+from assay.checks.checker import (
+    FAILED,
+    PASSED,
+    PASSED_SCHEMA,
+    PLAIN,
+    Answer,
+    Canonical,
+    Checker,
+    Run,
+    Text,
+    verdict,
+)
+from assay.checks.json_match import equal
 from assay.ports import Services
+from assay.protocol.canonical import exact
 
 
 class ExactMatch(Checker):
@@ -18,8 +31,17 @@ class ExactMatch(Checker):
     case_sensitive: bool = True
 
     def run(self, services: Services) -> Answer:
+        return verdict(self._same() != self.negate)
+
+    def _same(self) -> bool:
+        """As texts (decision 19), but two values that are no strings as values: numbers by what they are (decision 51)."""
+        one, two = self.actual, self.expected
         fold = str if self.case_sensitive else str.casefold
-        return verdict((fold(self.actual) == fold(self.expected)) != self.negate)
+        if isinstance(one, Canonical) and isinstance(two, Canonical):
+            if self.case_sensitive:
+                return equal(one.value, two.value)
+            return fold(exact(one.value)) == fold(exact(two.value))
+        return fold(one) == fold(two)
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:

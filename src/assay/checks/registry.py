@@ -37,12 +37,12 @@ class Registry:
         return type(self)([*self, *checkers])
 
     def find(self, type: str, version: str | None, place: str = "") -> type[Checker]:
-        """The highest version, or of the major that was asked for the highest that is not below it."""
+        """The newest release, or of the major that was asked for the newest that is not below it; pre-releases where there is no release."""
         known = self._by_type.get(type)
         if not known:
             raise UnknownCheck(place, type, version, self.types)
         if version is None:
-            return known[max(known)]
+            return known[versions.newest(known)]
         least = versions.parse(version)
         if least is None:
             raise InvalidRequest(
@@ -51,7 +51,7 @@ class Registry:
         fitting = [one for one in known if one[0] == least[0] and one >= least]
         if not fitting:
             raise UnknownCheck(place, type, version, [f"{one.type}@{one.version}" for one in known.values()])
-        return known[max(fitting)]
+        return known[versions.newest(fitting)]
 
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):

@@ -1,6 +1,7 @@
 """Semantic versions (FEP 6.3), as far as choosing a check needs them (decision 37)."""
 
 import re
+from collections.abc import Collection
 
 _SEMVER = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -20,6 +21,11 @@ def parse(text: str) -> Version | None:
         return None
     major, minor, patch, pre = found.groups()
     return int(major), int(minor), int(patch), tuple(map(_identifier, pre.split("."))) if pre else _RELEASE
+
+
+def newest(known: Collection[Version]) -> Version:
+    """The newest release; where there is none, the newest pre-release."""
+    return max([one for one in known if one[3] == _RELEASE] or known)
 
 
 def _identifier(part: str) -> tuple[int, int, str]:

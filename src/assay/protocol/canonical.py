@@ -1,6 +1,7 @@
 """Canonical JSON (RFC 8785): one text for one value, so that equal values are equal texts and digests."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 from assay.protocol.values import is_object
@@ -15,16 +16,21 @@ def canonical(value: Any) -> str:
 
     An integer beyond 2^53 keeps its digits, where the RFC has only doubles: two different ones stay different.
     """
-    return "".join(_parts(value))
+    return "".join(_parts(value, _number))
 
 
-def _parts(value: Any) -> list[str]:
+def exact(value: Any) -> str:
+    """The same, but a double without a fraction has all of its digits: equal numbers, and no others, are equal texts."""
+    return "".join(_parts(value, _digits))
+
+
+def _parts(value: Any, number: Callable[[float], str]) -> list[str]:
     parts: list[str] = []
-    _write(value, parts.append)
+    _write(value, parts.append, number)
     return parts
 
 
-def _write(value: Any, put: Any) -> None:
+def _write(value: Any, put: Callable[[str], None], number: Callable[[float], str]) -> None:
     if isinstance(value, str):
         put(_quote(value))
     elif value is True or value is False or value is None:
@@ -32,25 +38,29 @@ def _write(value: Any, put: Any) -> None:
     elif isinstance(value, int):
         put(str(value))
     elif isinstance(value, float):
-        put(_number(value))
+        put(number(value))
     elif is_object(value):
         members: dict[str, Any] = value
         put("{")
         for at, name in enumerate(sorted(members, key=_utf16)):
             put(("," if at else "") + _quote(name) + ":")
-            _write(members[name], put)
+            _write(members[name], put, number)
         put("}")
     else:
         put("[")
         for at, item in enumerate(value):
             if at:
                 put(",")
-            _write(item, put)
+            _write(item, put, number)
         put("]")
 
 
 def _utf16(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")
+
+
+def _digits(value: float) -> str:
+    return str(int(value)) if value == int(value) else _number(value)
 
 
 def _number(value: float) -> str:

@@ -1,5 +1,6 @@
 """What a request comes to: a sheet of checks for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -161,9 +162,9 @@ def types(bounds: Sequence[Bound]) -> list[str]:
 def labels(bounds: Sequence[Bound]) -> list[str]:
     """A name for every check in the table: its type, numbered where there are several of it."""
     names = types(bounds)
-    counts: dict[str, int] = {}
+    total, counts = Counter(names), Counter[str]()
     labelled: list[str] = []
     for name in names:
-        counts[name] = counts.get(name, 0) + 1
-        labelled.append(f"{name} #{counts[name]}" if names.count(name) > 1 else name)
+        counts[name] += 1
+        labelled.append(f"{name} #{counts[name]}" if total[name] > 1 else name)
     return labelled

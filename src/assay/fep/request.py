@@ -1,6 +1,7 @@
 """A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
+from hashlib import sha256
 from typing import Any, TypeGuard
 
 import msgspec
@@ -68,7 +69,7 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         )
     problems: list[Problem] = []
     contexts: list[Context] = []
-    ids: dict[str, dict[str, Any]] = {}
+    cases = DistinctCases()
     for at, (case, output) in enumerate(zip(test_cases, outputs, strict=True)):
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
         case_document, case_text, wrong = plain(case, here, limits)
@@ -79,12 +80,10 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         if not wrong and "checks" in case_document:
             checks, wrong = read_checks(case_document.pop("checks"), f"{here}.checks")
             case_text = _encode(case_document)
-        if not wrong:
-            known = ids.setdefault(case_document["id"], case_document)
-            if known is not case_document and canonical(known) != canonical(case_document):
-                wrong = [
-                    Problem(f"{here}.id", f"{case_document['id']!r} stands for another test case further up")
-                ]
+        if not wrong and cases.differs(case_document):
+            wrong = [
+                Problem(f"{here}.id", f"{case_document['id']!r} stands for another test case further up")
+            ]
         if wrong:
             problems += wrong
             continue
@@ -94,6 +93,28 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
     if problems:
         raise InvalidRequest(problems)
     return contexts
+
+
+class DistinctCases:
+    """The cases of one request by id. The canonical form of a case is written once, however often its id comes back."""
+
+    def __init__(self) -> None:
+        self._first: dict[str, Any] = {}
+        self._digests: dict[str, bytes] = {}
+
+    def differs(self, case: dict[str, Any]) -> bool:
+        """Whether an earlier case with this id is not this case."""
+        id: str = case["id"]
+        first = self._first.setdefault(id, case)
+        if first is case:
+            return False
+        if id not in self._digests:
+            self._digests[id] = _digest(first)
+        return _digest(case) != self._digests[id]
+
+
+def _digest(case: dict[str, Any]) -> bytes:
+    return sha256(canonical(case).encode("utf-8", "surrogatepass")).digest()
 
 
 def sheets_of(plan: Plan, contexts: Sequence[Context]) -> list[Sheet]:

@@ -1,7 +1,8 @@
 """A verified loop as an operator declares it (`[workflows."ID"]` in assay.toml), and the workflow it becomes."""
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -44,17 +45,17 @@ def loop_problems(id: str, loop: Loop) -> list[Problem]:
     keys = list(loop.criteria)
     if any(not key.strip() for key in keys):
         found.append(Problem("criteria", "a criterion without a name"))
-    found += [
-        Problem("criteria", f"{key!r} is named twice")
-        for key in sorted({k for k in keys if keys.count(k) > 1})
-    ]
+    found += [Problem("criteria", f"{key!r} is named twice") for key in sorted(_repeated(keys))]
     if CHECKS in loop.critics and not is_object(loop.criteria):
         found.append(Problem("critics", "`checks` needs criteria that are checks"))
-    repeated = {critic for critic in loop.critics if loop.critics.count(critic) > 1}
-    found += [Problem("critics", f"{critic!r} is named twice") for critic in sorted(repeated)]
+    found += [Problem("critics", f"{critic!r} is named twice") for critic in sorted(_repeated(loop.critics))]
     if not loop.allow_self and loop.actor in loop.critics:
         found.append(Problem("critics", f"{loop.actor!r} may not verify its own work here (allow_self)"))
     return found
+
+
+def _repeated(names: Iterable[str]) -> list[str]:
+    return [name for name, many in Counter(names).items() if many > 1]
 
 
 def _hidden(loop: Loop, loops: Mapping[str, Loop]) -> list[Problem]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -33,8 +34,8 @@ def read_value(text: str) -> tuple[Any, str | None]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, many in counts.items() if many > 1)
         raise ValueError(f"says {twice!r} twice")
     return value
 

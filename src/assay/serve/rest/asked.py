@@ -1,7 +1,7 @@
 """An evaluation request from its bytes (FEP 3.1): cases and outputs are copied through, never written anew."""
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import count, repeat
 from typing import Any, TypeVar
 
@@ -13,9 +13,8 @@ from assay.fep.compiled import Told
 from assay.fep.context import Context, NotAContext, context_of, not_json, read_context
 from assay.fep.office import Asked
 from assay.fep.prompt import waits
-from assay.fep.request import experiment_from, problems_of_request, sheets_of
+from assay.fep.request import DistinctCases, experiment_from, problems_of_request, sheets_of
 from assay.ports import Limits
-from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.misfits import message_of, place_in
 from assay.serve.rest.plans import Planned, Plans
@@ -161,7 +160,7 @@ def paired(cases: int, outputs: int, limits: Limits) -> None:
 def gathered(read: "map[Context]") -> list[Context]:
     """Every context of a request; one id stands for one case."""
     contexts: list[Context] = []
-    places: list[int] = []  # of what could not be read
+    places: set[int] = set()  # of what could not be read
     problems: list[Problem] = []
     while True:
         try:
@@ -169,7 +168,7 @@ def gathered(read: "map[Context]") -> list[Context]:
             break
         except NotAContext as wrong:  # what was read before it is there, and a `map` goes on with the next
             at = len(contexts) + len(places)
-            places.append(at)
+            places.add(at)
             problems += [_placed(problem, at) for problem in wrong.problems]
     if len({context.document["test_case"]["id"] for context in contexts}) < len(contexts):
         problems += _other_cases(contexts, places)
@@ -178,13 +177,12 @@ def gathered(read: "map[Context]") -> list[Context]:
     return contexts
 
 
-def _other_cases(contexts: Iterable[Context], gaps: Collection[int]) -> Iterator[Problem]:
+def _other_cases(contexts: Iterable[Context], gaps: Set[int]) -> Iterator[Problem]:
     """Where an id stands for another case than it did before; `gaps` are the places that none of the contexts has."""
-    known: dict[str, Any] = {}
+    cases = DistinctCases()
     for at, context in zip((at for at in count() if at not in gaps), contexts, strict=False):
         document = context.document["test_case"]
-        first = known.setdefault(document["id"], document)
-        if first is not document and canonical(first) != canonical(document):
+        if cases.differs(document):
             said = f"{document['id']!r} stands for another test case further up"
             yield Problem(f"test_cases[{at}].id", said)
 

@@ -23,7 +23,7 @@ from assay.backends.models.pace import Gate, Pace, adapt, spacing
 from assay.backends.models.prices import Usage, cost
 from assay.backends.models.retry import Backoff, asked_pause, may_pass, pause, throttles
 from assay.backends.models.scripted import ScriptedModel
-from assay.backends.models.secrets import scrubbed
+from assay.backends.models.secrets import looks_random, scrubbed
 from assay.backends.models.wire import Answer, Flood, Late, Lost
 from assay.errors import Fault, ForeignFault, TimeFault, ValueFault, WrongUsage
 from assay.ports import Ask, Message, Prices, Provider, Reply, Secret
@@ -136,7 +136,7 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
             "answered 429 (Too Many Requests) 3 times; lower its max_concurrency",
             3,
         ),
-        ("429:5000", {}, ForeignFault, True, "answered 429", 1),  # longer than the deadline: not sat through
+        ("429:5000", {}, ForeignFault, True, "answered 429", 1),  # longer than it may wait: not sat through
         ("quota", {}, ForeignFault, True, "You exceeded your current quota", 1),  # no waiting ends it
         ("529", {}, ForeignFault, True, "lower its max_concurrency", 3),
         ("500", {}, ForeignFault, True, "answered 500 (Internal Server Error) 3 times: no: 500", 3),
@@ -186,9 +186,46 @@ async def test_a_refused_connection_may_pass(wire):
 
 
 async def test_retry_after_is_waited_for(server, wire):
+    loop = asyncio.get_running_loop()
     async with model(server, wire=wire) as judge:
+        started = loop.time()
         reply = await judge.complete(ask("429:0.2,ok"))
-    assert 0.2 <= reply.seconds < 2
+        took = loop.time() - started
+    assert took >= 0.2
+    assert reply.seconds <= took - 0.19  # it waited in line, where its deadline does not run
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "requests"),
+    [
+        ("429", {"max_retries": 0}, 1),
+        ("429", {"max_retries": 0, "max_concurrency": 64}, 1),
+        ("429", {"max_retries": 5, "max_concurrency": 64}, 6),
+        ("503:0.01", {"max_retries": 1, "max_concurrency": 64}, 2),
+        ("429:0.5", {"queue_timeout": 0.4, "max_retries": 9}, 1),  # it would wait longer than it may
+        ("429:0.2", {"queue_timeout": 0.3, "max_retries": 9}, 2),
+    ],
+)
+async def test_max_retries_and_the_time_in_line_hold_for_429_too(server, script, options, requests):
+    async with model(server, **options) as judge:
+        with pytest.raises(ForeignFault, match=r"answered (429|503)"):
+            await judge.complete(ask(script))
+    assert len(server.seen) == requests
+
+
+async def test_a_429_may_ask_for_more_than_the_deadline(server):
+    async with model(server, deadline=0.3, timeout=0.2) as judge:
+        await judge.complete(ask())
+        assert (await judge.complete(ask("429:0.5,ok"))).attempts == 2
+
+
+async def test_a_call_that_gets_no_turn_says_so(server):
+    async with model(server, max_concurrency=1, queue_timeout=0.1) as judge:
+        first = asyncio.create_task(judge.complete(ask("slow:2")))
+        await asyncio.sleep(0.02)
+        with pytest.raises(TimeFault, match=r"no turn within 0\.1 s in line; raise its queue_timeout"):
+            await judge.complete(ask())
+        first.cancel()
 
 
 async def test_a_half_open_connection_is_given_up_and_tried_again(server, wire):
@@ -399,6 +436,62 @@ def test_scrubbed(text, left):
     assert scrubbed(text, CANARY) == left
 
 
+@pytest.mark.parametrize(
+    ("key", "searched"),
+    [
+        (CANARY, True),
+        ("0123456789abcdef0123456789abcdef", True),
+        ("c2VjcmV0LWtleS1mb3ItYS10ZXN0", True),
+        ("mgslkfwpqzjhvnbxtyrcdeuioaMGSLKFW", True),  # long, and of no digits
+        ("test", False),
+        ("1", False),
+        ("", False),
+        ("sk-1234", False),
+        ("not-needed", False),
+        ("a-key-of-words-1", False),
+        ("text-embedding-3-small", False),
+        ("1234567890123456", False),
+        ("-" * 64, False),
+    ],
+)
+def test_which_keys_are_searched_for_in_content(key, searched):
+    assert looks_random(key) is searched
+
+
+@pytest.mark.parametrize(
+    "key", ["test", "1", "passed", "choices", "content", "true", "unit", "e", '"', "\\", "{"]
+)
+async def test_a_reply_is_parsed_as_it_came_whatever_the_key(wire, key):
+    said = {"passed": True, "reason": "the unit test 1 is true"}
+    with ProviderServer(lambda _: said) as server:
+        async with model(server, wire=wire, api_key=Secret(key)) as judge:
+            reply = await judge.complete(ask())
+    assert (reply.value, reply.problem) == (said, None)
+
+
+@pytest.mark.parametrize("key", ["response_format", "argument", "Unrecognized"])
+async def test_a_refused_schema_is_understood_whatever_the_key(server, key):
+    async with model(server, api_key=Secret(key)) as judge:
+        assert (await judge.complete(ask("plain"))).structured is False
+
+
+async def test_a_key_that_is_said_back_is_in_no_reply():
+    said = {"passed": True, "reason": f"you came with {CANARY}", CANARY: [CANARY]}
+    with ProviderServer(lambda _: said) as server:
+        async with model(server) as judge:
+            reply = await judge.complete(ask())
+    assert reply.value == {"passed": True, "reason": "you came with [REDACTED]", "[REDACTED]": ["[REDACTED]"]}
+    assert CANARY not in repr(reply)
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("unit test", "test"), ("a 1", "1"), ("localhost is gone", "localhost"), ("no-key here", "no-key-1")],
+)
+def test_a_message_keeps_its_words_where_the_key_is_one(text, key):
+    assert scrubbed(text, key) == text
+
+
 def test_a_secret_is_only_said_when_asked():
     secret = Secret(CANARY)
     assert [str(secret), repr(secret), f"{secret}", f"{secret!r}"] == ["[REDACTED]"] * 4
@@ -487,7 +580,9 @@ def test_pause(attempt, asked, roll, seconds):
 @pytest.mark.parametrize(
     ("pace", "event", "then"),
     [
-        (Pace(64, 10), "throttled", Pace(32, 5, 64)),
+        (Pace(64, 10), "throttled", Pace(16, 5, 64)),
+        (Pace(16, 10, 64), "throttled", Pace(4, 5, 16)),
+        (Pace(16, 10, 16.5), "throttled", Pace(8, 5, 16)),  # where it failed before
         (Pace(1.5, 0.2, 2), "throttled", Pace(1, 10 / 64, 1.5)),  # never nothing
         (Pace(32, 5, 64), "answered", Pace(32 + 1 / 32, 5.2, 64)),  # a slot for each round of answers
         (Pace(64, 10), "answered", Pace(64, 10)),  # never beyond the ceiling
@@ -500,7 +595,7 @@ def test_pace_adapts(pace, event, then):
 
 
 def test_a_rate_that_was_never_set_stays_unlimited():
-    assert adapt(Pace(8), "throttled", Pace(8)) == Pace(4, math.inf, 8)
+    assert adapt(Pace(8), "throttled", Pace(8)) == Pace(2, math.inf, 8)
     assert adapt(Pace(4), "answered", Pace(8)) == Pace(4.25, math.inf)
 
 
@@ -533,7 +628,7 @@ async def test_the_429s_of_one_burst_count_once(server):
 
 
 async def test_a_limit_nobody_told_us_is_found_and_costs_nobody_their_answer(server):
-    async with model(server, max_concurrency=64, max_retries=1) as judge:
+    async with model(server, max_concurrency=64) as judge:
         replies = await asyncio.gather(*(judge.complete(ask("busy:4")) for _ in range(64)))
         assert 2 <= judge._line._place(asyncio.get_running_loop()).gate.pace.slots <= 8
     assert all(reply.value == {"passed": True} for reply in replies)

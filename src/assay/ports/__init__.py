@@ -96,7 +96,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     api_key: Secret | None = None
     timeout: Positive = 60.0  # seconds for one attempt
     deadline: Positive = 180.0  # seconds for one call: every attempt and the waits, time in line aside
-    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3
+    queue_timeout: Positive = 600.0  # seconds in line for one call: for its turn, and for what a 429 asks
+    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3  # after the first attempt, whatever it failed of
     max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
     requests_per_minute: Positive | None = None
     structured: bool = True  # False: the endpoint knows no `response_format`; the schema goes into the prompt

@@ -10,6 +10,7 @@ import msgspec
 from assay.backends.embedders.shares import added, shares
 from assay.backends.models.line import Delivered, Line
 from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import Fault, ForeignFault
 from assay.ports import Embedded
@@ -131,7 +132,9 @@ class OpenAICompatibleEmbedder:
             body["dimensions"] = dimensions
         delivered = await self._line.post(PATH, to_json(body))
         said = self._read(delivered.body, len(texts))
-        provider, names = self._line.provider, (said.model, model) if said.model else (model,)
+        provider = self._line.provider
+        told = without_key(said.model, content_key(provider))
+        names = (told, model) if told else (model,)
         used = said.usage.prompt_tokens if said.usage else None
         tokens = shares(used, texts)
         return [

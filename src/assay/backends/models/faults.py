@@ -14,6 +14,7 @@ from assay.ports import Provider
 
 SAID = 300  # characters of a provider's own message that are repeated
 TOLD = 4000  # bytes of it that are looked at
+STRUCTURE = (b"response_format", b"json_schema")  # a refusal that names one is a refusal of structured output
 
 ADVICE = {
     401: "check its api_key",
@@ -25,10 +26,10 @@ ADVICE = {
 
 
 class Rejected(ForeignFault):
-    """The provider answered, and will not answer otherwise. `told` is what it said, as far as it may be repeated."""
+    """The provider answered, and will not answer otherwise. `schema`: it refuses structured output."""
 
-    def __init__(self, message: str, *, status: int, told: str, attempts: int, seconds: float) -> None:
-        self.status, self.told, self.attempts, self.seconds = status, told, attempts, seconds
+    def __init__(self, message: str, *, status: int, schema: bool, attempts: int, seconds: float) -> None:
+        self.status, self.schema, self.attempts, self.seconds = status, schema, attempts, seconds
         super().__init__(message)
 
 
@@ -53,8 +54,16 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
                 message += f": {said}"
             if may_pass(outcome):
                 return ForeignFault(message, recoverable=True)
-            told = scrubbed(outcome.body[:TOLD].decode(errors="replace"), key)
-            return Rejected(message, status=status, told=told, attempts=attempts, seconds=seconds)
+            schema = status in (400, 422) and any(word in outcome.body[:TOLD] for word in STRUCTURE)
+            return Rejected(message, status=status, schema=schema, attempts=attempts, seconds=seconds)
+
+
+def waited(provider: Provider) -> Fault:
+    """The fault of a call that had no turn in time."""
+    return TimeFault(
+        f"provider {provider.name!r}: no turn within {provider.queue_timeout:.3g} s in line; raise its queue_timeout,"
+        " max_concurrency or requests_per_minute"
+    )
 
 
 def address(provider: Provider) -> str:

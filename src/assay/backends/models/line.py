@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.backends.models.faults import fault, spent, unwrapped
+from assay.backends.models.faults import fault, spent, unwrapped, waited
 from assay.backends.models.pace import Gate, Pace
 from assay.backends.models.retry import BACKOFF, Backoff, asked_pause, may_pass, pause, throttles
-from assay.backends.models.secrets import checked_key, scrubbed_body
+from assay.backends.models.secrets import checked_key
 from assay.backends.models.wire import Answer, Late, Outcome, Wire, open_wire
 from assay.ports import Provider
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """A body, how long it took with every retry (time in line aside), and how many attempts."""
+    """A body as it came, how long it took with every retry (time in line aside), and how many attempts."""
 
     body: bytes
     seconds: float
@@ -62,31 +62,42 @@ class Line:
         """
         Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
 
-        The clock starts when the request first leaves the line: a long queue is no fault of the provider. A retry keeps
-        its ticket, so it goes before whoever came later. Raises TimeFault, ForeignFault or its subclass Rejected.
+        Two clocks: `queue_timeout` runs in line, before the first attempt and after every 429; the deadline runs
+        elsewhere. A retry keeps its ticket, so it goes before later calls. Raises TimeFault, ForeignFault or its subclass
+        Rejected.
         """
         loop = asyncio.get_running_loop()
         gate, wire = self._place(loop)
         ticket = next(self._tickets)
-        await gate.enter(ticket)
+        patience = await self._enter(gate, ticket, self.provider.queue_timeout)
         started = loop.time()
+        in_line = 0.0  # since then
         end = started + (self.provider.deadline if timeout is None else timeout)
-        counted = 0
         for attempt in itertools.count(1):
-            outcome, wait, hasty = await self._attempt(gate, wire, path, body, counted + 1, end)
-            # while the line learns how fast it may go, nobody pays for it with an attempt
-            counted += not hasty
+            outcome, wait = await self._attempt(gate, wire, path, body, attempt, end)
             now = loop.time()
+            seconds = now - started - in_line
             if isinstance(outcome, Answer) and outcome.ok:
-                return Delivered(outcome.body, now - started, attempt)
-            if counted > self.provider.max_retries or now + wait >= end:
-                raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=now - started)
+                return Delivered(outcome.body, seconds, attempt)
+            throttled = throttles(outcome)
+            room = patience if throttled else end - now
+            if attempt > self.provider.max_retries or wait >= room:
+                raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=seconds)
             log.info(
                 "%s, attempt %d: %s; again in %.2f s", self.provider.name, attempt, _brief(outcome), wait
             )
-            # throttled, it waits at the closed gate, where its ticket puts it first
-            if not await self._again(gate, ticket, 0.0 if throttles(outcome) else wait, end):
-                raise fault(self.provider, self._key, Late(end - started), attempts=1, seconds=end - started)
+            if throttled:  # it waits at the closed gate, where its ticket puts it first
+                patience = await self._enter(gate, ticket, patience)
+                in_line += loop.time() - now
+                end += loop.time() - now
+            elif not await self._again(gate, ticket, wait, end):
+                raise fault(
+                    self.provider,
+                    self._key,
+                    Late(seconds + end - now),
+                    attempts=1,
+                    seconds=seconds + end - now,
+                )
         raise AssertionError("counting does not end")
 
     async def close(self) -> None:
@@ -108,23 +119,21 @@ class Line:
 
     async def _attempt(
         self, gate: Gate, wire: Wire, path: str, body: bytes, attempt: int, end: float
-    ) -> tuple[Outcome, float, bool]:
-        """What came of it, how long to wait before another, and if we were too fast. The gate learns before it is left."""
+    ) -> tuple[Outcome, float]:
+        """The outcome, and how long to wait before another attempt. The gate learns before it is left."""
         loop = asyncio.get_running_loop()
         sent = loop.time()
-        hasty = False
         try:
             outcome = await self._try(wire, path, body, limit=min(self.provider.timeout, end - sent))
             wait = self._wait(outcome, attempt)
             if throttles(outcome):  # a wait that nobody would sit through closes nothing
-                hasty = gate.throttled(
-                    sent=sent, until=loop.time() + wait if wait < self.provider.deadline else sent
-                )
+                short = wait < self.provider.queue_timeout
+                gate.throttled(sent=sent, until=loop.time() + wait if short else sent)
             elif isinstance(outcome, Answer) and outcome.ok:
                 gate.answered()
         finally:
             gate.leave()
-        return outcome, wait, hasty
+        return outcome, wait
 
     async def _try(self, wire: Wire, path: str, body: bytes, *, limit: float) -> Outcome:
         try:
@@ -132,11 +141,7 @@ class Line:
                 outcome = await wire.send(path, body)
         except TimeoutError:
             return Late(limit)
-        if isinstance(outcome, Answer):
-            outcome = unwrapped(
-                Answer(outcome.status, outcome.headers, scrubbed_body(outcome.body, self._key))
-            )
-        return outcome
+        return unwrapped(outcome) if isinstance(outcome, Answer) else outcome
 
     def _wait(self, outcome: Outcome, attempt: int) -> float:
         """Seconds until the next attempt; infinite where there should be none."""
@@ -146,6 +151,17 @@ class Line:
             return math.inf
         asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, Answer) else None
         return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
+
+    async def _enter(self, gate: Gate, ticket: int, patience: float) -> float:
+        """Through the gate, and how much of the patience is left; a TimeFault where there is none."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                await gate.enter(ticket)
+        except TimeoutError:
+            raise waited(self.provider) from None
+        return patience - (loop.time() - began)
 
     async def _again(self, gate: Gate, ticket: int, wait: float, end: float) -> bool:
         """Wait and come back through the gate; False if the time is over before."""

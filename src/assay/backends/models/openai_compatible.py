@@ -10,9 +10,10 @@ from assay.backends.models.calling import Names, SaidCall, calls_of, offered, sa
 from assay.backends.models.faults import Rejected
 from assay.backends.models.line import Delivered, Line
 from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import ForeignFault, ValueFault
-from assay.ports import RESERVED_PARAMETERS, Ask, Message, Reply
+from assay.ports import RESERVED_PARAMETERS, Ask, Message, Reply, ToolCall
 
 PATH = "/chat/completions"
 REMEMBERED = 1000  # refusals; names and schemas may come from a request
@@ -44,7 +45,7 @@ class OpenAICompatibleModel:
         try:
             delivered = await self._line.post(PATH, request(ask, structured=True), timeout=timeout)
         except Rejected as rejected:
-            if not _refuses_schema(rejected):
+            if not rejected.schema:
                 raise
             refusal = rejected
         else:
@@ -79,15 +80,16 @@ class OpenAICompatibleModel:
         plain = ask.schema is None or bool(calls)
         value, problem = (msgspec.UNSET, None) if plain else read_value(text)
         usage = _usage(completion.usage)
+        hidden = content_key(provider)  # taken out of what was parsed: a reply is shown and kept
         return Reply(
-            text=text,
-            value=value,
-            problem=problem,
-            finish_reason=choice.finish_reason or "unknown",
-            refusal=choice.message.refusal or None,
-            tool_calls=calls,
+            text=without_key(text, hidden),
+            value=without_key(value, hidden),
+            problem=without_key(problem, hidden),
+            finish_reason=without_key(choice.finish_reason, hidden) or "unknown",
+            refusal=without_key(choice.message.refusal, hidden) or None,
+            tool_calls=_without_key(calls, hidden),
             structured=structured,
-            model=completion.model or ask.model,
+            model=without_key(completion.model, hidden) or ask.model,
             provider=provider.name,
             input_tokens=usage.input,
             output_tokens=usage.output,
@@ -133,6 +135,12 @@ def is_strict(schema: object) -> bool:
     return all(map(is_strict, below))
 
 
+def _without_key(calls: tuple[ToolCall, ...], key: str) -> tuple[ToolCall, ...]:
+    if not key:
+        return calls
+    return tuple(msgspec.convert(without_key(msgspec.to_builtins(call), key), ToolCall) for call in calls)
+
+
 def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
     """The schema where a judge's rules are: in the system message, before anything an output may say."""
     text = IN_PROMPT + json.dumps(schema)
@@ -143,10 +151,6 @@ def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple
 
 def _memory(ask: Ask) -> tuple[str, str]:
     return ask.model, json.dumps(ask.schema, sort_keys=True)
-
-
-def _refuses_schema(no: Rejected) -> bool:
-    return no.status in (400, 422) and ("response_format" in no.told or "json_schema" in no.told)
 
 
 Tokens = Annotated[int, msgspec.Meta(ge=0)]

@@ -19,13 +19,16 @@ PROBING = 0.1  # how much slower it goes from where it failed
 
 def adapt(pace: Pace, event: Literal["answered", "throttled"], ceiling: Pace) -> Pace:
     """
-    Half of both when throttled, never less than one slot; back by a slot for each round of answers.
+    Half of the rate when throttled, and a quarter of the slots: from 64 to one in three attempts, which every call may
+    make (`max_retries`). Half of the slots where they are near the last failure. Never less than one slot; back by a slot
+    for each round of answers.
 
     One slot below where it last failed it goes on at a tenth of that. A rate comes back by a fiftieth of its ceiling with
     each answer; one that was never set stays infinite.
     """
     if event == "throttled":
-        return Pace(max(1.0, pace.slots / 2), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
+        part = 2 if pace.slots > pace.failed - 1 else 4
+        return Pace(max(1.0, pace.slots / part), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
     step = (1.0 if pace.slots + 1 < pace.failed else PROBING) / pace.slots
     return Pace(
         min(ceiling.slots, pace.slots + step), min(ceiling.rate, pace.rate + ceiling.rate / 50), pace.failed
@@ -81,19 +84,12 @@ class Gate:
         self.pace = adapt(self.pace, "answered", self._ceiling)
         self._admit()
 
-    def throttled(self, *, sent: float, until: float) -> bool:
-        """
-        Nobody enters before `until`; True if it was our own haste, and there is a slower pace to try.
-
-        Requests that were already out when we slowed down teach nothing new, but they went out too fast as well.
-        """
+    def throttled(self, *, sent: float, until: float) -> None:
+        """No request enters before `until`. Requests that were already out when it slowed down teach nothing new."""
         self._closed_until = max(self._closed_until, until)
-        if sent < self._slowed_at:
-            return True
-        hasty = self.pace.slots > 1
-        self._slowed_at = self._loop.time()
-        self.pace = adapt(self.pace, "throttled", self._ceiling)
-        return hasty
+        if sent >= self._slowed_at:
+            self._slowed_at = self._loop.time()
+            self.pace = adapt(self.pace, "throttled", self._ceiling)
 
     def _admit(self) -> None:
         while self._line:

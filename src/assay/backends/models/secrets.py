@@ -1,12 +1,17 @@
-"""Keeps a key out of everything a provider says back."""
+"""Keeps a key out of everything that is shown or kept of a provider's words; what is parsed is what came."""
 
 import re
+from typing import Any
 
 from assay.errors import WrongUsage
 from assay.ports import Provider
+from assay.protocol.values import is_list, is_object
 
 REDACTED = "[REDACTED]"
 TELLING = 8  # this many characters of a key in a row are not said by chance
+SEARCHED = 16  # characters of a key that is searched for in content
+LONG = 32  # characters that no text repeats by chance, digits or not
+_KIND = re.compile(r"[A-Za-z]+|[0-9]+")
 
 
 def checked_key(provider: Provider) -> str:
@@ -20,17 +25,48 @@ def checked_key(provider: Provider) -> str:
     return key
 
 
-def scrubbed_body(body: bytes, key: str) -> bytes:
-    """The body without the key, should somebody echo it."""
-    return body.replace(key.encode(), REDACTED.encode()) if key else body
+def content_key(provider: Provider) -> str:
+    """The key where it is searched for in content, else ""."""
+    key = provider.api_key.reveal() if provider.api_key else ""
+    return key if looks_random(key) else ""
+
+
+def looks_random(key: str) -> bool:
+    """
+    Whether the key is no word of any text: only such a key is searched for in content (docs/decisions/0036).
+
+    At least 16 characters in which letters and digits take turns four times or more, or 32 characters, twelve of them
+    different: `sk-canary-7d1f9b3e5a`, and neither `test` nor `a-key-of-words-1`.
+    """
+    if len(key) < SEARCHED:
+        return False
+    return len(_KIND.findall(re.sub(r"[^A-Za-z0-9]", "", key))) > 4 or (
+        len(key) >= LONG and len(set(key)) >= 12
+    )
+
+
+def without_key(value: Any, key: str) -> Any:
+    """A JSON value that was parsed, with the key taken out of its texts, should a provider say it back."""
+    if not key:
+        return value
+    if isinstance(value, str):
+        return value.replace(key, REDACTED) if key in value else value
+    if is_object(value):
+        return {without_key(name, key): without_key(one, key) for name, one in value.items()}
+    return [without_key(one, key) for one in value] if is_list(value) else value
 
 
 def scrubbed(text: str, key: str) -> str:
-    """The text without any word that holds a telling part of the key: some providers quote it masked."""
-    if not key:
+    """
+    A failure's message without any word that holds a telling part of the key: some providers quote it masked.
+
+    A key that has fewer than eight characters, or no digit, is a placeholder or a word: the message stays as it is.
+    """
+    if len(key) < TELLING or not any(map(str.isdigit, key)):
         return text
     text = text.replace(key, REDACTED)
-    parts = {key[at : at + TELLING] for at in range(len(key) - TELLING + 1)}
+    last = len(key) - TELLING if looks_random(key) else -1
+    parts = {key[at : at + TELLING] for at in range(last + 1)}
     return re.sub(
         r"[^\s\"'`(),;]+", lambda word: REDACTED if any(p in word[0] for p in parts) else word[0], text
     )

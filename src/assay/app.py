@@ -33,6 +33,7 @@ from assay.runs.desk import Desk
 from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
 from assay.settings import Settings
+from assay.workers import pool
 from assay.workflow.memory import JournalMemory, View
 
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -47,6 +48,7 @@ def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
 def services(settings: Settings, policy: Policy | None = None, *, cache: bool = False) -> Services:
     """For one run. `seconds` of the policy is the time a check has; without one it is that of the settings."""
     policy = policy or Policy(seconds=settings.limits.check_seconds)
+    pool.resize(settings.worker_processes)
     return Services(
         limits=settings.limits,
         providers=LaterProviders(lambda: providers(settings, policy, cache=cache)),

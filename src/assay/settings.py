@@ -48,6 +48,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tls_key: str = ""
     tls_client_ca: str = ""  # "": clients need no certificate
     concurrency: int = 16
+    worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: one more than there are cores
     host_id: str = "assay.local/main"  # how other hosts name this one
     grpc_port: Port = 8322  # 0: any that is free
     check_modules: list[str] = []

@@ -3,13 +3,28 @@
 import asyncio
 import importlib
 import inspect
+from collections.abc import Callable
 from typing import Any
+
+import msgspec
 
 from assay.checks.arguments import Bound, convert, fields_of
 from assay.checks.checker import Checker
 from assay.checks.run import Prepared, ask, examined, fault_of
 from assay.errors import Fault, ForeignFault
 from assay.ports import Services
+
+
+def isolated(name: bytes) -> Callable[[bytes], bytes]:
+    """What a worker process calls: a check's arguments in, its answer out."""
+
+    def run(arguments: bytes) -> bytes:
+        outcome = perform(name.decode(), msgspec.json.decode(arguments))
+        if isinstance(outcome, Fault):
+            raise outcome
+        return msgspec.json.encode(outcome)
+
+    return run
 
 
 def perform(name: str, arguments: dict[str, Any]) -> Any:

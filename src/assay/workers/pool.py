@@ -1,0 +1,219 @@
+"""
+The worker processes of this host: `submit(Batch(…))` from any thread or event loop.
+
+Owners (tenants, mostly) take turns, a slice of one batch each, and one owner holds all workers but one: a queue of one
+owner delays no other owner by more than one item's limit. A process starts when a batch finds none free, and ends
+when it was idle for a minute or the pool is closed.
+"""
+
+import atexit
+import os
+import threading
+from collections import Counter, OrderedDict, deque
+from concurrent.futures import Future
+from contextvars import ContextVar
+from typing import Final
+
+from assay.errors import Fault, ForeignFault
+from assay.workers.process import Process
+from assay.workers.worker import Order
+
+IDLE = 60.0  # seconds
+MEMORY = 2 << 30  # bytes of address space a worker may have
+MOST_ITEMS, MOST_BYTES = 4096, 4 << 20  # of one order
+
+Outcome = bytes | Fault
+
+owner: Final = ContextVar("owner", default="")  # whose turn a batch takes: the tenant, where there is one
+
+
+class Batch:
+    """
+    Items for one task: "module:function", which is called with `common` and gives a function of one item, bytes to bytes.
+
+    `seconds` is the processor time of one item. A task must be a module's own function; a worker imports it by its name.
+    """
+
+    def __init__(
+        self, task: str, items: list[bytes], seconds: float, *, common: bytes = b"", owned: str | None = None
+    ) -> None:
+        self.task, self.items, self.seconds, self.common = task, items, seconds, common
+        self.owner = owner.get() if owned is None else owned
+        self.future: Future[list[Outcome]] = Future()
+        self.outcomes: list[Outcome] = []
+        self._pace = MOST_ITEMS
+
+    def order(self) -> Order:
+        """As many of the items that are left as one slice may take."""
+        first = len(self.outcomes)
+        last, size = first + 1, len(self.items[first])
+        while last < len(self.items) and last - first < self._pace and size < MOST_BYTES:
+            size += len(self.items[last])
+            last += 1
+        return Order(self.task, self.common, self.items[first:last], self.seconds)
+
+    def run(self, process: Process) -> None:
+        """One slice."""
+        order = self.order()
+        found = list(process.run(order))
+        self.outcomes += found
+        self._pace = MOST_ITEMS if len(found) == len(order.items) else max(1, 2 * len(found))
+
+    @property
+    def done(self) -> bool:
+        return len(self.outcomes) == len(self.items)
+
+
+class Pool:
+    """At most `most` processes, each with a thread that sends it orders."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._changed = threading.Condition()
+        self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
+        self._held: Counter[str] = Counter()
+        self._processes: set[Process] = set()
+        self._idle = 0
+        self._open = True
+
+    def submit(self, batch: Batch) -> "Future[list[Outcome]]":
+        """One outcome an item, in order. A batch whose future is cancelled ends with its slice."""
+        if not batch.items:
+            batch.future.set_result([])
+            return batch.future
+        with self._changed:
+            if not self._open:
+                batch.future.set_result([ForeignFault("the host is ending")] * len(batch.items))
+                return batch.future
+            self._queues.setdefault(batch.owner, deque()).append(batch)
+            self._changed.notify()
+            self._staff()
+        return batch.future
+
+    def resize(self, most: int) -> None:
+        """From now on; processes above the number end after their slice."""
+        with self._changed:
+            self._most = most
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Kill all processes; what waits is answered with a fault."""
+        with self._changed:
+            self._open = False
+            waiting = [batch for queue in self._queues.values() for batch in queue]
+            self._queues.clear()
+            processes = list(self._processes)
+            self._changed.notify_all()
+        for batch in waiting:
+            _settle(batch, "the host is ending")
+        for process in processes:
+            process.kill()
+
+    def forget(self) -> None:
+        """After a fork, in the child."""
+        for process in self._processes:
+            process.forget()
+
+    @property
+    def processes(self) -> int:
+        return len(self._processes)
+
+    def _staff(self) -> None:
+        """One more worker, where a batch may run and none is free for it."""
+        waiting = sum(map(len, self._queues.values()))
+        if waiting > self._idle and len(self._processes) < self._most and self._turn_of() is not None:
+            process = Process(MEMORY)
+            self._processes.add(process)
+            threading.Thread(target=self._work, args=(process,), daemon=True, name="assay-worker").start()
+
+    def _work(self, process: Process) -> None:
+        while (batch := self._next(process)) is not None:
+            if not batch.future.cancelled():
+                batch.run(process)
+            self._after(batch)
+        process.close()
+
+    def _next(self, process: Process) -> Batch | None:
+        """The next batch of the owner whose turn it is; None: this worker is to end."""
+        with self._changed:
+            while self._open and len(self._processes) <= self._most:
+                if (batch := self._turn()) is not None:
+                    self._staff()
+                    return batch
+                self._idle += 1
+                heard = self._changed.wait(IDLE)
+                self._idle -= 1
+                if not heard and self._turn_of() is None:
+                    break
+            self._processes.discard(process)
+            return None
+
+    def _turn(self) -> Batch | None:
+        whose = self._turn_of()
+        if whose is None:
+            return None
+        queue = self._queues[whose]
+        batch = queue.popleft()
+        self._queues.move_to_end(whose)
+        if not queue:
+            del self._queues[whose]
+        self._held[whose] += 1
+        return batch
+
+    def _turn_of(self) -> str | None:
+        share = max(1, self._most - 1)
+        return next((one for one in self._queues if self._held[one] < share), None)
+
+    def _after(self, batch: Batch) -> None:
+        with self._changed:
+            self._held[batch.owner] -= 1
+            if not self._held[batch.owner]:
+                del self._held[batch.owner]
+            going = self._open and not batch.done and not batch.future.cancelled()
+            if going:
+                self._queues.setdefault(batch.owner, deque()).appendleft(batch)
+            self._changed.notify()
+        if not going:
+            _settle(batch, "the host is ending")
+
+
+def _settle(batch: Batch, why: str) -> None:
+    missing = len(batch.items) - len(batch.outcomes)
+    if batch.future.set_running_or_notify_cancel():
+        batch.future.set_result([*batch.outcomes, *[ForeignFault(why)] * missing])
+
+
+def default_size() -> int:
+    """One for each core, and one that a single owner cannot hold."""
+    return (os.cpu_count() or 1) + 1
+
+
+_pool = Pool(default_size())
+
+
+def submit(batch: Batch) -> "Future[list[Outcome]]":
+    return _pool.submit(batch)
+
+
+def resize(most: int) -> None:
+    """0: the default."""
+    _pool.resize(most or default_size())
+
+
+def processes() -> int:
+    """How many there are now."""
+    return _pool.processes
+
+
+def _renew() -> None:
+    global _pool  # a fork leaves the threads of the pool behind
+    before, _pool = _pool, Pool(default_size())
+    before.forget()
+
+
+def _close() -> None:
+    _pool.close()
+
+
+os.register_at_fork(after_in_child=_renew)
+atexit.register(_close)

@@ -1,0 +1,158 @@
+"""One worker process: started when first needed, and again after it ended."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
+from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, Trouble
+
+TO_START = 60.0  # seconds, which are not the task's
+PATIENCE = 4  # times its processor time that an item may take on a busy machine…
+MARGIN = 5.0  # …and so many seconds more
+GATHER = 0.001  # seconds between two looks at replies that come one after the other
+_MAIN = "from assay.workers.worker import serve; serve({})"
+
+
+class Process:
+    """Not for two threads at once. `memory` bounds its address space, in bytes; 0 does not."""
+
+    def __init__(self, memory: int = 0) -> None:
+        self._memory = memory
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def run(self, order: Order, wall: float | None = None, name: str = "the task") -> Iterator[bytes | Fault]:
+        """
+        One outcome an item, in order. Fewer than there are items: the rest is to be sent again.
+
+        `wall` is the time for one item; without it, enough for the order's processor time on a busy machine. An item
+        that is late ends the process; so does its own death end in a fault.
+        """
+        seconds = order.seconds or 0.0
+        limit = seconds * PATIENCE + MARGIN if wall is None else wall
+        told = f"no answer within {seconds or limit:g} s"
+        try:
+            yield from self._replies(order, limit, told)
+        except TimeoutError:
+            self.close()
+            yield TimeFault(f"{told}; its process was killed")
+        except (BrokenPipeError, EOFError):
+            code = self.close()
+            if code == -signal.SIGPROF:
+                yield TimeFault(f"{told}; its process was killed")
+            else:
+                yield ForeignFault(f"{name} ended its process ({_ending(code)})")
+        except OSError as wrong:
+            self.close()
+            yield ForeignFault(f"no worker process can be started: {wrong.strerror}", recoverable=True)
+
+    def close(self) -> int:
+        """Kill it. The code it ended with."""
+        if self._process is None:
+            return 0
+        process, self._process = self._process, None
+        process.kill()
+        code = process.wait()
+        _close_pipes(process)
+        return code
+
+    def kill(self) -> None:
+        """From another thread: the one that reads its replies finds that it ended."""
+        if (process := self._process) is not None:
+            process.kill()
+            process.wait()
+
+    def forget(self) -> None:
+        """After a fork, in the child: the process is the parent's."""
+        if self._process is not None:
+            _close_pipes(self._process)
+            self._process.returncode = 0  # not ours to wait for
+            self._process = None
+
+    def _replies(self, order: Order, limit: float, told: str) -> Iterator[bytes | Fault]:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        encoded = msgspec.msgpack.encode(order)
+        rest = memoryview(SIZE.pack(len(encoded)) + encoded)
+        while rest:
+            rest = rest[os.write(process.stdin.fileno(), rest) :]
+        frames = _frames(process.stdout.fileno(), limit)
+        for _ in order.items:
+            kind, reply = next(frames)
+            if kind == PAUSE:
+                return
+            if kind == DONE:
+                yield reply
+            elif kind == LATE:
+                yield TimeFault(told)
+            else:
+                yield _fault(msgspec.msgpack.decode(reply, type=Trouble))
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None or self._process.poll() is not None:
+            self.close()
+            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+                [sys.executable, "-P", "-c", _MAIN.format(self._memory)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(one or os.getcwd() for one in sys.path),
+                },
+            )
+            assert self._process.stdout is not None
+            next(_frames(self._process.stdout.fileno(), TO_START))
+        return self._process
+
+
+def _frames(source: int, limit: float) -> Iterator[tuple[bytes, bytes]]:
+    """Replies as they come, each within `limit` seconds of the one before it."""
+    buffer = bytearray()
+    poll = select.poll()
+    poll.register(source, select.POLLIN)
+    until = time.monotonic() + limit
+    while True:
+        at = 0
+        while len(buffer) - at >= HEAD.size:
+            kind, size = HEAD.unpack_from(buffer, at)
+            if len(buffer) - at < HEAD.size + size:
+                break
+            yield kind, bytes(buffer[at + HEAD.size : at + HEAD.size + size])
+            at += HEAD.size + size
+            until = time.monotonic() + limit
+        if at:
+            del buffer[:at]
+            time.sleep(GATHER)  # more follow: a look at each would cost more than the work
+        left = until - time.monotonic()
+        if left <= 0 or not poll.poll(left * 1000):
+            raise TimeoutError
+        part = os.read(source, 1 << 18)
+        if not part:
+            raise EOFError
+        buffer += part
+
+
+def _close_pipes(process: "subprocess.Popen[bytes]") -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            pipe.close()
+
+
+def _ending(code: int) -> str:
+    return f"killed by signal {-code}" if code < 0 else f"exit code {code}"
+
+
+def _fault(trouble: Trouble) -> Fault:
+    for kind in (PathFault, ValueFault, TimeFault):
+        if kind.__name__ == trouble.kind:
+            return kind(trouble.message)
+    return ForeignFault(trouble.message, recoverable=trouble.recoverable)

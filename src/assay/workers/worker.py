@@ -1,0 +1,142 @@
+"""
+Inside a worker process: one order in, one reply an item out.
+
+The kernel enforces the limits, so they hold where the task never returns to Python and after the parent has died:
+`seconds` of processor time an item, and the memory of the whole process.
+"""
+
+import importlib
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, BinaryIO
+
+import msgspec
+
+from assay.errors import Fault
+
+READY, DONE, FAULT, LATE, PAUSE = b"R", b"D", b"F", b"L", b"P"
+SLICE = 0.05  # seconds after which the rest of an order goes back to the queue
+GRACE = 0.5  # seconds of processor time between the signal that a task can catch and the one that ends the process
+HEAD = struct.Struct(">cI")
+SIZE = struct.Struct(">I")
+
+Task = Callable[[bytes], bytes]
+
+
+class Order(msgspec.Struct, array_like=True):
+    """`task` is "module:function"; called with `common` it gives a function, which is called with each item."""
+
+    task: str
+    common: bytes
+    items: list[bytes]
+    seconds: float | None = None  # of processor time an item; None: the parent alone keeps the time
+
+
+class Trouble(msgspec.Struct, array_like=True):
+    """A Fault that crosses."""
+
+    kind: str
+    message: str
+    recoverable: bool = False
+
+
+class Expired(BaseException):
+    """The processor time of an item is used up. No Exception, so that a task does not catch it by accident."""
+
+
+def serve(memory: int) -> None:
+    """Until the parent closes the pipe, or dies. What a task prints goes nowhere."""
+    orders, replies = os.fdopen(os.dup(0), "rb"), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    if memory:
+        _limit(memory)
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C and a supervisor's SIGTERM are the parent's to answer
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
+    signal.signal(signal.SIGVTALRM, _expire)
+    os.write(replies, HEAD.pack(READY, 0))
+    while order := _order(orders):
+        _perform(order, replies)
+
+
+def _perform(order: Order, replies: int) -> None:
+    began = time.monotonic()
+    task: Task | Trouble | None = None
+    for at, item in enumerate(order.items):
+        if at and time.monotonic() - began > SLICE:
+            _write(replies, PAUSE, b"")
+            return
+        try:
+            if order.seconds is not None:
+                signal.setitimer(signal.ITIMER_PROF, order.seconds + GRACE)
+                signal.setitimer(signal.ITIMER_VIRTUAL, order.seconds)
+            if task is None:
+                task = _found(order)
+            kind, reply = (FAULT, task) if isinstance(task, Trouble) else _outcome(task, item)
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        except Expired:
+            kind, reply = LATE, b""
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _write(replies, kind, reply if isinstance(reply, bytes) else msgspec.msgpack.encode(reply))
+
+
+def _found(order: Order) -> Task | Trouble:
+    module, _, path = order.task.partition(":")
+    try:
+        made: Any = importlib.import_module(module)
+        for part in path.split("."):
+            made = getattr(made, part)
+        return made(order.common)
+    except Exception as surprise:  # noqa: BLE001  # whatever ends a task is the answer to its items
+        return _trouble(surprise)
+
+
+def _outcome(task: Task, item: bytes) -> tuple[bytes, bytes | Trouble]:
+    try:
+        return DONE, task(item)
+    except Exception as surprise:  # noqa: BLE001  # whatever ends a task is the answer to its item
+        return FAULT, _trouble(surprise)
+
+
+def _trouble(surprise: Exception) -> Trouble:
+    if isinstance(surprise, Fault):
+        return Trouble(type(surprise).__name__, str(surprise), surprise.recoverable)
+    if isinstance(surprise, MemoryError):
+        return Trouble("ForeignFault", "it needs more memory than a worker process has")
+    return Trouble("ForeignFault", f"{type(surprise).__name__}: {surprise}")
+
+
+def _expire(*_: Any) -> None:
+    raise Expired
+
+
+def _limit(memory: int) -> None:
+    try:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    except (OSError, ValueError):
+        return  # a system that has no such limit, or a lower one
+
+
+def _order(source: BinaryIO) -> Order | None:
+    head = source.read(SIZE.size)
+    if len(head) < SIZE.size:
+        return None
+    return msgspec.msgpack.decode(source.read(SIZE.unpack(head)[0]), type=Order)
+
+
+def _write(target: int, kind: bytes, reply: bytes) -> None:
+    try:
+        rest = memoryview(HEAD.pack(kind, len(reply)) + reply)
+        while rest:
+            rest = rest[os.write(target, rest) :]
+    except BrokenPipeError:
+        sys.exit(0)  # the parent is gone

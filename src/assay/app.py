@@ -76,11 +76,7 @@ def providers(
 
 @asynccontextmanager
 async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[Store]:
-    """
-    The record of this host: at `database_url`, else SQLite in its home folder. Brought up to date, and closed.
-
-    It is sealed with the newest of the keys there are; without `sealing` what is sealed is only opened.
-    """
+    """The record of this host, brought up to date, and closed; without `sealing` what is sealed is only opened."""
     from assay.backends.stores.open import open_store  # a lazy door: most runs keep no record
 
     address = settings.database_url or _embedded(Path(settings.home))

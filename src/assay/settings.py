@@ -153,7 +153,7 @@ def _declared(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             if not problems:
                 read[name][id] = msgspec.convert(table, DECLARED[name])
     if wrong:
-        raise WrongUsage("\n".join(wrong))
+        raise WrongUsage(*wrong)
     return read
 
 

@@ -11,6 +11,7 @@ from assay.agenteval.detail import EvalDetail, detail_of
 from assay.agenteval.request import KIND
 from assay.cli.finding import found
 from assay.cli.remote import Remote
+from assay.cli.say import tell
 from assay.errors import WrongUsage
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
@@ -40,7 +41,7 @@ def carry_out(which: str, said: Said, tenant: str | None, server: str | None, ke
         made = _there(which, said, signal, Remote(server, key_file))
     else:
         made = asyncio.run(_here(which, said, signal, tenant))
-    print(f"{made.annotation_id} is kept with {made.target.run_id}")  # noqa: T201
+    tell(f"{made.annotation_id} is kept with {made.target.run_id}")
 
 
 def signal_of(said: Said) -> Signal:

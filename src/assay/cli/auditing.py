@@ -10,7 +10,7 @@ import typer
 
 from assay import app, settings
 from assay.access import audit
-from assay.cli.say import say
+from assay.cli.say import give, say, tell
 from assay.errors import WrongUsage
 from assay.ports import Store
 from assay.ports.audit import LaneHead, Placed
@@ -34,7 +34,10 @@ def show(tenant: str | None, run: str | None, *, json: bool) -> None:
             line = msgspec.json.decode(one.data, type=Placed)
             if run is not None and not (run and line.what.startswith(run)):
                 continue
-            typer.echo(one.data if json else _row(line))
+            if json:
+                give(one.data)
+            else:
+                tell(_row(line))
 
     _with_store(work)
 
@@ -65,12 +68,12 @@ def verify(tenant: str | None, file: str | None, *, json: bool) -> None:
             ],
             troubles=[trouble._asdict() for trouble in verdict.troubles],
         )
-        typer.echo(msgspec.json.encode(told))
+        give(msgspec.json.encode(told))
     else:
         for trouble in verdict.troubles:
             say(str(trouble))
         lanes = f"{verdict.lines:,} lines in {len(verdict.heads):,} lanes"
-        typer.echo(f"{lanes}: {f'{len(verdict.troubles)} troubles' if verdict.troubles else 'whole'}")
+        tell(f"{lanes}: {f'{len(verdict.troubles)} troubles' if verdict.troubles else 'whole'}")
     if verdict.troubles:
         raise typer.Exit(WRONG)
 

@@ -2,17 +2,15 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
-from typing import Any
 
 import msgspec
-import typer
 from msgspec import Struct
 
 from assay import app
 from assay.backends.models.faults import address
 from assay.backends.provider_tables import VARIABLE, Policy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
+from assay.cli.say import give, tell_rows
 from assay.errors import Fault, InvalidRequest, Refusal
 from assay.fep.spending import dollars
 from assay.ports import Message, Provider
@@ -66,7 +64,7 @@ def show(*, json: bool) -> None:
         for one in known.known.values()
     ]
     if json:
-        _print(told)
+        give(msgspec.json.encode(told))
         return
     rows = [
         (
@@ -77,16 +75,16 @@ def show(*, json: bool) -> None:
         )
         for one in told
     ]
-    _table([("provider", "address", "key", "models"), *rows])
+    tell_rows([("provider", "address", "key", "models"), *rows])
 
 
 def check(*, json: bool) -> int:
     calls = asyncio.run(_call_all(_providers()))
     if json:
-        _print(calls)
+        give(msgspec.json.encode(calls))
     else:
         header = ("provider", "for", "model", "")
-        _table(
+        tell_rows(
             [header, *((call.provider, call.name or "–", call.model or "–", _told(call)) for call in calls)]
         )
     answers = [call.works for call in calls if call.works is not None]
@@ -187,13 +185,3 @@ def _whose(model: str) -> str:
 
 def _offline(known: ConfiguredProviders, provider: str) -> bool:
     return provider in known.known and known.known[provider].kind == "wordllama"
-
-
-def _print(told: Any) -> None:
-    typer.echo(msgspec.json.encode(told))
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())

@@ -11,7 +11,7 @@ from assay.agenteval.detail import EvalDetail
 from assay.cli import scorecard
 from assay.cli.exporting import Export
 from assay.cli.remote import Remote
-from assay.cli.say import say
+from assay.cli.say import say, tell
 from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
 from assay.errors import Broken, WrongUsage
@@ -146,7 +146,7 @@ def _told(wanted: Wanted, host: Remote, run: str) -> int:
     else:
         scorecard.display(card, f"look further: {host.address}{path}")
         for name in wanted.to:
-            print(f"written to {name}")  # noqa: T201
+            tell(f"written to {name}")
     if summary is None:
         return BROKEN
     return PASSED if summary.passed else NOT_PASSED

@@ -19,7 +19,7 @@ from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered, gather
 from assay.cli.progress import Progress
 from assay.cli.recording import flush, record
-from assay.cli.say import say
+from assay.cli.say import give, say, tell
 from assay.errors import Broken, InvalidRequest, Refusal, WrongUsage
 from assay.fep import resume
 from assay.fep.execute import Conduct
@@ -191,14 +191,14 @@ def _report(
         told |= {"status": closing.status, "seconds": round(seconds, 3), "bad_lines": bad.many}
         told |= {"error": str(trouble)} if trouble else {}
         out = sys.stderr if "-" in asked.to else sys.stdout
-        print(msgspec.json.encode(told).decode(), file=out)
+        give(msgspec.json.encode(told), out)
     elif "-" not in asked.to:
         name = closing.experiment.name if closing.experiment and closing.experiment.name else None
         report.show(tally, bar=asked.bar, seconds=seconds, experiment=name)
         if asked.save:
-            print(f"kept as {closing.evaluation_id}: assay show {closing.evaluation_id}")  # noqa: T201
+            tell(f"kept as {closing.evaluation_id}: assay show {closing.evaluation_id}")
         for written in asked.to:
-            print(f"results in {written}")  # noqa: T201
+            tell(f"results in {written}")
     else:
         for told in report.shortfalls(tally, asked.bar):
             say(told)
@@ -218,8 +218,8 @@ def _report_trouble(tally: Tally, bad: Bad, trouble: Refusal | None) -> None:
         elif not tally.rows:
             say("there are no checks, so nothing was asked of any case")
         return
-    for problem in trouble.problems if isinstance(trouble, InvalidRequest) else [trouble]:
-        say(str(problem))
+    for line in trouble.lines:
+        say(line)
     if tally.cases and not isinstance(trouble, Broken):
         say(f"stopped there: {tally.cases:,} cases are done, the rest was not measured")
 

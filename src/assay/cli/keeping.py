@@ -1,20 +1,19 @@
 """How keys are kept: what `assay key` does, and how it tells of it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-import typer
 
 from assay import app, settings
 from assay.access import keys
 from assay.access.expiry import expiry
 from assay.access.keys import Key
 from assay.access.scopes import DEFAULT
-from assay.cli.say import say
+from assay.cli.say import give, say, tell, tell_rows
 from assay.errors import WrongUsage
 from assay.ports import Secret, Store
 
@@ -37,7 +36,7 @@ def create(
         return
     say(f"key {key.id} of tenant {key.tenant}, for {_scopes(key)}, expires {_moment(key.expires)}")
     say("this is the only time it is shown")
-    typer.echo(text.reveal())
+    tell(text.reveal())
 
 
 def show(tenant: str | None, *, json: bool = False) -> None:
@@ -52,7 +51,7 @@ def show(tenant: str | None, *, json: bool = False) -> None:
         _print([_as_data(key, now) for key in found])
     elif found:
         header = ("id", "tenant", "state", "created", "expires", "scopes", "note")
-        _table([header, *(_row(key, now) for key in found)])
+        tell_rows([header, *(_row(key, now) for key in found)])
     else:
         say("there are no keys" if tenant is None else f"tenant {tenant!r} has no keys")
 
@@ -66,7 +65,7 @@ def revoke(id: str) -> None:
 
     key = asyncio.run(work())
     before = "" if key.revoked == now else f" since {_moment(key.revoked)}"
-    typer.echo(f"key {key.id} of tenant {key.tenant} is revoked{before}")
+    tell(f"key {key.id} of tenant {key.tenant} is revoked{before}")
 
 
 @asynccontextmanager
@@ -83,19 +82,13 @@ def _as_data(key: Key, now: datetime) -> dict[str, Any]:
 
 
 def _print(data: Any) -> None:
-    typer.echo(msgspec.json.encode(data, order="deterministic"))
+    give(msgspec.json.encode(data, order="deterministic"))
 
 
 def _row(key: Key, now: datetime) -> tuple[str, ...]:
     return (
         key.id, key.tenant, key.state(now), _moment(key.created), _moment(key.expires), _scopes(key), key.note
     )  # fmt: skip
-
-
-def _table(rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        typer.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _scopes(key: Key) -> str:

@@ -7,14 +7,13 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
-from rich.table import Table
-from rich.text import Text
 
 from assay import app, settings
 from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
 from assay.cli import page, report, verdicts
 from assay.cli.finding import NONE, THERE, found
+from assay.cli.say import give, tell
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND, read_request
 from assay.fep.office import Office, summary_of, terminal
@@ -62,23 +61,23 @@ def list_runs(
     )
     runs, told = _with_office(lambda office: _listed(office, query))
     if json:
-        print(msgspec.json.encode(told).decode())  # noqa: T201
+        give(msgspec.json.encode(told))
         return
     if not runs:
         asked = {"--status": status, "--experiment": experiment, "--tenant": tenant}
         given = " ".join(f"{name} {value}" for name, value in asked.items() if value is not None)
-        print(f"no run that is kept here fits {given}; {THERE}" if given else NONE)  # noqa: T201
+        tell(f"no run that is kept here fits {given}; {THERE}" if given else NONE)
         return
     _shown(runs)
     for run in runs:
         if run.kind == WORKFLOW and (waits := verdicts.waits(run)) is not None:
-            print(waits)  # noqa: T201
+            tell(waits)
 
 
 def _shown(runs: list[Run]) -> None:
     """A line a run; on a terminal that is too narrow for it, two."""
-    console = page.console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    console = page.Page()
+    table = page.Table(box=None, pad_edge=False, header_style="bold")
     several = len({run.tenant for run in runs}) > 1
     for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
         table.add_column(name, no_wrap=True)
@@ -88,9 +87,7 @@ def _shown(runs: list[Run]) -> None:
         cases, missing, score = _counts(run)
         whose = (run.tenant,) if several else ()
         created = f"{run.created:%Y-%m-%d %H:%M:%S}"
-        table.add_row(
-            run.id, *map(Text, (*whose, run.status, run.name or "–")), cases, missing, score, created
-        )
+        table.add_row(run.id, *whose, run.status, run.name or "–", cases, missing, score, created)
     if page.needed(console, table) <= console.width or not sys.stdout.isatty():
         page.put(console, table)
         return
@@ -98,8 +95,8 @@ def _shown(runs: list[Run]) -> None:
         cases, missing, score = _counts(run)
         told = [run.name or "", run.tenant if several else "", "" if score == "–" else score]
         told += [] if cases == "–" else [f"{cases} cases", f"{missing} not measured"]
-        console.print(f"{run.id}  {run.status}", markup=False)
-        console.print(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, told))}", markup=False)
+        console.put(f"{run.id}  {run.status}")
+        console.put(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, told))}")
 
 
 def _counts(run: Run) -> tuple[str, str, str]:
@@ -146,15 +143,15 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
         tally = await _tally(office, run)
         if json:
             told = msgspec.to_builtins(office.operation(run)) | report.summary_of(tally)
-            print(msgspec.json.encode(told).decode())  # noqa: T201
+            give(msgspec.json.encode(told))
             return
-        print(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")  # noqa: T201
+        tell(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
         ended, started = run.ended or run.created, run.started or run.created
         report.show(tally, bar=None, seconds=(ended - started).total_seconds(), experiment=run.name or None)
         if "error" in run.head:
-            print(f"it failed: {run.head['error']}")  # noqa: T201
+            tell(f"it failed: {run.head['error']}")
         for line in [line async for line in _failing(office, run)]:
-            print(line)  # noqa: T201
+            tell(line)
 
     _with_office(work)
 
@@ -164,7 +161,7 @@ async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
     if json:
         verdicts.print_json(came)
         return
-    print(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")  # noqa: T201
+    tell(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
     verdicts.display(came, verdicts.waits(run))
 
 
@@ -247,7 +244,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
 
     many = _with_office(work)
     if "-" not in to:
-        print(f"{many} in {', '.join(to)}")  # noqa: T201
+        tell(f"{many} in {', '.join(to)}")
 
 
 def _status(status: str | None) -> RunStatus | None:

@@ -1,6 +1,7 @@
 """The command: one file a verb; a refusal is one clear line and an exit code, never a traceback."""
 
 import io
+import logging
 import os
 import sys
 import traceback
@@ -24,7 +25,9 @@ from assay.cli import (
     suite,
     verify,
 )
-from assay.errors import BadLine, Broken, InvalidRequest, Refusal
+from assay.cli.say import note, say, tell
+from assay.errors import BadLine, Broken, Refusal
+from assay.terminal import one_line
 
 app = typer.Typer(
     name="assay",
@@ -52,13 +55,14 @@ app.add_typer(key.key, name="key", help=key.HELP)
 app.add_typer(audit.audit, name="audit", help=audit.HELP)
 
 PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
+UNUSABLE: type[Exception] = typer.BadParameter.__mro__[2]  # what all complaints about the command line are
 
 
 def _tell_version(asked: bool) -> None:
     if asked:
         from importlib.metadata import version  # a lazy door: hardly anybody asks
 
-        print(f"assay {version('assay')}")  # noqa: T201
+        tell(f"assay {version('assay')}")
         raise typer.Exit
 
 
@@ -76,12 +80,14 @@ def main() -> NoReturn:
     _stand_on_something()
     code = BROKEN
     try:
-        app()
-        code = PASSED
+        code = app(standalone_mode=False) or PASSED
     except SystemExit as ending:
         code = ending.code
+    except UNUSABLE as unusable:
+        _show(unusable)
+        code = USAGE
     except Refusal as refusal:
-        _say(refusal)
+        _say(*refusal.lines)
         code = BROKEN if isinstance(refusal, Broken | BadLine) else USAGE
     except KeyboardInterrupt:
         _say("interrupted")
@@ -106,6 +112,13 @@ def _stand_on_something() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    if logging.lastResort is not None:  # what a library warns of, where no server has set up its log
+        logging.lastResort.setFormatter(_Line())
+
+
+class _Line(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return one_line(record.getMessage())
 
 
 def _flushed(code: Any) -> Any:
@@ -127,13 +140,21 @@ def _let_go(stream: Any) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _say(refusal: Refusal | str) -> None:
-    told: Any = refusal.problems if isinstance(refusal, InvalidRequest) else [refusal]
+def _say(*lines: str) -> None:
     with suppress(OSError):
         sys.stdout.flush()  # where both are one, in the order they were said
     with suppress(OSError):
-        for one in told:
-            print(f"assay: {one}", file=sys.stderr)  # noqa: T201
+        for line in lines:
+            say(line)
+
+
+def _show(unusable: Any) -> None:
+    """How the command is used, and what was wrong; a file name or an option in it may hold anything."""
+    text = io.StringIO()
+    unusable.show(text)
+    with suppress(OSError):
+        for line in text.getvalue().removesuffix("\n").split("\n"):
+            note(line)
 
 
 def _place(bug: Exception) -> str:

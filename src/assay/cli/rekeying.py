@@ -3,9 +3,9 @@
 import asyncio
 
 import msgspec
-import typer
 
 from assay import app, settings
+from assay.cli.say import give, tell
 from assay.errors import WrongUsage
 from assay.ports import Batch
 from assay.ports.audit import line as audited
@@ -22,11 +22,11 @@ def run(*, clear: bool, json: bool) -> None:
     many = asyncio.run(_through(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
         said = {"resealed": many, "key": None if clear else cipher.key_id}
-        typer.echo(msgspec.json.encode(said))
+        give(msgspec.json.encode(said))
     elif clear:
-        typer.echo(f"{many:,} things unsealed; ASSAY_EVIDENCE_KEY can go")
+        tell(f"{many:,} things unsealed; ASSAY_EVIDENCE_KEY can go")
     else:
-        typer.echo(f"{many:,} things sealed with key {cipher.key_id!r}, as all is now; older keys can go")
+        tell(f"{many:,} things sealed with key {cipher.key_id!r}, as all is now; older keys can go")
 
 
 async def _through(chosen: Settings, key: str, *, sealing: bool) -> int:

@@ -3,11 +3,9 @@
 from typing import Any
 
 from msgspec import UnsetType
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from assay.cli import page
+from assay.cli.page import Page, Table, cell
 from assay.compare.intervals import wilson
 from assay.fep.spending import Spending, dollars
 from assay.fep.tally import Row, Tally
@@ -38,21 +36,21 @@ def percent(share: float) -> str:
 
 def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | None = None) -> None:
     """On standard output."""
-    console = page.console()
+    console = Page()
     summary = tally.summary()
     title = f"{experiment}: " if experiment else ""
     counted = f"{title}{_many(summary.total_test_cases, 'case')}, {_many(summary.total_checks, 'check')} in {seconds:.1f} s"
-    console.print(counted, markup=False)
+    console.put(counted)
     if tally.rows:
         _rows(console, tally)
     if (rated := _overall(tally, bar)) is not None:
-        console.print(rated, markup=False)
+        console.put(rated)
     if (spent := cost(tally.spending)) is not None:
-        console.print(spent, markup=False)
+        console.put(spent)
     if (missing := _missing(tally)) is not None:
-        console.print(Text(missing, style="yellow"))
+        console.put(missing, "yellow")
     for reason in _reasons(tally):
-        console.print(Text(reason))
+        console.put(reason)
 
 
 def shortfalls(tally: Tally, bar: float | None) -> list[str]:
@@ -87,7 +85,7 @@ def _missing(tally: Tally) -> str | None:
     return f"not measured: {' and '.join(filter(None, kinds))} of {totals.total:,} checks"
 
 
-def _rows(console: Console, tally: Tally) -> None:
+def _rows(console: Page, tally: Tally) -> None:
     """Values stand beside the counts where there is room for them, else below."""
     values = {label: _values(row) for label, row in tally.rows.items() if row.other}
     table = _table(tally, values)
@@ -97,7 +95,7 @@ def _rows(console: Console, tally: Tally) -> None:
         return
     page.put(console, _table(tally, {}))
     for label, told in values.items():
-        console.print(Text(f"  {label}: {told}"))
+        console.put(f"  {label}: {told}")
 
 
 def _reasons(tally: Tally) -> list[str]:
@@ -187,19 +185,19 @@ def _table(tally: Tally, values: dict[str, str]) -> Table:
     for label, row in tally.rows.items():
         decided = row.passed + row.failed
         cells = [
-            Text(label),
-            Text(f"{row.passed:,}", style="green" if row.passed else "dim")
+            cell(label),
+            cell(f"{row.passed:,}", style="green" if row.passed else "dim")
             if decided or not row.other
-            else Text("–"),
-            Text(f"{row.failed:,}", style="red" if row.failed else "dim")
+            else cell("–"),
+            cell(f"{row.failed:,}", style="red" if row.failed else "dim")
             if decided or not row.other
-            else Text("–"),
-            Text(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
-            Text(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
-            Text(rate(row.passed, row.failed)),
+            else cell("–"),
+            cell(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
+            cell(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
+            cell(rate(row.passed, row.failed)),
         ]
         if values:
-            cells.append(Text(values.get(label, "")))
+            cells.append(cell(values.get(label, "")))
         table.add_row(*cells)
     return table
 

@@ -15,7 +15,7 @@ from assay.agenteval.request import KIND, read_request
 from assay.cli import scorecard
 from assay.cli.aside import prints_aside
 from assay.cli.finding import found
-from assay.cli.say import say
+from assay.cli.say import say, tell
 from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
 from assay.errors import EvalRefused, InvalidRequest, Problem, WrongUsage
@@ -187,7 +187,7 @@ async def _told(wanted: Wanted, store: Store, run: Run) -> int:
     else:
         await scorecard.show(store, run, shown=10)
         for name in wanted.to:
-            print(f"written to {name}")  # noqa: T201
+            tell(f"written to {name}")
     if summary is None:
         return BROKEN
     return PASSED if summary.passed else NOT_PASSED

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from assay.cli.say import give, tell
 from assay.errors import WrongUsage
 
 HELP = "Print the JSON Schema of a noun of the protocol; without a name, list them."
@@ -15,8 +16,9 @@ def schema(
     from assay.protocol.schemas import NOUNS, schema_of  # a lazy door: the help needs none of it
 
     if not name:
-        typer.echo("\n".join(NOUNS))
+        for noun in NOUNS:
+            tell(noun)
     elif name not in NOUNS:
         raise WrongUsage(f"no noun {name!r}; there are {', '.join(NOUNS)}")
     else:
-        typer.echo(schema_of(name))
+        give(schema_of(name))

@@ -1,19 +1,17 @@
 """The scorecard as a person sees it: the verdict first, then what failed and why, then how to look further."""
 
-import sys
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.report import EvalReport, Reason
 from assay.cli.exporting import Export
+from assay.cli.page import Page, Table, Text, cell
 from assay.cli.report import percent
+from assay.cli.say import give
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
 from assay.protocol.scorecard import EvalSummary
@@ -32,27 +30,26 @@ async def _detail(store: Store, run: Run, shown: int) -> EvalDetail:
 
 def display(card: EvalDetail, further: str | None = None) -> None:
     """Of a run here or on another host; `further` says how to look at it there."""
-    report, console = card.report, _console()
+    report, console = card.report, Page(WIDE)
     trials = f" × {report.trials} trials" if report.trials > 1 else ""
-    console.print(
+    console.put(
         f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
-        f" {_many(report.total, 'task')}{trials} in {card.seconds:.1f} s",
-        markup=False,
+        f" {_many(report.total, 'task')}{trials} in {card.seconds:.1f} s"
     )
     scored = sum(task.score is not None for task in report.tasks)
     if scored:
-        console.print(_headline(report, scored))
+        console.put(_headline(report, scored))
     if card.effective is not UNSET:
-        console.print(_corrected(card.effective), markup=False)
-    console.print(_tasks(report, scored), markup=False)
-    console.print(_spent(report), markup=False)
+        console.put(_corrected(card.effective))
+    console.put(_tasks(report, scored))
+    console.put(_spent(report))
     if card.status != "completed":
-        console.print(Text(_unfinished(card), style="yellow"))
+        console.put(_unfinished(card), "yellow")
     _failing(console, report, {reason.task_id: reason for reason in card.reasons}, card.more_reasons)
     if further is None:
         _further(console, card)
     else:
-        console.print(further, markup=False)
+        console.put(further)
 
 
 def _corrected(effective: Effective) -> str:
@@ -67,14 +64,14 @@ def _corrected(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored: int) -> Text:
     """The number with its error bar, and the verdict with the bar that decided it."""
-    text = Text(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
+    text = cell(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
         text.append("passed", style="bold green")
         return text.append(f": at least the bar of {report.pass_score:g}")
     text.append("not passed", style="bold red")
-    return text.append(": " + "; ".join(_bar(name, report) for name in report.verdict.failed))
+    return text.append(cell(": " + "; ".join(_bar(name, report) for name in report.verdict.failed)))
 
 
 def _bar(name: str, report: EvalReport) -> str:
@@ -119,7 +116,7 @@ def _unfinished(card: EvalDetail) -> str:
     return f"{why}{told}; {_many(left, 'task')} left undone"
 
 
-def _failing(console: Console, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
+def _failing(console: Page, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
     if not reasons:
         return
     table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
@@ -131,21 +128,21 @@ def _failing(console: Console, report: EvalReport, reasons: dict[str, Reason], m
         reason = reasons.get(task.task_id)
         if reason is None:
             continue
-        mark = Text("✗", style="red") if task.score is not None else Text("?", style="yellow")
+        mark = cell("✗", "red") if task.score is not None else cell("?", "yellow")
         score = "–" if task.score is None else f"{task.score:.2f}"
         if task.trials > 1:
             score += f" {task.trials_passed}/{task.trials}"
-        table.add_row(mark, Text(task.task_id), score, Text(_one_line(reason.why)))
+        table.add_row(mark, task.task_id, score, _one_line(reason.why))
     console.print(table)
     if more:
-        console.print(f"  … and {more:,} more", markup=False)
+        console.put(f"  … and {more:,} more")
 
 
-def _further(console: Console, card: EvalDetail) -> None:
+def _further(console: Page, card: EvalDetail) -> None:
     run = card.run_id
     if card.status in ("failed", "cancelled"):
-        console.print(f"complete it: assay run --resume {run}", markup=False)
-    console.print(f"look further: assay show {run}   assay export {run} -o results.jsonl", markup=False)
+        console.put(f"complete it: assay run --resume {run}")
+    console.put(f"look further: assay show {run}   assay export {run} -o results.jsonl")
 
 
 async def as_json(store: Store, run: Run) -> None:
@@ -161,7 +158,7 @@ def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
         "report": card.report,
     }
     told |= {} if card.effective is UNSET else {"effective": card.effective}
-    print(msgspec.json.encode(told).decode())  # noqa: T201
+    give(msgspec.json.encode(told))
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:
@@ -183,8 +180,3 @@ def _one_line(text: str) -> str:
 
 def _many(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _console() -> Console:
-    wide = None if sys.stdout.isatty() else WIDE
-    return Console(highlight=False, width=wide, color_system="auto" if wide is None else None, soft_wrap=True)

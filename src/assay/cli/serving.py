@@ -1,7 +1,6 @@
 """What `assay serve` does: open the record, take up what was cut off, listen, and leave in good order."""
 
 import asyncio
-import sys
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 from assay import app, settings
 from assay.access.local import local_key
 from assay.cli.binding import Place, listen
-from assay.cli.say import say
+from assay.cli.say import note, say, tell
 from assay.errors import Missing, WrongUsage
 from assay.ports.watch import watch
 from assay.serve import logs, loops
@@ -76,7 +75,7 @@ async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], lo
                 telling.cancel()
                 if beside is not None:
                     await beside
-            print("assay has stopped; what was under way goes on at the next start", file=sys.stderr)  # noqa: T201
+            note("assay has stopped; what was under way goes on at the next start")
 
 
 def _calls(
@@ -97,6 +96,6 @@ async def _tell(transport: app.Transport, place: Place, calls: app.Calls | None)
     """Once it listens, and a signal ends it in good order."""
     while not transport.started:  # noqa: ASYNC110  # uvicorn has nothing to wait for
         await asyncio.sleep(0.01)
-    print(f"assay serves {place.address}  (the routes: {place.address}/v1/docs)", flush=True)  # noqa: T201
+    tell(f"assay serves {place.address}  (the routes: {place.address}/v1/docs)", now=True)
     if calls is not None:
-        print(f"assay serves {place.grpc(calls.port)}  (it has reflection and health)", flush=True)  # noqa: T201
+        tell(f"assay serves {place.grpc(calls.port)}  (it has reflection and health)", now=True)

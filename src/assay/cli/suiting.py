@@ -1,15 +1,13 @@
 """What `assay suite` does: write one to begin with, validate some, show one."""
 
-import sys
 from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from assay.agenteval.suite import read_suite_file
+from assay.cli.page import Page, Table
+from assay.cli.say import give, tell
 from assay.errors import InvalidRequest, Problem, WrongUsage
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.settings import load
@@ -54,7 +52,7 @@ def init(to: str) -> None:
     if path.exists():
         raise WrongUsage(f"{to}: there is one already, and it is not overwritten")
     path.write_text(FIRST, encoding="utf-8")
-    print(f"{to} is written; try: assay run {to} --agent module:function")  # noqa: T201
+    tell(f"{to} is written; try: assay run {to} --agent module:function")
 
 
 def validate(files: list[str]) -> None:
@@ -66,7 +64,7 @@ def validate(files: list[str]) -> None:
         except InvalidRequest as refusal:
             problems += refusal.problems
             continue
-        print(f"{name}: {suite.suite_id} {suite.version}, {_many(len(suite.tasks))}")  # noqa: T201
+        tell(f"{name}: {suite.suite_id} {suite.version}, {_many(len(suite.tasks))}")
     if problems:
         raise InvalidRequest(problems)
 
@@ -74,20 +72,17 @@ def validate(files: list[str]) -> None:
 def show(name: str, *, json: bool) -> None:
     suite = read_suite_file(name, load().limits)
     if json:
-        print(msgspec.json.encode(suite).decode())  # noqa: T201
+        give(msgspec.json.encode(suite))
         return
-    wide = None if sys.stdout.isatty() else 160
-    console = Console(highlight=False, width=wide, color_system="auto" if wide is None else None)
-    console.print(f"{suite.suite_id} {suite.version}, {_many(len(suite.tasks))}", markup=False)
+    console = Page(160, soft_wrap=False)
+    console.put(f"{suite.suite_id} {suite.version}, {_many(len(suite.tasks))}")
     for line in _about(suite):
-        console.print(line, markup=False)
+        console.put(line)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in ("task", "input", "expected", "fixtures"):
         table.add_column(column, overflow="fold")
     for task in suite.tasks:
-        table.add_row(
-            Text(task.task_id), Text(_short(task.input)), Text(_expected(task)), Text(_fixtures(task))
-        )
+        table.add_row(task.task_id, _short(task.input), _expected(task), _fixtures(task))
     console.print(table)
 
 

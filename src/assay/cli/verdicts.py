@@ -1,15 +1,13 @@
 """What a run of a workflow came to, as a person sees it: each verdict and whose work it is about, the criteria, the goal, and who is waited for."""
 
-import csv
-import io
 from typing import Any
 
 import msgspec
-import typer
 
 from assay.access.local import TENANT
-from assay.cli.say import say
+from assay.cli.say import give, say, tell, tell_lines
 from assay.errors import WrongUsage
+from assay.fep.cells import row
 from assay.fep.sinks import File
 from assay.ports import Run
 from assay.protocol.values import is_object
@@ -28,20 +26,20 @@ COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(Said))
 
 
 def print_json(came: Verification) -> None:
-    typer.echo(msgspec.json.encode(came))
+    give(msgspec.json.encode(came))
 
 
 def display(came: Verification, answer: str | None = None) -> None:
     """`answer` says how a run that waits is answered."""
     for line in _turns(came):
-        typer.echo(line)
+        tell(line)
     for criterion in came.success_criteria:
-        typer.echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
+        tell(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
     if came.committed:
-        typer.echo(f"result: {_shown(came.result)}")
+        tell_lines(f"result: {_shown(came.result)}")
     for name, value in (came.asked or {}).items():
-        typer.echo(f"{name}{'' if name == 'question' else ' in question'}: {_shown(value)}")
-    typer.echo(_verdict(came))
+        tell_lines(f"{name}{'' if name == 'question' else ' in question'}: {_shown(value)}")
+    tell(_verdict(came))
     if answer is not None:
         say(answer)
 
@@ -133,10 +131,5 @@ def _written(came: Verification, name: str) -> bytes:
         return msgspec.json.encode(came) + b"\n"
     if not name.endswith(".csv"):
         return b"".join(msgspec.json.encode(one) + b"\n" for one in came.verdicts)
-    text = io.StringIO(newline="")
-    table = csv.writer(text)
-    table.writerow(COLUMNS)
-    for one in came.verdicts:
-        row = msgspec.to_builtins(one) | {"criteria": " ".join(one.criteria)}
-        table.writerow([row.get(name, "") for name in COLUMNS])
-    return text.getvalue().encode()
+    told = [msgspec.to_builtins(one) | {"criteria": " ".join(one.criteria)} for one in came.verdicts]
+    return row(COLUMNS) + b"".join(row(one.get(name, "") for name in COLUMNS) for one in told)

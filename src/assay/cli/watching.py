@@ -11,6 +11,7 @@ from msgspec import UNSET
 from assay.ports import Event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.facts import read_stored
+from assay.terminal import one_line
 
 EACH = 60  # tasks up to which every one gets its line
 QUICK, SLOW = 0.1, 10.0
@@ -55,7 +56,7 @@ class Watch:
             "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
         )
         self.clear()
-        self._write(f"  {mark} {id}  {told}{took}\n")
+        self._write(f"  {mark} {one_line(id)}  {told}{took}\n")
 
     def _tell(self) -> None:
         now = time.monotonic()

@@ -87,6 +87,11 @@ class Refusal(Exception):
         """The parts a program may want, as the error body names them."""
         return dict(self._details)
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """One for each thing that is wrong: what a terminal shows. A newline inside of one is part of what was given."""
+        return (str(self),)
+
 
 class InvalidRequest(Refusal):
     """Everything that is wrong with a request, at once."""
@@ -95,7 +100,11 @@ class InvalidRequest(Refusal):
         if isinstance(problems, str):
             problems = Problem("", problems)
         self.problems: tuple[Problem, ...] = (problems,) if isinstance(problems, Problem) else tuple(problems)
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        super().__init__("\n".join(self.lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return tuple(map(str, self.problems))
 
     @property
     def details(self) -> dict[str, object]:
@@ -159,7 +168,15 @@ class MalformedPath(Refusal):
 
 
 class WrongUsage(Refusal):
-    """The command line or the settings ask for something impossible."""
+    """The command line or the settings ask for something impossible, each thing on a line of its own."""
+
+    def __init__(self, *lines: str) -> None:
+        self._lines = lines
+        super().__init__("\n".join(lines))
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        return self._lines
 
 
 class Missing(WrongUsage):

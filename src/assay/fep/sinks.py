@@ -1,8 +1,6 @@
 """Where results go: JSON lines as they come, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
 
-import csv
 import errno
-import io
 import os
 import sys
 from pathlib import Path
@@ -12,8 +10,10 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import Broken, WrongUsage
+from assay.fep.cells import row
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_object
+from assay.terminal import as_json_escapes
 
 BUFFER = 1 << 18
 
@@ -52,6 +52,7 @@ class File:
         self.name = name
         self._held: list[bytes] = []
         self._size = 0
+        self._shown = name == "-" and sys.stdout.isatty()
         try:
             self._old = not append and Path(name).is_file()
             self._file: IO[bytes] = _opened(name, append=append)
@@ -63,6 +64,9 @@ class File:
             raise WrongUsage(f"{name}: cannot be written: {wrong.strerror}") from None
 
     def put(self, data: bytes) -> None:
+        """Whole lines; on a terminal with escapes for what could deceive its reader."""
+        if self._shown:
+            data = as_json_escapes(data.decode()).encode()
         self._held.append(data)
         self._size += len(data)
         if self._size >= BUFFER:
@@ -81,6 +85,9 @@ class File:
 
     def copy(self, file: IO[bytes], size: int) -> None:
         """The beginning of another file, by the system where it can."""
+        if self._shown:
+            self.put(os.pread(file.fileno(), size, 0))
+            return
         self.flush()
         at = 0
         try:
@@ -224,9 +231,7 @@ class Table:
         self._file.close()
 
     def _row(self, cells: tuple[Any, ...]) -> None:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(cells)
-        self._file.put(text.getvalue().encode())
+        self._file.put(row(cells))
 
 
 def sink_for(name: str) -> Sink:

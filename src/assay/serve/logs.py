@@ -10,6 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from assay.ports.audit import acting
+from assay.terminal import as_json_escapes, one_line
 
 Format = Literal["text", "json"]
 PARTS = ("transport", "route", "status", "ms")  # what a line may carry beside its text
@@ -21,12 +22,13 @@ class Text(logging.Formatter):
         more = " ".join(
             f"{name}={parts[name]}" for name in ("request", "who", *PARTS, "error", "trace") if name in parts
         )
-        return f"{parts['time']} {parts['level']:<7} {parts['logger']}: {parts['message']}{'  ' if more else ''}{more}"
+        line = f"{parts['time']} {parts['level']:<7} {parts['logger']}: {parts['message']}{'  ' if more else ''}{more}"
+        return one_line(line)
 
 
 class Json(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return msgspec.json.encode(said(record)).decode()
+        return as_json_escapes(msgspec.json.encode(said(record)).decode())
 
 
 def said(record: logging.LogRecord) -> dict[str, Any]:

@@ -2,12 +2,15 @@
 A host without a transport, to be killed: `work` with ADDRESS CASES TYPE NAME.
 
 It takes in the evaluation NAME if the store does not have it, says its id, and ends when every run has. Every check it runs
-leaves a line in the file named by RUNS_LOG; what it holds is another's after RUNS_LEASE seconds without a sign of life.
+leaves a line in the file named by RUNS_LOG; what it holds is another's after RUNS_LEASE seconds without a sign of life. A run that
+loses RUNS_ATTEMPTS processes in a row is set aside.
 """
 
 import asyncio
 import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 from assay.backends.engines.local import LocalEngine
@@ -53,11 +56,35 @@ class Prompt(Checker):
         return {"passed": self.at % 3 == 0}
 
 
+class Killed(Checker):
+    """The end of its process."""
+
+    type = "killed"
+    at: int
+
+    async def run(self, services):
+        log(self.at)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Stopped(Checker):
+    """The event loop of its process stands still, and the process never ends by itself."""
+
+    type = "stopped"
+    at: int
+
+    async def run(self, services):
+        log(self.at)
+        time.sleep(600)  # noqa: ASYNC251  # that is the point
+
+
 async def main(address: str, cases: int, type: str, name: str) -> None:
     store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
-    services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt])
+    services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt, Killed, Stopped])
     kind = EvaluationKind(store, registry, services, Conduct())
-    desk = Desk(store, LocalEngine(lambda _, unit: kind.perform(unit), 16), {kind.name: kind}, lease=lease)
+    engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
+    attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None
+    desk = Desk(store, engine, {kind.name: kind}, lease=lease, attempts=attempts)
     office = Office(store, registry, services, lease=lease)
     await desk.open()
     if (

@@ -690,7 +690,7 @@ def test_a_bug_of_ours_ends_a_run_with_a_well_formed_event():
             assert ended.status == "failed"
             assert events[-1]["type"] == "run.failed"
             assert events[-1]["payload"]["error"]["code"] == "internal_error"
-            (broken,) = hosted.kind.broken(run, "a bug in assay: KeyError")
+            (broken,) = hosted.kind.broken(run, "a bug in assay: KeyError", "internal_error").events
             assert b'"code":"internal_error"' in broken.data
 
     asyncio.run(main())

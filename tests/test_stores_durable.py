@@ -316,7 +316,7 @@ async def test_the_migrations_make_the_tables_the_code_knows(address):
 
 
 async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_path):
-    """From the first shape to ours; the one after that is made up here: 0003 adds a column and fills it."""
+    """From the first shape to ours; the one after that is made up here: 0004 adds a column and fills it."""
     with engine_of(address) as engine:
         migrate.bring_up(engine, passing, head="0001")
     async with opened(address) as store:
@@ -324,19 +324,24 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
         await store.commit(STEP)
     scripts = tmp_path / "newer"
     (scripts / "versions").mkdir(parents=True)
-    for script in ("env.py", "versions/r0001_three_drawers.py", "versions/r0002_audit.py"):
+    for script in (
+        "env.py",
+        "versions/r0001_three_drawers.py",
+        "versions/r0002_audit.py",
+        "versions/r0003_takeovers.py",
+    ):
         (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
-    (scripts / "versions" / "r0003_next.py").write_text(
-        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0003', '0002'\n"
+    (scripts / "versions" / "r0004_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0004', '0003'\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
     )
     with engine_of(address) as engine:
-        migrate.bring_up(engine, passing, scripts=scripts, head="0003")
-        migrate.bring_up(engine, passing, scripts=scripts, head="0003")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
-    with pytest.raises(WrongUsage, match="shape 0003 of a newer assay; this one knows shapes up to 0002"):
+    with pytest.raises(WrongUsage, match="shape 0004 of a newer assay; this one knows shapes up to 0003"):
         await SqlStore.open(address)
 
 

@@ -239,7 +239,7 @@ async def house(
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
         kinds: dict[str, Kind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
-        desk = Desk(record, engine, kinds)
+        desk = Desk(record, engine, kinds, attempts=settings.limits.max_run_attempts)
         room = meet(desk)
         await desk.open()
         watching = asyncio.create_task(room.watch())

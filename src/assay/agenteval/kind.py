@@ -17,9 +17,9 @@ from assay.checks.registry import Registry
 from assay.errors import Broken
 from assay.fep.kind import Hours
 from assay.fep.plan import Plan
-from assay.ports import Event, Run, Services, Store
+from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
-from assay.ports.kinds import Outcome, split
+from assay.ports.kinds import Ending, Outcome, split
 from assay.protocol import events as payloads
 from assay.protocol.facts import Fact
 from assay.protocol.suite import EvalTask
@@ -102,10 +102,11 @@ class AgentEvalKind:
             task.cancel()
         return True
 
-    def broken(self, run: Run, why: str) -> list[Event]:
-        error = payloads.ErrorOf(code="internal_error", message=why)
+    def broken(self, run: Run, why: str, code: str) -> Ending:
+        error = payloads.ErrorOf(code=code, message=why)
         fact = Fact(type="run.failed", payload=payloads.RunFailed(error=error))
-        return split([fact], self._means.services.clock.now()).events
+        events = split([fact], self._means.services.clock.now()).events
+        return Ending("failed", events, {**run.head, "status": "error", "error": why, "code": code})
 
     async def _bench(self, run: str) -> Bench:
         found = self._benches.get(run)

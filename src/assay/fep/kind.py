@@ -63,8 +63,9 @@ class EvaluationKind:
     def stop(self, run: str) -> bool:
         return False
 
-    def broken(self, run: Run, why: str) -> list[Event]:
-        return [Event("run.failed", b'{"error":"internal_error"}', self._services.clock.now())]
+    def broken(self, run: Run, why: str, code: str) -> Ending:
+        last = Event("run.failed", _encode({"error": code}), self._services.clock.now())
+        return Ending("failed", [last], {**run.head, "status": "error", "error": why, "code": code})
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)

@@ -11,6 +11,7 @@ from assay.ports.audit import AuditLog, Line
 from assay.ports.sealing import Cipher as Cipher
 from assay.ports.sealing import Resealable
 from assay.ports.sealing import Resealed as Resealed
+from assay.ports.secret import Secret as Secret
 from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
 from assay.protocol.asking import Ask, Embedded, Reply
 from assay.protocol.asking import Message as Message
@@ -33,6 +34,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_suite_cost_usd: float = 100.0
     max_node_executions: int = 1_000
     max_loop_iterations: int = 25
+    max_run_attempts: int = 3
 
 
 class Clock(Protocol):
@@ -43,27 +45,6 @@ class Clock(Protocol):
 
 class SystemClock:
     now = staticmethod(partial(datetime.now, UTC))  # asked several times a case
-
-
-class Secret:
-    """A key. Only `reveal()` gives its text; printed, formatted or put in a record it is `[REDACTED]`."""
-
-    __slots__ = ("_text",)
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def reveal(self) -> str:
-        return self._text
-
-    def __repr__(self) -> str:
-        return "[REDACTED]"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Secret) and other._text == self._text
-
-    def __hash__(self) -> int:
-        return hash(self._text)
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +184,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     events: int = 0  # how many it has: the sequence the next one gets
     holder: str | None = None  # who conducts it, as long as `leased` lies ahead
     leased: datetime | None = None
+    granted: datetime | None = None  # when the lease was granted or renewed
+    takeovers: int = 0  # from holders that were lost, with nothing recorded since
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -371,11 +354,22 @@ class Store(AuditLog, Resealable, Protocol):
         ...
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
-        """Hold an active run that nobody holds, or no more; None if somebody does or it is not active."""
+        """
+        Hold an active run that nobody holds, or no more; None if somebody does or it is not active.
+
+        Taking a run from a holder whose lease ran out is a takeover, and is counted.
+        """
         ...
 
-    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
-        """Claim active runs nobody holds, or no more: a crashed process's, oldest first."""
+    async def adopt(
+        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+    ) -> list[Run]:
+        """
+        Claim active runs nobody holds, or no more: a crashed process's, oldest first.
+
+        A lease that was granted in the future stems from before the clock was set back: it is counted anew from now.
+        Runs with exactly `sparing` takeovers are left.
+        """
         ...
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:

@@ -84,6 +84,6 @@ class Kind(Protocol):
         """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
         ...
 
-    def broken(self, run: Run, why: str) -> list[Event]:
-        """The last events of a run that cannot go on: a bug of ours, a copy that was cut off."""
+    def broken(self, run: Run, why: str, code: str) -> Ending:
+        """The end of a run that cannot go on: a bug of ours, a copy that was cut off, one that loses its processes."""
         ...

@@ -12,13 +12,24 @@ from assay.runs.record import Record
 
 PAGE = 1_000
 CUT_SHORT = 3.0  # seconds that units have to come back after a cancel
+LOST = "process_lost"  # the code of a run that is set aside
 
 
 class Conductor:
     """One run, held by this process."""
 
-    def __init__(self, store: Store, engine: Engine, kind: Kind, run: Run, holder: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        kind: Kind,
+        run: Run,
+        holder: str,
+        attempts: int | None = None,
+    ) -> None:
+        """`attempts`: how many processes in a row the run may lose before it is set aside; None: any number."""
         self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
+        self._attempts = attempts
         self._stopped = asyncio.Event()
         self._parking = self._lost = False
         self._working: asyncio.Task[None] | None = None
@@ -61,10 +72,11 @@ class Conductor:
         except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
             await self._fail(f"a bug in assay: {type(bug).__name__}")
 
-    async def _fail(self, why: str) -> None:
-        head = {**self._run.head, "status": "error", "error": why}
-        last = self._kind.broken(self._run, why)
-        entry = Entry(run=self._run.id, holder=self._holder, status="failed", events=last, head=head)
+    async def _fail(self, why: str, code: str = "internal_error") -> None:
+        last = self._kind.broken(self._run, why, code)
+        entry = Entry(
+            run=self._run.id, holder=self._holder, status=last.status, events=last.events, head=last.head
+        )
         await self._store.commit(Batch(entries=[entry]))
 
     async def _conduct(self) -> None:
@@ -73,6 +85,13 @@ class Conductor:
             return
         if self._run.head.get(DRIVEN):
             await self._fail("the command that carried it out was cut off; what it had kept by then is here")
+            return
+        if self._attempts is not None and self._run.takeovers >= self._attempts:
+            await self._fail(
+                f"set aside: {self._run.takeovers} processes in a row died or hung while they carried it out, and"
+                " nothing was recorded meanwhile (ASSAY_MAX_RUN_ATTEMPTS)",
+                LOST,
+            )
             return
         story = await self._kind.story(self._store, self._run)
         known = await self._remember(story)

@@ -22,6 +22,7 @@ log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command says itself what went wrong
 LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
 BEATS = 5  # signs of life within a lease
+PROBATION = 3.0  # leases that the last attempt of a run goes on alone, if it does not end before
 
 
 @contextmanager
@@ -38,9 +39,21 @@ class Desk:
     """One process's. `holder` is this incarnation of it: what a crashed one held is taken up by the next."""
 
     def __init__(
-        self, store: Store, engine: Engine, kinds: Mapping[str, Kind], *, lease: float = LEASE
+        self,
+        store: Store,
+        engine: Engine,
+        kinds: Mapping[str, Kind],
+        *,
+        lease: float = LEASE,
+        attempts: int | None = None,
     ) -> None:
+        """`attempts`: how many processes in a row a run may lose before it is set aside; None: any number."""
         self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
+        self.attempts = attempts
+        self._alone, self._alone_until = (
+            "",
+            0.0,
+        )  # a run at its last attempt, and until when no other begins one
         self.holder = f"desk-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
@@ -63,7 +76,8 @@ class Desk:
         if run.id in self._conductors:
             self._again.add(run.id)
             return
-        conductor = Conductor(self.store, self._engine, self._kinds[run.kind], run, self.holder)
+        kind = self._kinds[run.kind]
+        conductor = Conductor(self.store, self._engine, kind, run, self.holder, self.attempts)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
         task.add_done_callback(lambda task: self._done(run.id, task))
@@ -229,9 +243,26 @@ class Desk:
     async def _adopt(self) -> None:
         if not self._adopting:
             return
-        for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000):
+        last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
+        sparing = last if self._occupied else None
+        for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000, sparing=sparing):
             known = run.kind in self._kinds and not run.head.get(APART)
-            if known or run.id in self._conductors:
-                self.begin(run)
-            else:
+            if not known and run.id not in self._conductors:
                 await self.store.release(run.id, self.holder)
+            elif run.takeovers != last:
+                self.begin(run)
+            elif self._occupied:
+                await self.store.release(run.id, self.holder)  # its turn comes; it is not counted against it
+            else:
+                self._alone = run.id
+                self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
+                self.begin(run)
+
+    @property
+    def _occupied(self) -> bool:
+        """
+        Whether a run is at its last attempt here: other such runs wait.
+
+        Runs that were lost together are tried one by one in the end, so that only the one that does the harm is set aside.
+        """
+        return self._alone in self._conductors and asyncio.get_running_loop().time() < self._alone_until

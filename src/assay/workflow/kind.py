@@ -87,15 +87,10 @@ class WorkflowKind:
         with suppress(Refusal):  # it has ended by itself
             await self._performer.hands.cancel(child, tenant)
 
-    def broken(self, run: Run, why: str) -> list[Event]:
-        error = ErrorOf(code="internal_error", message=why)
-        return [
-            Event(
-                "run.failed",
-                stored(Fact(type="run.failed", payload=RunFailed(error=error))),
-                self._clock.now(),
-            )
-        ]
+    def broken(self, run: Run, why: str, code: str) -> Ending:
+        fact = Fact(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
+        head = {**run.head, "error": {"code": code, "message": why}}
+        return Ending("failed", [Event("run.failed", stored(fact), self._clock.now())], head)
 
 
 class WorkflowStory:

@@ -1,7 +1,7 @@
 """A store that lasts as long as its process: for tests, for the library, and to say plainly what a store does."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import msgspec
 
@@ -117,10 +117,19 @@ class MemoryStore:
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         found = self._runs.get(run)
-        return self._take([found], holder, seconds)[0] if found and self._free(found, holder) else None
+        return next(iter(self._take([found] if found else [], holder, seconds)), None)
 
-    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
-        lost = [run for run in self._runs.values() if run.holder != holder and self._free(run, holder)]
+    async def adopt(
+        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+    ) -> list[Run]:
+        now = self._clock.now()
+        lost = [
+            run
+            for run in self._runs.values()
+            if run.takeovers != sparing
+            and run.holder != holder
+            and (rules.free(run, holder, now) or rules.ahead(run, holder, now))
+        ]
         return self._take(sorted(lost, key=_age)[:limit], holder, seconds)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
@@ -130,7 +139,7 @@ class MemoryStore:
     async def release(self, run: str, holder: str) -> None:
         found = self._runs.get(run)
         if found and found.holder == holder:
-            self._runs[run] = msgspec.structs.replace(found, holder=None, leased=None)
+            self._runs[run] = rules.released(found)
 
     async def audit(
         self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
@@ -167,12 +176,13 @@ class MemoryStore:
                 raise Conflict("exists", f"run {run}", "it has that piece of evidence already")
             seen.add((run, place))
 
-    def _free(self, run: Run, holder: str) -> bool:
-        return rules.free(run, holder, self._clock.now())
-
-    def _take(self, runs: Iterable[Run], holder: str, seconds: float) -> list[Run]:
-        leased = self._clock.now() + timedelta(seconds=seconds)
-        taken = [msgspec.structs.replace(run, holder=holder, leased=leased) for run in runs]
+    def _take(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
+        """Hold those that are free."""
+        now = self._clock.now()
+        ahead = [run for run in runs if rules.ahead(run, holder, now)]
+        self._runs.update({run.id: rules.anchored(run, now) for run in ahead})
+        free = [run for run in runs if run not in ahead and rules.free(run, holder, now)]
+        taken = [rules.taken(run, holder, now, seconds) for run in free]
         self._runs.update({run.id: run for run in taken})
         return taken
 

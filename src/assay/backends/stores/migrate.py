@@ -8,7 +8,7 @@ from assay.backends.stores.failpoints import Reach
 from assay.errors import WrongUsage
 
 SCRIPTS = Path(__file__).parent / "migrations"
-HEAD = "0002"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
+HEAD = "0003"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
 
 _LOCK = 0x6173736179  # "assay"
 

@@ -71,10 +71,20 @@ def held_runs(connection: Connection, vault: Vault, holder: str) -> list[Run]:
     return _read_runs(connection, vault, query.order_by(runs.c.id).with_for_update())
 
 
-def lost_runs(connection: Connection, vault: Vault, holder: str, now: datetime, limit: int) -> list[Run]:
-    """Active runs nobody else holds any more; ones that another process is just taking are passed over."""
-    free = or_(runs.c.holder.is_(None), and_(runs.c.holder != holder, runs.c.leased <= stamp(now)))
+def lost_runs(
+    connection: Connection, vault: Vault, holder: str, now: datetime, limit: int, sparing: int | None = None
+) -> list[Run]:
+    """
+    Active runs nobody else holds any more; ones that another process is just taking are passed over.
+
+    And those whose lease was granted in the future: it is not known how long they are held.
+    """
+    at = stamp(now)
+    over = or_(runs.c.leased <= at, runs.c.granted > at)
+    free = or_(runs.c.holder.is_(None), and_(runs.c.holder != holder, over))
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), free).order_by(runs.c.created, runs.c.id)
+    if sparing is not None:
+        query = query.where(runs.c.takeovers != sparing)
     return _read_runs(connection, vault, query.limit(limit).with_for_update(skip_locked=True))
 
 
@@ -199,6 +209,8 @@ def read_run(row: Row[Any], vault: Vault) -> Run:
         events=row.events,
         holder=row.holder,
         leased=None if row.leased is None else moment(row.leased),
+        granted=None if row.granted is None else moment(row.granted),
+        takeovers=row.takeovers,
     )
 
 

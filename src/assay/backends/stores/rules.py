@@ -74,6 +74,32 @@ def free(run: Run, holder: str, now: datetime) -> bool:
     return run.status in ACTIVE and (run.holder in (None, holder) or run.leased is None or run.leased <= now)
 
 
+def ahead(run: Run, holder: str, now: datetime) -> bool:
+    """Whether another's lease was granted in the future: the clock was set back since, and its end says nothing."""
+    other = run.status in ACTIVE and run.holder not in (None, holder)
+    return other and run.granted is not None and run.granted > now
+
+
+def anchored(run: Run, now: datetime) -> Run:
+    """Its lease, of the same length, as if it had been granted now: a holder that lives renews it before its end."""
+    assert run.leased
+    assert run.granted
+    return msgspec.structs.replace(run, granted=now, leased=now + (run.leased - run.granted))
+
+
+def taken(run: Run, holder: str, now: datetime, seconds: float) -> Run:
+    """Held from now on; by another than before, who never let go of it: a takeover."""
+    lost = run.holder not in (None, holder)
+    leased = now + timedelta(seconds=seconds)
+    return msgspec.structs.replace(
+        run, holder=holder, granted=now, leased=leased, takeovers=run.takeovers + lost
+    )
+
+
+def released(run: Run) -> Run:
+    return msgspec.structs.replace(run, holder=None, leased=None, granted=None)
+
+
 def check(batch: Batch) -> None:
     """Refuse what no database could keep, before it is tried."""
     names = _names(batch)
@@ -127,7 +153,8 @@ def _opened(entry: Entry, opens: Opening, there: Run | None, now: datetime) -> R
         raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
     leased = now + timedelta(seconds=opens.seconds) if opens.holder else None
     return Run(
-        id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased
+        id=entry.run, tenant=opens.tenant, kind=opens.kind, name=opens.name, created=now, holder=opens.holder, leased=leased,
+        granted=now if opens.holder else None,
     )  # fmt: skip
 
 
@@ -158,6 +185,8 @@ def _advanced(run: Run, entry: Entry, now: datetime) -> Run:
         events=run.events + len(entry.events),
         holder=run.holder if held else None,
         leased=run.leased if held else None,
+        granted=run.granted if held else None,
+        takeovers=0 if held and entry.holder and entry.events else run.takeovers,
     )
 
 

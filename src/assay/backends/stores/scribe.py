@@ -25,7 +25,7 @@ Outcome = rules.Settled | Conflict
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
 TOGETHER = (64, *range(32, 0, -1))
 
-_CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased")
+_CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers")
 _UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
 _NAMED = (
     documents.c.tenant == bindparam("b_tenant"),
@@ -244,6 +244,8 @@ class Scribe:
             run.events,
             run.holder,
             run.leased and stamp(run.leased),
+            run.granted and stamp(run.granted),
+            run.takeovers,
         )
 
     def _changed_run(self, run: Run) -> dict[str, Any]:
@@ -256,6 +258,8 @@ class Scribe:
             "events": run.events,
             "holder": run.holder,
             "leased": run.leased and stamp(run.leased),
+            "granted": run.granted and stamp(run.granted),
+            "takeovers": run.takeovers,
         }
 
     def _piece(self, run: str, piece: Piece) -> Row:

@@ -4,10 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
-import msgspec
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import chain, markers, queries, rules
@@ -161,17 +160,18 @@ class SqlStore:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
             found = queries.find_runs(connection, self._vault, [run], lock=True)
-            free = [one for one in found if rules.free(one, holder, now)]
-            return self._hold(connection, free, holder, now + timedelta(seconds=seconds))
+            return self._take(connection, found, holder, now, seconds)
 
         taken = await self._do(work)
         return taken[0] if taken else None
 
-    async def adopt(self, holder: str, *, seconds: float, limit: int = 10) -> list[Run]:
+    async def adopt(
+        self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
+    ) -> list[Run]:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
-            lost = queries.lost_runs(connection, self._vault, holder, now, limit)
-            return self._hold(connection, lost, holder, now + timedelta(seconds=seconds))
+            lost = queries.lost_runs(connection, self._vault, holder, now, limit, sparing)
+            return self._take(connection, lost, holder, now, seconds)
 
         return await self._do(work)
 
@@ -179,7 +179,7 @@ class SqlStore:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
             held = queries.held_runs(connection, self._vault, holder)
-            return self._hold(connection, held, holder, now + timedelta(seconds=seconds))
+            return self._hold(connection, held, holder, now, seconds)
 
         return {run.id: run.status for run in await self._do(work)}
 
@@ -190,9 +190,7 @@ class SqlStore:
                 for one in queries.find_runs(connection, self._vault, [run], lock=True)
                 if one.holder == holder
             ]
-            self._scribe.hold(
-                connection, [msgspec.structs.replace(one, holder=None, leased=None) for one in held]
-            )
+            self._scribe.hold(connection, map(rules.released, held))
 
         await self._do(work)
 
@@ -219,8 +217,19 @@ class SqlStore:
         self._writing.dispose()
         self._engine.dispose()
 
-    def _hold(self, connection: Connection, found: Sequence[Run], holder: str, leased: datetime) -> list[Run]:
-        held = [msgspec.structs.replace(run, holder=holder, leased=leased) for run in found]
+    def _take(
+        self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
+    ) -> list[Run]:
+        """Hold those that are free."""
+        ahead = [run for run in found if rules.ahead(run, holder, now)]
+        self._scribe.hold(connection, [rules.anchored(run, now) for run in ahead])
+        free = [run for run in found if run not in ahead and rules.free(run, holder, now)]
+        return self._hold(connection, free, holder, now, seconds)
+
+    def _hold(
+        self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
+    ) -> list[Run]:
+        held = [rules.taken(run, holder, now, seconds) for run in found]
         self._scribe.hold(connection, held)
         return held
 

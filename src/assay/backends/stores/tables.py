@@ -35,6 +35,8 @@ runs = Table(
     Column("events", BigInteger, nullable=False),
     Column("holder", Name),
     Column("leased", BigInteger),
+    Column("granted", BigInteger),
+    Column("takeovers", Integer, nullable=False),
     Index("runs_by_age", "created", "id"),
     Index("runs_by_tenant", "tenant", "created", "id"),
     Index("runs_by_name", "tenant", "name", "created", "id"),

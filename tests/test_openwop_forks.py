@@ -180,19 +180,31 @@ def test_3_5_cancel_stops_a_run_and_keeps_why_beside_its_last_event(host, client
     assert log_of(client, copy["runId"])[-1]["payload"] == last["payload"]
 
 
-def test_3_5_what_has_ended_otherwise_cannot_be_cancelled(client, source):
-    answer = client.post(f"/v1/runs/{source}/cancel")
-    assert (answer.status_code, answer.json()["error"]) == (409, "run_terminal")
+def test_3_5_a_run_that_has_ended_stays_as_it_is(client, source):
+    log = log_of(client, source)
+    for path, again in (("/cancel", {}), (":cancel", {}), ("/cancel", {"Idempotency-Key": "stop"})):
+        for _ in range(2):
+            answer = client.post(f"/v1/runs/{source}{path}", json={"reason": "late"}, headers=again)
+            assert (answer.status_code, answer.json()) == (200, {"runId": source, "status": "completed"})
+    assert log_of(client, source) == log
+    assert ended(client, source)["status"] == "completed"
 
 
 def test_3_5_bulk_cancel_answers_for_each(client, source):
     run = begun(client, WAITING)
-    answer = client.post("/v1/runs:bulk-cancel", json={"runIds": [run, source, "run-none"]})
-    assert answer.json()["results"] == [
-        {"runId": run, "ok": True, "status": "cancelled"},
-        {"runId": source, "ok": False, "error": "run_terminal"},
-        {"runId": "run-none", "ok": False, "error": "not_found"},
+    answer = client.post("/v1/runs:bulk-cancel", json={"runIds": [run, source, "run-none", "a b", run]})
+    results = answer.json()["results"]
+    codes = [
+        (one["runId"], one["ok"], one.get("status"), one.get("error", {}).get("code")) for one in results
     ]
+    assert codes == [
+        (run, True, "cancelled", None),
+        (source, True, "completed", None),
+        ("run-none", False, None, "not_found"),
+        ("a b", False, None, "not_found"),
+        (run, True, "cancelled", None),
+    ]
+    assert [one["error"].keys() for one in results if "error" in one] == [{"code", "message"}] * 2
     many = client.post("/v1/runs:bulk-cancel", json={"runIds": ["r"] * 101})
     assert (many.status_code, many.json()["details"]["maxRunIds"]) == (400, 100)
 

@@ -272,6 +272,16 @@ def test_what_is_nowhere_is_404(client, path):
 
 
 @pytest.mark.parametrize(
+    "path", ["/runs", "/runs/x", "/runs/x:fork", "/runs:bulk-cancel", "/evaluate", "/agents", "/workflows/w"]
+)
+def test_a_path_without_its_version_is_400(host, path):
+    with host.client(key="") as client:
+        for method in ("GET", "POST"):
+            said = refused(client.request(method, path), 400, "validation_error").message
+            assert said == f"path: wanted a path with its version, as /v1{path}"
+
+
+@pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
         ("GET", "/v1/evaluate", ["POST"]),

@@ -159,6 +159,37 @@ def test_nobody_comes_in_without_a_good_key(host, keys, ours, route, key, code):
             assert keys[key] == "" or keys[key] not in answer.text
 
 
+OPEN = {"/v1/health", "/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/openwop"}
+UNSERVED = [
+    "/v1/",
+    "/v1/nothing",
+    "/v1//health",
+    "/v1/runs/r/artifacts/a",
+    "/v1/runs/r:stop",
+    "/v1/packs/x",
+    "/v1/host/sample/x",
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("path", UNSERVED)
+def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method):
+    for key in keys.values():
+        with host.client(key=key) as client:
+            assert client.request(method, path).status_code == 401
+    with host.client(scopes=set()) as client:
+        assert client.request(method, path).status_code == 404
+
+
+def test_what_is_open_is_one_table(host):
+    assert {route.path for route in ROUTES if route.scope is None} == OPEN
+    with host.client(key="") as client:
+        for route in ROUTES:  # a method that it has not
+            told = client.request("PATCH", UNKNOWN.filled(route.path)).status_code
+            assert told == (405 if route.path in OPEN else 401), route.path
+        assert client.get("/nothing").status_code == 404
+
+
 @pytest.mark.parametrize("route", [route for route in CLOSED if route.scope], ids=name_of)
 def test_a_key_without_the_scope_is_forbidden(host, ours, route):
     scopes = DEFAULT - {route.scope}

@@ -59,8 +59,10 @@ class CancelRequest(_Closed, frozen=True, kw_only=True):
 
 
 class CancelAnswer(_Closed, frozen=True, kw_only=True):
+    """`cancelling`: it has not ended yet. A run that had ended before keeps its status."""
+
     run_id: str
-    status: Literal["cancelled", "cancelling"]
+    status: Literal["cancelled", "cancelling", "completed", "failed"]
 
 
 class BulkCancelRequest(_Closed, frozen=True, kw_only=True):
@@ -68,11 +70,18 @@ class BulkCancelRequest(_Closed, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
+class BulkError(_Closed, frozen=True, kw_only=True):
+    """Why one run of a bulk request was refused: a code of the error envelope, and words."""
+
+    code: str
+    message: str
+
+
 class BulkCancelled(_Closed, frozen=True, kw_only=True):
     run_id: str
     ok: bool
     status: str | UnsetType = UNSET
-    error: str | UnsetType = UNSET
+    error: BulkError | UnsetType = UNSET
 
 
 class BulkCancelAnswer(_Closed, frozen=True, kw_only=True):

@@ -28,7 +28,11 @@ def _cancels(path: str, id: str, summary: str) -> Operation:
         summary=summary,
         takes="CancelRequest",
         optional=True,
-        gives={200: Given("`cancelling`: it was asked to stop, and has not yet", "CancelAnswer")},
+        gives={
+            200: Given(
+                "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelAnswer"
+            )
+        },
         refuses=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     )

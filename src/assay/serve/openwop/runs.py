@@ -2,11 +2,12 @@
 
 import asyncio
 import hashlib
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
 
-from assay.errors import Conflict, Ended, InvalidRequest, NotFound, Problem, Refusal
+from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.fep.project import new_id
 from assay.ports import CLOSED, Put, Run
 from assay.ports.watch import traced
@@ -14,6 +15,7 @@ from assay.protocol.runs import (
     BulkCancelAnswer,
     BulkCancelled,
     BulkCancelRequest,
+    BulkError,
     CancelAnswer,
     CancelRequest,
     RunCreated,
@@ -23,7 +25,7 @@ from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
 from assay.runs.refusals import ForeignTenant, MockForbidden
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
-from assay.serve.rest.answers import Answer, Headers, answer
+from assay.serve.rest.answers import Answer, Headers, answer, told
 from assay.serve.rest.asked import decoded, digest_of
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import NAME, Call
@@ -31,6 +33,11 @@ from assay.serve.rest.idempotency import REPLAYED, Once
 
 PATIENCE = 4.0  # seconds that a cancel waits for the end
 MOST = 100  # runs in one bulk cancel
+ENDS: dict[str, Literal["cancelled", "completed", "failed"]] = {
+    "cancelled": "cancelled",
+    "completed": "completed",
+    "failed": "failed",
+}
 _request = msgspec.json.Decoder(RunRequest).decode
 _cancel = msgspec.json.Decoder(CancelRequest).decode
 _bulk = msgspec.json.Decoder(BulkCancelRequest).decode
@@ -115,7 +122,7 @@ async def get_run(call: Call) -> Answer:
 
 
 async def cancel_run(call: Call) -> Answer:
-    """What is recorded stays. A run that was cancelled says so again; one that ended otherwise cannot be (409)."""
+    """What is recorded stays. A run that has ended is left as it is, and its status is the answer (contract §3.5)."""
     call.query()
     surface, run = surface_of(call), call.run_id
     body = await whole(call) or b"{}"
@@ -125,7 +132,7 @@ async def cancel_run(call: Call) -> Answer:
     async def cancel() -> CancelAnswer:
         return await _cancelled(call, surface, run, said.reason)
 
-    result, replayed = await once.answered(cancel, CancelAnswer, lambda said: said.status == "cancelled")
+    result, replayed = await once.answered(cancel, CancelAnswer, lambda said: said.status != "cancelling")
     return answer(result, headers=REPLAYED if replayed else ())
 
 
@@ -140,9 +147,8 @@ async def _cancelled(call: Call, surface: Surface, id: str, reason: str | msgspe
             return CancelAnswer(run_id=run.id, status="cancelling")
         except Conflict:
             run = await run_of(call, surface, id)
-    if run.status != "cancelled":
-        raise Ended(f"run {run.id} is {run.status}: it cannot be cancelled any more", run.status)
-    return CancelAnswer(run_id=run.id, status="cancelled")
+    status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)
+    return CancelAnswer(run_id=run.id, status=status or "cancelling")
 
 
 async def bulk_cancel(call: Call) -> Answer:
@@ -171,7 +177,8 @@ async def _one(call: Call, surface: Surface, id: str, reason: str | msgspec.Unse
         done = await _cancelled(call, surface, id, reason)
     except Refusal as refusal:
         await call.note(refusal, id)
-        return BulkCancelled(run_id=id, ok=False, error=refusal.code)
+        said = told(refusal, call.id)
+        return BulkCancelled(run_id=id, ok=False, error=BulkError(code=said.error, message=said.message))
     return BulkCancelled(run_id=id, ok=True, status=done.status)
 
 

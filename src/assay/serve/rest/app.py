@@ -4,7 +4,6 @@ import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 
 from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
@@ -19,7 +18,7 @@ from assay.serve.openwop.surface import Surface
 from assay.serve.rest import openapi
 from assay.serve.rest.answers import encode, log
 from assay.serve.rest.call import Authenticate, Host
-from assay.serve.rest.guard import Admitted, Door, nowhere
+from assay.serve.rest.guard import VERSION, Admitted, Door, Nowhere, resource_of
 from assay.serve.rest.idempotency import sweep
 from assay.serve.rest.routes import ROUTES, Operation
 from assay.serve.rest.seen import Seen, watched
@@ -56,6 +55,7 @@ def create_app(
     for route in routes:
         paths.setdefault(route.path, {})[route.method] = Admitted(route.endpoint, route.scope)
     doors = {path: Seen(path, Door(host, methods)) for path, methods in paths.items()}
+    resources = {resource_of(path[len(VERSION) - 1 :]) for path in paths if path.startswith(VERSION)}
     fixed = {path: door for path, door in doors.items() if "{" not in path}
     ways = [Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), door) for path, door in doors.items()]
 
@@ -81,7 +81,7 @@ def create_app(
     watched(host)
     app = Starlette(lifespan=lifespan)
     app.router = Router(
-        ways, redirect_slashes=False, default=Seen("", partial(nowhere, host)), lifespan=lifespan
+        ways, redirect_slashes=False, default=Seen("", Nowhere(host, resources)), lifespan=lifespan
     )
     app.middleware_stack = straight  # a door lets nothing out that Starlette would have to catch
     app.state.host = host

@@ -2,14 +2,14 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing, suppress
 from typing import Any, NamedTuple
 
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
-from assay.errors import NotFound, Refusal, Unauthenticated, WrongMethod
+from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unauthenticated, WrongMethod
 from assay.serve.rest.answers import HTML, TEXT, Answer, Streaming, failed, log, refused
 from assay.serve.rest.call import Asking, Call, Gone, Host
 
@@ -26,6 +26,7 @@ SAFE: tuple[Header, ...] = (
 PAGE = tuple(header for header in SAFE if header[0] != b"content-security-policy")  # it has one of its own
 STRICT: Header = (b"strict-transport-security", b"max-age=31536000")
 PRIVATE: Header = (b"cache-control", b"private, no-store")
+VERSION = "/v1/"  # every path below it wants a good key, but for those whose operation has no scope
 SMALL = 32 * 1024  # bytes that are not worth packing: it takes as long as the rest of a request
 
 
@@ -41,6 +42,7 @@ class Door:
 
     def __init__(self, host: Host, methods: Mapping[str, Admitted]) -> None:
         self._host, self._methods = host, dict(methods)
+        self._open = any(admitted.scope is None for admitted in methods.values())
         if "GET" in methods:
             self._methods["HEAD"] = methods["GET"]
 
@@ -66,7 +68,10 @@ class Door:
                 call.share.follow()
             return answer
         except Refusal as refusal:
-            named = call.named or next(iter(call.scope["path_params"].values()), call.scope["path"])
+            if isinstance(refusal, Unserved):
+                return refused(refusal, call.id)
+            given = call.scope.get("path_params", {})
+            named = call.named or next(iter(given.values()), call.scope["path"])
             await call.note(refusal, named)
             return refused(refusal, call.id)
         except Gone:
@@ -78,26 +83,56 @@ class Door:
         method = call.scope["method"]
         admitted = self._methods.get(method)
         if admitted is None:
+            if not self._open:
+                await self._known(call)
             raise WrongMethod(method, sorted(self._methods))
         if admitted.scope is None:
             return await admitted.endpoint(call)
-        call.by(await self._host.authenticate(key_of(call)))
-        call.share.request_of(call.who.tenant)
+        await self._known(call)
         if admitted.scope:  # none: any good key will do
             authorize(call.who, admitted.scope)
         return await admitted.endpoint(call)
 
+    async def _known(self, call: Call) -> None:
+        """Who is asking; Unauthenticated without a good key."""
+        call.by(await self._host.authenticate(key_of(call)))
+        call.share.request_of(call.who.tenant)
 
-async def nowhere(host: Host, scope: Scope, receive: Receive, send: Send) -> int:
-    """A path that is none of ours. A registry of packs would speak JSON, and there is none here (contract §11)."""
-    call = Call(host, scope, receive)
-    if scope["path"].startswith("/v1/packs"):
-        return await _send(Answer(b"there is no registry of packs here\n", 404, TEXT), call, send)
-    return await _send(
-        refused(NotFound("there is nothing at this path; /v1/openapi.json lists what there is"), call.id),
-        call,
-        send,
-    )
+
+class Nowhere(Door):
+    """
+    All paths that are not served. Below `/v1/` a good key is wanted first, as for every path that is not open (contract §2.1).
+
+    `resources` are the first parts of the paths below `/v1/`: a path that begins with one lacks its version.
+    """
+
+    def __init__(self, host: Host, resources: Collection[str]) -> None:
+        super().__init__(host, {})
+        self._resources = frozenset(resources)
+
+    async def _asked(self, call: Call) -> Answer | Streaming:
+        path: str = call.scope["path"]
+        if path.startswith(VERSION):
+            await self._known(call)
+            if path.startswith(
+                "/v1/packs"
+            ):  # a registry would speak JSON, and there is none here (contract §11)
+                return Answer(b"there is no registry of packs here\n", 404, TEXT)
+        elif resource_of(path) in self._resources:
+            raise InvalidRequest(Problem("path", f"wanted a path with its version, as {VERSION}{path[1:65]}"))
+        raise Unserved
+
+
+class Unserved(NotFound):
+    """A path that is none of ours: nothing of a tenant's was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing at this path; /v1/openapi.json lists what there is")
+
+
+def resource_of(path: str) -> str:
+    """The first part of a path, without a verb: `runs` of `/runs/x` and `/runs:bulk-cancel`."""
+    return path[1:].partition("/")[0].partition(":")[0]
 
 
 def key_of(call: Asking) -> str:

@@ -29,6 +29,8 @@ NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _NAMED = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 _WEIGHT = re.compile(r"q=[01](\.[0-9]{0,3})?")
 MOST = 128  # characters of a name that are kept
+MOST_PARAMETERS = 64  # of a query, and of one choice in an Accept
+MOST_CHOICES = 64  # in an Accept
 NOBODY = Principal(tenant="", id="")
 _HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
 
@@ -84,10 +86,10 @@ def together(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 
 def weights_of(accepted: bytes) -> dict[str, float]:
-    """What an Accept or Accept-Encoding takes, and how gladly (RFC 9110 §12.4.2)."""
+    """What an Accept or Accept-Encoding takes, and how gladly (RFC 9110 §12.4.2). A longer list is read no further."""
     weights: dict[str, float] = {}
-    for one in accepted.decode("latin-1").split(","):
-        name, *parameters = (part.strip() for part in one.split(";"))
+    for one in accepted.decode("latin-1").split(",", MOST_CHOICES)[:MOST_CHOICES]:
+        name, *parameters = (part.strip() for part in one.split(";", MOST_PARAMETERS))
         said = next((part for part in parameters if part.startswith("q=")), "q=1")
         weights[name] = float(said[2:]) if _WEIGHT.fullmatch(said) else 1.0
     return weights
@@ -194,7 +196,10 @@ class Call(Asking):
         """The parameters, each at most once and none that is unknown."""
         if not self.scope["query_string"]:
             return {}
-        given = parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query: bytes = self.scope["query_string"]
+        if query.count(b"&") >= MOST_PARAMETERS:
+            raise InvalidRequest(f"a query has more than {MOST_PARAMETERS} parameters")
+        given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
         problems: list[Problem] = []
         found: dict[str, str] = {}
         for name, value in given:

@@ -13,6 +13,7 @@ import pytest
 from assay.ports.watch import watch
 from assay.serve.limits import Serving
 from assay.serve.rest.bodies import Begun
+from assay.serve.rest.call import weights_of
 from rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 
 TIGHT = Serving(
@@ -169,10 +170,10 @@ def refused_long(answer):
     "raw",
     [
         HEAD + b"x: " + b"x" * 9_000 + b"\r\n\r\n",
-        HEAD + b"".join(b"x-%d: y\r\n" % n for n in range(900)) + b"\r\n",
+        HEAD + b"".join(b"x-%d: %b\r\n" % (n, b"y" * 90) for n in range(100)) + b"\r\n",
         b"GET /v1/health?x=" + b"x" * 9_000 + b" HTTP/1.1\r\nhost: a\r\n\r\n",
     ],
-    ids=["one large header", "many small ones", "a long line"],
+    ids=["one large header", "many of them", "a long line"],
 )
 def test_too_large_a_head_is_431(tight, raw):
     refused_long(tight.raw(raw))
@@ -190,6 +191,97 @@ def test_a_head_that_just_fits_is_taken(tight):
             ).status_code
             == 400
         )
+
+
+def lines(many):
+    return b"".join(b"x-%d:\r\n" % n for n in range(many - 2)) + b"connection: close\r\n\r\n"
+
+
+def test_too_many_headers_are_431_and_as_many_as_may_be_are_taken(host):
+    most = Serving().max_headers
+    assert host.raw(HEAD + lines(most)).startswith(b"HTTP/1.1 200 ")
+    answer = host.raw(HEAD + lines(most + 1))
+    assert answer.startswith(b"HTTP/1.1 431 "), answer[:200]
+    told = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert told["details"] == {"limit": most, "setting": "max_headers"}
+    assert "ASSAY_MAX_HEADERS" in told["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "hosts", "status"),
+    [
+        (b"GET /v1/health HTTP/1.1", [], b"400"),
+        (b"GET /v1/health HTTP/1.1", [b"Host: a", b"host: a"], b"400"),  # the same twice, too
+        (b"GET /v1/health HTTP/1.0", [b"Host: a", b"Host: b"], b"400"),
+        (b"GET /v1/health HTTP/1.0", [], b"200"),  # it had none then
+        (b"GET /v1/health HTTP/1.1", [b"Host:"], b"200"),  # empty where there is no authority (RFC 9112 §3.2)
+    ],
+)
+def test_a_request_has_one_host(host, line, hosts, status):
+    answer = host.raw(b"\r\n".join([line, *hosts, b"Connection: close", b"", b""]))
+    assert answer.split(b" ", 2)[1] == status, answer
+    if status == b"400":
+        told = json.loads(answer.partition(b"\r\n\r\n")[2])
+        assert told["message"] == f"wanted one header Host (RFC 9112 §3.2), got {len(hosts)}"
+
+
+UPGRADES = {
+    "h2c": b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n",
+    "websocket": b"Connection: upgrade\r\nUpgrade: websocket\r\n",
+}
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("cut", ["whole", "after the head", "bytes"])
+@pytest.mark.parametrize("offer", UPGRADES)
+def test_an_offer_of_another_protocol_is_ignored_and_the_body_is_read(host, offer, cut, chunked):
+    """Java's HttpClient offers h2c with its first request (RFC 9110 §7.8)."""
+    body = json.dumps(request_of(1)).encode()
+    framed = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body) if chunked else body
+    length = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: %d" % len(body)
+    head = b"POST /v1/evaluate HTTP/1.1\r\nHost: a\r\nX-API-Key: %b\r\nContent-Type: application/json\r\n%b\r\n" % (
+        host.key().encode(), length
+    )  # fmt: skip
+    first = head + UPGRADES[offer] + b"\r\n"
+    last = HEAD + b"Connection: close\r\n\r\n"  # the connection goes on in HTTP/1.1
+    sent = {
+        "whole": [first + framed + last],
+        "after the head": [first, framed, last],
+        "bytes": [first[:-1], first[-1:] + framed[:7], framed[7:-1], framed[-1:], last],
+    }[cut]
+    with socket.create_connection(("127.0.0.1", host.port), timeout=20) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for part in sent:
+            connection.sendall(part)
+            time.sleep(0.005)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.count(b"HTTP/1.1 200 ") == 2, answer
+    assert b'"completed_test_cases":1' in answer.replace(b" ", b"")
+    assert answer.endswith(b"}")
+
+
+@pytest.mark.parametrize(
+    ("accepted", "taken"),
+    [
+        (b"gzip", True),
+        (b"gzip;q=0", False),
+        (b"a," * 63 + b"gzip", True),
+        (b"a," * 64 + b"gzip", False),  # read no further
+        (b"a" + b";x" * 30_000, False),
+    ],
+)
+def test_a_list_of_choices_is_read_to_a_bound(accepted, taken):
+    weights = weights_of(accepted)
+    assert (weights.get("gzip", 0) > 0) is taken
+    assert len(weights) <= 64
+
+
+def test_a_query_of_many_parameters_is_400_in_one_sentence(host):
+    with host.client() as client:
+        got = client.get("/v1/evaluations?" + "&".join(["a"] * 20_000))
+        assert got.status_code == 400
+        assert len(got.content) < 500
+        assert client.get("/v1/evaluations?page_size=1").status_code == 200
 
 
 def flood(host, begin, piece, most=64 * 1024 * 1024):

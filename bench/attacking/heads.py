@@ -19,4 +19,21 @@ def many_headers(target: Target) -> None:
     at_once(8, send)
 
 
-ATTACKS: dict[str, Attack] = {"heads of 11,000 names, one twice": many_headers}
+def many_parameters(target: Target) -> None:
+    """Sixteen queries of 30,000 parameters, and lists of as many choices."""
+
+    def send(at: int) -> None:
+        if at % 2:
+            got = target.request("GET", "/v1/evaluations?" + "&a" * 30_000)
+            assert got.status == 400, got
+        else:
+            got = target.request("GET", "/v1/openapi.json", Accept_Encoding="a;" * 15_000 + "a," * 15_000)
+            assert got.status == 200, got
+
+    at_once(16, send)
+
+
+ATTACKS: dict[str, Attack] = {
+    "heads of 11,000 names, one twice": many_headers,
+    "queries of 30,000 parameters": many_parameters,
+}

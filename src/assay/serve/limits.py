@@ -22,6 +22,7 @@ class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_page: int = 1_000
     max_connections: int = 2_000  # at the same time
     max_head_bytes: int = 64 * 1024  # the line and the headers of a request
+    max_headers: int = 128  # of a request
     head_seconds: float = 10.0  # for the head of a request, and for a handshake
     idle_seconds: float = 30.0  # between two requests on a connection
     body_seconds: float = 30.0  # without a byte of its body, or with less than 1 kB a second

@@ -5,6 +5,7 @@ import logging
 import socket
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.protocol.operations import ErrorResponse
@@ -15,11 +16,12 @@ from assay.serve.rest.seen import told
 # Rubbish is answered, counted and no warning: whoever can reach the port could fill the log with it.
 log = logging.getLogger("assay.wire")
 log.setLevel(logging.ERROR)
+OFFERING = (b"upgrade", b"http2-settings")  # headers and options of a connection that offer another protocol
 PIPELINED = 64  # requests ahead of their answers
 
 
-class TooLong(Exception):
-    """More bytes of a head than are taken: goes up through the parser, and becomes a 431."""
+class Refused(Exception):
+    """A head that is not taken: goes up through the parser, and becomes the answer that `_refusal` holds."""
 
 
 class Patient(HttpToolsProtocol):
@@ -31,13 +33,16 @@ class Patient(HttpToolsProtocol):
 
     head_seconds = 10.0
     head_bytes = 64 * 1024
+    most_headers = 128
     send_seconds = 60.0
     _waiting: asyncio.TimerHandle | None = None
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
     _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
     _left = 0  # bytes of an answer that were not taken when we last looked
-    _long = _heading = False
+    _hosts = 0  # headers of this name
+    _heading = _upgrading = False
+    _refusal: tuple[bytes, ErrorResponse] | None = None
 
     def __init__(self, *given: Any, **more: Any) -> None:
         super().__init__(*given, **more)
@@ -51,13 +56,39 @@ class Patient(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         if self._unread > self.head_bytes:
-            self._long = True
+            self._too_long()
             self.send_400_response("")
             return
         self._unread += len(data)
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            self._stay(data[offer.args[0] :])
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
         if self._heading and self._waiting is None:  # most heads are whole at once, and need no clock
             self._wait()
+
+    def _stay(self, rest: bytes) -> None:
+        """
+        With HTTP/1.1, where a client offers another protocol (RFC 9110 §7.8): its request is read as if it had not.
+
+        The parser skips the body of a request that offers one, so another parser reads the same head without the offer.
+        """
+        if not self._upgrading:
+            return  # CONNECT, which has been answered as any other method
+        self._upgrading = False
+        lines = [b"%b %b HTTP/%b" % (self._method, self.url, self.parser.get_http_version().encode())]
+        for name, value in self.headers:
+            if name == b"connection":
+                options = (option.strip() for option in value.split(b","))
+                value = b", ".join(option for option in options if option.lower() not in OFFERING)  # noqa: PLW2901
+            if name not in OFFERING:
+                lines.append(b"%b: %b" % (name, value))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
+        self.data_received(b"\r\n".join((*lines, b"", rest)))
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -65,18 +96,40 @@ class Patient(HttpToolsProtocol):
             self._idle.cancel()
             self._idle = None
         self._heading = True
+        self._hosts = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """As uvicorn's, with an end: that of a head of many names comes before all of it is read."""
+        name = name.lower()
+        if name == b"host":
+            self._hosts += 1
+        elif name == b"expect" and value.lower() == b"100-continue":
+            self.expect_100_continue = True
+        headers = self.headers
+        headers.append((name, value))
+        if len(headers) > self.most_headers:
+            said = f"a request has more than {self.most_headers} headers (ASSAY_MAX_HEADERS)"
+            self._refuse_head(said, "max_headers", self.most_headers)
+            raise Refused
 
     def on_headers_complete(self) -> None:
         self._go_on()
         self._heading = False
         if self._unread > self.head_bytes and self._head() > self.head_bytes:
-            self._long = True
-            raise TooLong
+            self._too_long()
+            raise Refused
         self._unread = 0
+        if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
+            self._refuse(f"wanted one header Host (RFC 9112 §3.2), got {self._hosts}")
+            raise Refused
+        if self.parser.should_upgrade() and (method := self.parser.get_method()) != b"CONNECT":
+            self._upgrading, self._method = True, method
+            return
         super().on_headers_complete()
         self.headers = []  # where trailers go: they are nobody's headers
         if len(self.pipeline) > PIPELINED:
-            raise TooLong
+            self._refuse(f"more than {PIPELINED} requests are ahead of their answers")
+            raise Refused
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
@@ -84,6 +137,8 @@ class Patient(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._unread = 0
+        if self._upgrading:
+            return
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -135,12 +190,10 @@ class Patient(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        status, body = b"400 Bad Request", ErrorResponse(error="validation_error", message=msg)
-        if self._long:
-            said = f"the head of a request has more than {self.head_bytes} bytes (ASSAY_MAX_HEAD_BYTES)"
-            details: dict[str, object] = {"limit": self.head_bytes, "setting": "max_head_bytes"}
-            status = b"431 Request Header Fields Too Large"
-            body = ErrorResponse(error="payload_too_large", message=said, details=details)
+        status, body = self._refusal or (
+            b"400 Bad Request",
+            ErrorResponse(error="validation_error", message=msg),
+        )
         told("rest", "OTHER ", status[:3].decode(), 0.0)
         data = encode(body)
         head = (
@@ -150,6 +203,18 @@ class Patient(HttpToolsProtocol):
         )
         self.transport.write(head + data)
         self.transport.close()
+
+    def _refuse(self, said: str) -> None:
+        self._refusal = b"400 Bad Request", ErrorResponse(error="validation_error", message=said)
+
+    def _too_long(self) -> None:
+        said = f"the head of a request has more than {self.head_bytes} bytes (ASSAY_MAX_HEAD_BYTES)"
+        self._refuse_head(said, "max_head_bytes", self.head_bytes)
+
+    def _refuse_head(self, said: str, setting: str, limit: int) -> None:
+        details: dict[str, object] = {"limit": limit, "setting": setting}
+        body = ErrorResponse(error="payload_too_large", message=said, details=details)
+        self._refusal = b"431 Request Header Fields Too Large", body
 
     def _head(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

@@ -36,6 +36,7 @@ def server(
 
     class Protocol(Patient):
         head_seconds, head_bytes = serving.head_seconds, serving.max_head_bytes
+        most_headers = serving.max_headers
         send_seconds = serving.send_seconds
 
     config = uvicorn.Config(

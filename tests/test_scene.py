@@ -14,9 +14,11 @@ from msgspec import UNSET
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.handoff import concluded, task_problems
 from assay.agenteval.invoke import invoke
+from assay.agenteval.judging import usage_of
 from assay.agenteval.scene import Stage, checked_usage
-from assay.backends.agents.said import act, read_frame
+from assay.backends.agents.said import act, noted, read_end, read_frame
 from assay.errors import Broken, ForeignFault, InvalidRequest, TimeFault
+from assay.ports import Reply
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import (
     AgentCard,
@@ -216,6 +218,54 @@ async def test_once_it_is_over_nothing_is_recorded_and_nothing_called():
     stage.reason("late")
     stage.usage(provider="p", model="m", input_tokens=1, output_tokens=1)
     assert (stage.steps, box.called) == ([], [])
+
+
+NAMES = [
+    ("openai", "openai"),
+    ("acme/llama-3:8b@2026.01", "acme/llama-3:8b@2026.01"),
+    ("m" * 128, "m" * 128),
+    ("m" * 129, "unknown"),
+    ("", "unknown"),
+    ("What is the capital of France?", "unknown"),
+    ("line\nbreak", "unknown"),
+    ("name\n", "unknown"),
+    ("名前", "unknown"),
+    (KEY, "unknown"),
+    (f"openai/{KEY}", "unknown"),
+]
+
+
+@pytest.mark.parametrize(("said", "kept"), NAMES, ids=range(len(NAMES)))
+@pytest.mark.parametrize("way", ["context", "end", "frame", "noted", "judge"])
+async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
+    stage = await staged()
+    wire = {"provider": said, "model": said, "inputTokens": 1, "outputTokens": 2}
+    if way == "context":
+        stage.usage(provider=said, model=said, input_tokens=1, output_tokens=2)
+    elif way == "end":  # of an http agent, a command and a record
+        read_end({"result": 1, "usage": wire}, stage)
+    elif way == "frame":  # of a callback
+        await act(read_frame({"type": "usage", **wire}), stage)
+    elif way == "noted":  # of a command
+        assert noted(read_frame({"type": "usage", **wire}), stage)
+    else:
+        stage.note(
+            Used(
+                usage=usage_of(
+                    Reply(
+                        text="",
+                        finish_reason="stop",
+                        model=said,
+                        provider=said,
+                        input_tokens=1,
+                        output_tokens=2,
+                    )
+                )
+            )
+        )
+    (step,) = stage.steps
+    assert isinstance(step, Used)
+    assert step.usage == Usage(provider=kept, model=kept, input_tokens=1, output_tokens=2)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from assay.errors import InvalidRequest
 from assay.ports import Ask, Config, Embed, Model, Providers, Reply
 from assay.protocol.agents import Usage
 from assay.protocol.evaluation import Check
+from assay.protocol.secrets import safe_name
 from assay.protocol.values import JSON
 
 PROMPT = """You judge the work of somebody else. Below are a task, the output that was given for it, and criteria.
@@ -95,8 +96,8 @@ class _HeardModel:
 def usage_of(reply: Reply) -> Usage:
     """Tokens that nobody counted are 0 in an event, which must have a number; their cost is then unknown."""
     return Usage(
-        provider=reply.provider,
-        model=reply.model,
+        provider=safe_name(reply.provider),
+        model=safe_name(reply.model),
         input_tokens=reply.input_tokens or 0,
         output_tokens=reply.output_tokens or 0,
         cost_usd=reply.cost_usd,

@@ -25,15 +25,13 @@ from assay.protocol.agents import (
     Wrote,
 )
 from assay.protocol.facts import new_invocation_id
-from assay.protocol.secrets import redacted, redacted_text
+from assay.protocol.secrets import redacted, redacted_text, safe_name
 from assay.protocol.values import is_finite, is_object
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
 TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
 AGENT = re.compile(r"[\w.:@/-]{3,256}")
-LONGEST = 256  # characters of what an agent says it asked
 LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
-UNKNOWN = "unknown"
 MOST_TOKENS = 2**53 - 1  # what every reader of JSON can count to
 
 
@@ -162,11 +160,9 @@ class Stage:
         )
 
     def used(self, usage: Usage) -> None:
-        told = msgspec.to_builtins(usage) | {
-            "provider": redacted_text(usage.provider)[:LONGEST] or UNKNOWN,
-            "model": redacted_text(usage.model)[:LONGEST] or UNKNOWN,
-        }
-        self.note(Used(usage=checked_usage(told)))
+        known = checked_usage(msgspec.to_builtins(usage))
+        names = {"provider": safe_name(known.provider), "model": safe_name(known.model)}
+        self.note(Used(usage=msgspec.structs.replace(known, **names)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
         self.note(Reasoned(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
@@ -231,7 +227,9 @@ def checked_usage(told: Any) -> Usage:
 
 def _fits(form: re.Pattern[str], said: object) -> bool:
     """An agent's word for something, which stands in an event: a name, and no text."""
-    return isinstance(said, str) and said.isprintable() and form.fullmatch(said) is not None
+    if not isinstance(said, str) or not said.isprintable() or form.fullmatch(said) is None:
+        return False
+    return redacted_text(said) == said
 
 
 def _plain(arguments: Any) -> dict[str, Any]:

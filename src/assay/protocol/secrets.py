@@ -46,6 +46,11 @@ _HINT = re.compile(
 )
 
 
+# Who was asked, as an event says it: a name, and no text.
+_NAME = re.compile(r"[\w.:@/-]{1,128}", re.ASCII)
+UNKNOWN = "unknown"
+
+
 # the same for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
@@ -110,6 +115,11 @@ def redacted_text(text: str) -> str:
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
     return _SECRET.sub(_hide, text) if _HINT.search(text) else text
+
+
+def safe_name(said: str) -> str:
+    """The name of a provider or a model as `provider.usage` may have it; `unknown` for a text and for what looks like a secret."""
+    return said if _NAME.fullmatch(said) and redacted_text(said) == said else UNKNOWN
 
 
 def is_secret(name: str, value: Any) -> bool:

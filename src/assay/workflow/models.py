@@ -9,6 +9,7 @@ import msgspec
 from assay.checks.schemas import validator_for
 from assay.errors import Conflict, Fault, InvalidRequest
 from assay.ports import Batch, Message, Put, Services, Store
+from assay.protocol.secrets import safe_name
 from assay.protocol.values import is_object
 from assay.workflow.cache_key import cache_key
 from assay.workflow.effects import Ask, Trouble
@@ -44,8 +45,8 @@ async def asked(store: Store, services: Services, tenant: str, ask: Ask) -> Came
     except Fault as fault:
         return Trouble("model_unreachable", f"the model could not be asked: {type(fault).__name__}")
     usage: dict[str, Any] = {
-        "provider": reply.provider,
-        "model": reply.model,
+        "provider": safe_name(reply.provider),
+        "model": safe_name(reply.model),
         "input_tokens": reply.input_tokens or 0,
         "output_tokens": reply.output_tokens or 0,
     } | ({} if reply.cost_usd is None else {"cost_estimate_usd": reply.cost_usd, "currency": "USD"})

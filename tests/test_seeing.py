@@ -1,5 +1,6 @@
 """Metrics, logs and traces of a real server: what is to be seen is there, and no content and no tenant's name is."""
 
+import io
 import json
 import logging
 import os
@@ -133,7 +134,7 @@ def _asked(folder, collector) -> Seen:
     key = json.loads(made.stdout)["key"]
     environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "PYTHONPATH": str(folder)}
     server = subprocess.Popen(
-        [sys.executable, "-m", "assay", "serve", "--port", "0", "--log-format", "json", "--log-level", "info"],
+        [sys.executable, "-m", "assay", "serve", "--port", "0", "--log-format", "json", "--log-level", "debug"],
         cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert server.stdout
@@ -150,6 +151,7 @@ def _asked(folder, collector) -> Seen:
         ask("quick", "POST", "/v1/evaluate", json=request(CONTAINS), headers={"traceparent": PARENT})
         run = ask("waiting", "POST", "/v1/evaluate", json=request(BOOM, JUDGE)).json()["evaluation_id"]
         ask("read", "GET", f"/v1/evaluations/{run}")
+        assert CANARY in ask("followed", "GET", f"/v1/evaluations/{run}/events").text.lower()
         ask("bad", "POST", "/v1/evaluate", json={"checks": CANARY, "test_cases": [CANARY]})
         form = {"content-type": "application/json"}
         ask("broken", "POST", "/v1/evaluate", content=f'{{"{CANARY}'.encode(), headers=form)
@@ -257,6 +259,32 @@ def test_no_content_and_no_tenant_is_in_any_of_them(seen, where):
     assert len(text) > 1000
     assert CANARY.encode() not in text.lower()
     assert TENANT.encode() not in text.lower()
+
+
+def test_no_library_says_a_word_below_a_warning(seen):
+    assert {line["level"] for line in seen.logs if line["logger"].startswith("assay")} >= {"info"}
+    assert [line for line in seen.logs if not line["logger"].startswith("assay")] == []
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+@pytest.mark.parametrize(
+    "name", ["assay.rest", "assaying", "sse_starlette.sse", "uvicorn.error", "root", "shop"]
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_of_other_loggers_a_line_has_its_place_and_none_of_its_words(form, name, level):
+    written = io.StringIO()
+    record = logging.LogRecord(
+        name, getattr(logging, level.upper()), "/x/sse.py", 7, f"chunk: %s {CANARY}", (CANARY,), None
+    )
+    logs.handler(form, written).handle(record)
+    line = written.getvalue()
+    if name == "assay.rest":
+        assert CANARY in line
+    elif level in ("debug", "info"):
+        assert line == ""
+    else:
+        assert "said at sse.py:7" in line
+        assert CANARY not in line
 
 
 def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):

@@ -344,7 +344,6 @@ def rest(
     host: str,
     port: int,
     tls: Tls | None = None,
-    log_level: str = "warning",
 ) -> Transport:
     """FEP and the run surface of OpenWOP over HTTP."""
     try:
@@ -364,7 +363,7 @@ def rest(
     app = create_app(
         house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers, routes=routes
     )
-    return server(app, settings.serving, host=host, port=port, tls=tls, log_level=log_level)
+    return server(app, settings.serving, host=host, port=port, tls=tls)
 
 
 def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> "Calls":

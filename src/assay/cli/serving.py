@@ -37,7 +37,7 @@ def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
     logs.configure(log.form, log.level)
     watch.tracer = app.tracer()
     try:
-        loops.run(_serve(settings.load(**given), asked, modules, log))
+        loops.run(_serve(settings.load(**given), asked, modules))
     finally:
         if watch.tracer is not None:
             watch.tracer.close()
@@ -52,7 +52,7 @@ def _can_serve() -> None:
         raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
 
 
-async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], log: Logs) -> None:
+async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) -> None:
     tls = app.tls(chosen)
     place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
     with place.listening:
@@ -62,9 +62,7 @@ async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str], lo
                 if key.created:
                     use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(
-                house, chosen, host=place.host, port=asked.port, tls=tls, log_level=log.level
-            )
+            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls)
             calls = _calls(transport, chosen, asked, place.host, tls)
             telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None

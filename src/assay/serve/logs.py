@@ -1,11 +1,16 @@
-"""Log lines: one a line, as text or JSON, each with the number of its request; never a message of an exception, which may be content."""
+"""
+Log lines: one a line, as text or JSON, each with the number of its request.
+
+No level logs content: a message of an exception may be content, and so may whatever a library says. Of other loggers than
+ours nothing is written below a warning, and of a warning only its place in the code.
+"""
 
 import logging
 import sys
 import traceback
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TextIO
 
 import msgspec
 
@@ -13,6 +18,8 @@ from assay.ports.audit import acting
 from assay.terminal import as_json_escapes, one_line
 
 Format = Literal["text", "json"]
+OURS = "assay"
+FOREIGN = logging.WARNING  # the least that is written of other loggers
 PARTS = ("transport", "route", "status", "ms")  # what a line may carry beside its text
 
 
@@ -37,7 +44,7 @@ def said(record: logging.LogRecord) -> dict[str, Any]:
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": " ".join(record.getMessage().split()),
+        "message": " ".join(record.getMessage().split()) if is_ours(record.name) else _place_of(record),
     }
     if now.request:
         parts |= {"request": now.request, "who": now.who}
@@ -54,8 +61,29 @@ def _where(surprise: BaseException) -> dict[str, Any]:
     return {"error": type(surprise).__name__, "trace": " > ".join(places)}
 
 
+def is_ours(logger: str) -> bool:
+    return logger == OURS or logger.startswith(f"{OURS}.")
+
+
+def _place_of(record: logging.LogRecord) -> str:
+    return f"said at {Path(record.pathname).name}:{record.lineno}"
+
+
+def may_write(record: logging.LogRecord) -> bool:
+    """Whatever level a library has set for itself."""
+    return record.levelno >= FOREIGN or is_ours(record.name)
+
+
+def handler(form: Format, stream: TextIO) -> logging.Handler:
+    """The one through which all lines of a server go."""
+    made = logging.StreamHandler(stream)
+    made.setFormatter(Json() if form == "json" else Text())
+    made.addFilter(may_write)
+    return made
+
+
 def configure(form: Format, level: str) -> None:
     """All loggers of this process, ours and others', on standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Json() if form == "json" else Text())
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    wanted: int = getattr(logging, level.upper())
+    logging.basicConfig(handlers=[handler(form, sys.stderr)], level=max(wanted, FOREIGN), force=True)
+    logging.getLogger(OURS).setLevel(wanted)

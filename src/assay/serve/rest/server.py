@@ -30,7 +30,6 @@ def server(
     host: str,
     port: int,
     tls: Tls | None = None,
-    log_level: str = "warning",
 ) -> "Server":
     """Not started yet: `serve()` runs until `should_exit`."""
 
@@ -47,7 +46,6 @@ def server(
         ws="none",
         lifespan="on",
         log_config=None,
-        log_level=log_level,
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -11,6 +11,7 @@ Everything that can go wrong, on one page.
     │   ├── WrongUsage           the command or a setting was given something impossible
     │   │   └── Missing          an extra that is not installed
     │   ├── Broken               the world refused: a file, a disk, a pipe
+    │   │   ├── Locked           another process is writing the same, and does not come to an end
     │   │   ├── Spent            the run cost what it may cost
     │   │   └── TooLate          the run took as long as it may take
     │   ├── Conflict             the record has moved on
@@ -187,6 +188,15 @@ class Broken(Refusal):
     """The world refused: a file that is not there, a full disk, a closed pipe."""
 
     code = "internal_error"
+
+
+class Locked(Broken):
+    """Another process is in the middle of writing the same; nothing of this was written."""
+
+    code = "unavailable"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: another process is writing it and does not come to an end; try again")
 
 
 class Spent(Broken):

@@ -11,7 +11,7 @@ from assay.ports.watch import tracing, watch
 from assay.runs.record import Record
 
 PAGE = 1_000
-CUT_SHORT = 3.0  # seconds that units have to come back after a cancel
+CUT_SHORT = 2.5  # seconds that units have to come back after a cancel
 LOST = "process_lost"  # the code of a run that is set aside
 
 

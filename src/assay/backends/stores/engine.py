@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from assay.errors import Broken, WrongUsage
+from assay.errors import Broken, Locked, WrongUsage
 
 T = TypeVar("T")
 
@@ -30,7 +30,8 @@ _PRAGMAS = (
 )
 
 # What passes: the server stops, starts or is out of connections; two writers met. By SQLSTATE, or its class.
-_PASSING = ("08", "40", "53300", "55000", "55P03", "57P01", "57P02", "57P03", "57P05")
+_PASSING = ("08", "25P03", "40", "53300", "55000", "57P01", "57P02", "57P03", "57P05")
+_LOCKED = "55P03"
 _HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
 
 
@@ -82,8 +83,20 @@ def _make_private(file: str) -> None:
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
+# A process that stands still in the middle of a transaction holds up nobody for longer. What an operator set is left as it is.
+_TIMEOUTS = """
+    SELECT set_config(name, value, false)
+    FROM (VALUES ('lock_timeout', '500ms'), ('idle_in_transaction_session_timeout', '2s'), ('statement_timeout', '30s'))
+        AS wanted (name, value)
+    WHERE current_setting(name) = '0'
+"""
+UNHURRIED = (
+    "SELECT set_config(name, '0', true) FROM unnest(ARRAY['lock_timeout', 'statement_timeout']) AS name"
+)
+
+
 def _postgres(url: URL, connections: int) -> Engine:
-    return create_engine(
+    engine = create_engine(
         url.set(drivername="postgresql+psycopg"),
         pool_size=connections,
         max_overflow=0,
@@ -95,12 +108,19 @@ def _postgres(url: URL, connections: int) -> Engine:
         },
     )
 
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
+        connection.execute(_TIMEOUTS)
+        connection.commit()
+
+    return engine
+
 
 class Patience:
     """Does again what failed for a passing reason, for so long; then says plainly what is wrong."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
+        self.seconds = seconds
         self._gone = threading.Event()
 
     def lose(self) -> None:
@@ -109,7 +129,7 @@ class Patience:
 
     def over(self, work: Callable[[], T], *, since: float | None = None) -> T:
         """What `work` returns in the end. Lets through what is no trouble of the database, and broken rules of it."""
-        deadline = (time.monotonic() if since is None else since) + self._seconds
+        deadline = (time.monotonic() if since is None else since) + self.seconds
         pause = 0.02
         while True:
             try:
@@ -117,6 +137,8 @@ class Patience:
             except IntegrityError:
                 raise
             except DBAPIError as error:
+                if getattr(error.orig, "sqlstate", None) == _LOCKED:
+                    raise Locked("the database") from error
                 passing = _passes(error)
                 if not passing or time.monotonic() + pause > deadline or self._gone.is_set():
                     raise Broken(_plainly(error, passing)) from error

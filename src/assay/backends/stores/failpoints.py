@@ -1,5 +1,6 @@
 """
-Places where a test may let the process die: `ASSAY_FAILPOINT=commit.written:3` kills it the third time it gets there.
+Places where a test may let the process die: `ASSAY_FAILPOINT=commit.written:3` kills it the third time it gets there, and
+`commit.written:3:STOP` makes it stand still.
 
     migrate.before     an older database is about to be brought up
     migrate.written    it has been, and the transaction is still open
@@ -20,16 +21,17 @@ Reach = Callable[[str], None]
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Reach:
     """What to call at a failpoint: with the variable unset, nothing that does anything."""
-    wanted, _, count = environ.get(VARIABLE, "").partition(":")
+    wanted, count, how = (*environ.get(VARIABLE, "").split(":"), "", "")[:3]
     if not wanted:
         return _pass_by
     left = int(count or 1)
+    sent = signal.Signals[f"SIG{how or 'KILL'}"]
 
     def reach(name: str) -> None:
         nonlocal left
         left -= name == wanted
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if name == wanted and left == 0:
+            os.kill(os.getpid(), sent)
 
     return reach
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
+from assay.backends.stores.engine import UNHURRIED
 from assay.backends.stores.failpoints import Reach
 from assay.errors import WrongUsage
 
@@ -21,6 +22,9 @@ def bring_up(engine: Engine, reach: Reach, *, scripts: Path = SCRIPTS, head: str
     reach("migrate.before")
     with engine.connect().execution_options(writes=True) as connection, connection.begin():
         if connection.dialect.name == "postgresql":
+            connection.execute(
+                text(UNHURRIED)
+            )  # a large table takes its time, and so does another process at it
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
         if not _in_shape(connection, head):
             _upgrade(connection, scripts, head)

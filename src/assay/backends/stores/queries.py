@@ -32,7 +32,13 @@ _DOCUMENTS = (
     .where(tuple_(*_DOCUMENT_NAME).in_(bindparam("names", expanding=True)))
     .order_by(*_DOCUMENT_NAME)
 )
-_RUNS_LOCKED, _DOCUMENTS_LOCKED = _RUNS.with_for_update(), _DOCUMENTS.with_for_update()
+# A row that another process has locked is passed over: who waited for it would hold up all that comes after.
+_RUNS_LOCKED = _RUNS.with_for_update(skip_locked=True)
+_DOCUMENTS_LOCKED = _DOCUMENTS.with_for_update(skip_locked=True)
+_RUN_NAMES = select(runs.c.id).where(runs.c.id.in_(bindparam("ids", expanding=True)))
+_DOCUMENT_NAMES = select(*_DOCUMENT_NAME).where(
+    tuple_(*_DOCUMENT_NAME).in_(bindparam("names", expanding=True))
+)
 
 
 def find_runs(connection: Connection, vault: Vault, ids: Sequence[str], *, lock: bool = False) -> list[Run]:
@@ -66,9 +72,21 @@ def list_runs(connection: Connection, vault: Vault, wanted: RunQuery) -> list[Ru
     return _read_runs(connection, vault, query)
 
 
-def held_runs(connection: Connection, vault: Vault, holder: str) -> list[Run]:
-    query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder)
-    return _read_runs(connection, vault, query.order_by(runs.c.id).with_for_update())
+def held_runs(connection: Connection, vault: Vault, holder: str, *, lock: bool) -> list[Run]:
+    query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder).order_by(runs.c.id)
+    return _read_runs(connection, vault, query.with_for_update(skip_locked=True) if lock else query)
+
+
+def locked_runs(connection: Connection, ids: Sequence[str]) -> set[str]:
+    """Of runs that could not be locked, those that are there: another process has them."""
+    return {row.id for some in _portions(ids) for row in connection.execute(_RUN_NAMES, {"ids": some})}
+
+
+def locked_documents(
+    connection: Connection, names: Sequence[tuple[str, str, str]]
+) -> set[tuple[str, str, str]]:
+    found = (row for some in _portions(names) for row in connection.execute(_DOCUMENT_NAMES, {"names": some}))
+    return {(row.tenant, row.kind, row.key) for row in found}
 
 
 def lost_runs(

@@ -2,10 +2,11 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import chain
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
@@ -17,10 +18,10 @@ from assay.backends.stores.engine import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
-from assay.errors import Broken, Conflict
+from assay.errors import Broken, Conflict, Locked
 from assay.ports import Batch, Clock, Document, Event, Piece, Run
 
-Outcome = rules.Settled | Conflict
+Outcome = rules.Settled | Conflict | Locked
 
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
 TOGETHER = (64, *range(32, 0, -1))
@@ -168,7 +169,8 @@ class Scribe:
             for document in queries.find_documents(connection, self._vault, document_names, lock=True)
         }
         old_runs, old_documents = set(known), set(kept)
-        outcomes = settled(batches, known, kept, now)
+        locked = self._locked(connection, run_names, document_names, known, kept) if self._postgres else {}
+        outcomes = settled(batches, known, kept, now, locked)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
@@ -176,6 +178,25 @@ class Scribe:
         changed = {name: kept.get(name) for one in done for name in one.documents}
         self._put_documents(connection, changed, old_documents)
         return outcomes
+
+    def _locked(
+        self,
+        connection: Connection,
+        run_names: Sequence[str],
+        document_names: Sequence[rules.Name],
+        known: Mapping[str, Run],
+        kept: Mapping[rules.Name, Document],
+    ) -> dict[str | rules.Name, str]:
+        """What is there and another process is writing, with how to speak of it."""
+        absent = [name for name in run_names if name not in known]
+        missing = [name for name in document_names if name not in kept]
+        found: dict[str | rules.Name, str] = {}
+        if absent:
+            found |= {id: f"run {id}" for id in queries.locked_runs(connection, absent)}
+        if missing:
+            there = queries.locked_documents(connection, missing)
+            found |= {name: f"{name[1]} {name[2]!r}" for name in there}
+        return found
 
     def _audit(self, connection: Connection, outcomes: Sequence[Outcome], now: datetime) -> Lanes:
         """What was done, by whom: in the transaction in which it was done."""
@@ -289,11 +310,18 @@ class _Insertion:
 
 
 def settled(
-    batches: Iterable[Batch], known: dict[str, Run], kept: dict[rules.Name, Document], now: datetime
+    batches: Iterable[Batch],
+    known: dict[str, Run],
+    kept: dict[rules.Name, Document],
+    now: datetime,
+    locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
 ) -> list[Outcome]:
     """What each comes to after the one before; `known` and `kept` become what is there after all of them."""
     outcomes: list[Outcome] = []
     for batch in batches:
+        if locked and (what := _among(locked, batch)) is not None:
+            outcomes.append(Locked(what))
+            continue
         try:
             one = rules.settle(batch, known, kept, now)
         except Conflict as conflict:
@@ -302,6 +330,12 @@ def settled(
             one.onto(known, kept)
             outcomes.append(one)
     return outcomes
+
+
+def _among(locked: Mapping[str | rules.Name, str], batch: Batch) -> str | None:
+    """What of it another process is writing."""
+    runs, documents = rules.names([batch])
+    return next((locked[name] for name in (*runs, *documents) if name in locked), None)
 
 
 def spans(many: int) -> Iterator[tuple[int, int]]:

@@ -19,7 +19,7 @@ from assay.backends.stores.reseal import Resealing
 from assay.backends.stores.scribe import Scribe
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.writer import Writer
-from assay.errors import Broken
+from assay.errors import Broken, Locked
 from assay.ports import (
     CLOSED,
     Batch,
@@ -178,18 +178,21 @@ class SqlStore:
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         def work(connection: Connection) -> list[Run]:
             now = self._scribe.begun(connection)[1]
-            held = queries.held_runs(connection, self._vault, holder)
-            return self._hold(connection, held, holder, now, seconds)
+            held = queries.held_runs(connection, self._vault, holder, lock=True)
+            renewed = self._hold(connection, held, holder, now, seconds)
+            ours = queries.held_runs(
+                connection, self._vault, holder, lock=False
+            )  # and those that are being written
+            return list({run.id: run for run in (*ours, *renewed)}.values())
 
         return {run.id: run.status for run in await self._do(work)}
 
     async def release(self, run: str, holder: str) -> None:
         def work(connection: Connection) -> None:
-            held = [
-                one
-                for one in queries.find_runs(connection, self._vault, [run], lock=True)
-                if one.holder == holder
-            ]
+            found = queries.find_runs(connection, self._vault, [run], lock=True)
+            if not found and queries.locked_runs(connection, [run]):
+                raise Locked(f"run {run}")
+            held = [one for one in found if one.holder == holder]
             self._scribe.hold(connection, map(rules.released, held))
 
         await self._do(work)

@@ -21,7 +21,7 @@ from assay.backends.stores.engine import Patience
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.rules import Settled
 from assay.backends.stores.scribe import Doubt, Outcome, Scribe
-from assay.errors import Broken, Conflict
+from assay.errors import Broken, Conflict, Locked
 from assay.ports import Batch
 
 T = TypeVar("T")
@@ -33,6 +33,8 @@ MOST_BYTES = 16 * 1024 * 1024
 MOST_HERE = 1024 * 1024  # bytes that the event loop itself writes
 LOOKS = 3  # turns of the event loop in which more may come
 BESIDE = 16 * 1024  # bytes that a batch writes beside its evidence, about
+AT_MOST = 2.5  # seconds that a request waits for what another process is writing; who conducts a run has more patience
+AGAIN = 0.1  # seconds until that is tried again
 
 
 class _Task(NamedTuple):
@@ -58,6 +60,8 @@ class Writer:
         self._closed = self._waking = False
         self._threads = True  # whether what is given is the thread's to write
         self._looks = self._seen = 0
+        self._later: list[_Task] = []  # what another process has locked; only the thread sees it
+        self._due = 0.0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
@@ -150,7 +154,13 @@ class Writer:
         """Until something is the thread's to write; no: it is the end."""
         with self._news:
             while not self._closed and not (self._given and self._threads):
-                self._news.wait()
+                left = self._due - time.monotonic()
+                if self._later and left <= 0:
+                    break
+                self._news.wait(left if self._later else None)
+            if self._closed or time.monotonic() >= self._due:
+                self._given.extendleft(reversed(self._later))
+                self._later.clear()
             return bool(self._given)
 
     def _write_some(self) -> None:
@@ -183,14 +193,38 @@ class Writer:
         work = group[0].what
         try:
             if isinstance(work, Batch):
-                self._tell(group, self._write(group))
+                self._conclude(group, self._write(group))
             else:
-                self._tell(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
+                self._conclude(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
+        except Locked as locked:
+            if len(group) == 1:
+                self._conclude(group, [locked])
+            else:
+                self._write_each(group)  # one of these waits for another process, and the others need not
         except Broken as broken:
-            self._tell(group, [broken] * len(group))
+            self._conclude(group, [broken] * len(group))
         except IntegrityError:
-            for task in group:  # another process wrote the same, or one of these is at odds with another
-                self._tell([task], [self._write_alone(task)])
+            self._write_each(group)  # another process wrote the same, or one of these is at odds with another
+
+    def _write_each(self, group: Sequence[_Task]) -> None:
+        for task in group:
+            self._conclude([task], [self._write_alone(task)])
+
+    def _conclude(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
+        """Tell what came of each; what another process has locked is tried again, as long as its caller has patience."""
+        done: list[tuple[_Task, Any]] = []
+        now = time.monotonic()
+        for task, outcome in zip(group, outcomes, strict=True):
+            if isinstance(outcome, Locked) and not self._closed and now < self._until(task):
+                self._later.append(task)
+                self._due = now + AGAIN
+            else:
+                done.append((task, outcome))
+        self._tell([task for task, _ in done], [outcome for _, outcome in done])
+
+    def _until(self, task: _Task) -> float:
+        conducted = isinstance(task.what, Batch) and any(entry.holder for entry in task.what.entries)
+        return task.since + (self._patience.seconds if conducted else AT_MOST)
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Batch)]

@@ -31,7 +31,7 @@ from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import NAME, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 
-PATIENCE = 4.0  # seconds that a cancel waits for the end
+PATIENCE = 2.8  # seconds that a cancel waits for the end
 MOST = 100  # runs in one bulk cancel
 ENDS: dict[str, Literal["cancelled", "completed", "failed"]] = {
     "cancelled": "cancelled",

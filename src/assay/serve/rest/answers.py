@@ -92,7 +92,7 @@ def refused(refusal: Refusal, request: str) -> Answer:
 
 def told(refusal: Refusal, request: str) -> ErrorResponse:
     """What is said of it. What our own world said stays in our log, by the number of the request."""
-    if isinstance(refusal, errors.Broken):
+    if isinstance(refusal, errors.Broken) and not isinstance(refusal, errors.Locked):
         log.error("request %s: %s", request, redacted_text(str(refusal)))
         message = "what this host stands on is away or full; nothing was lost, try again"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})

@@ -24,7 +24,7 @@ AGAIN = (b"cache-control", b"private, no-cache")  # may be kept, and is asked fo
 
 
 _cancel = msgspec.json.Decoder(CancelRequest).decode
-PATIENCE = 5.0  # seconds to wait for a run to stop
+PATIENCE = 2.8  # seconds to wait for a run to stop
 
 
 async def run_evaluation(call: Call) -> Answer:

@@ -1,6 +1,5 @@
 """The composition root: settings become a registry, services and a plan. The only file that sees both sides."""
 
-import asyncio
 import os
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from assay.ports import Cipher, Clock, Provider, Providers, Repeats, Secret, Ser
 from assay.ports.agents import Agent, Agents, Memory, ToolBox
 from assay.ports.declared import Loop
 from assay.ports.kinds import Kind
+from assay.ports.supervise import supervise
 from assay.ports.watch import Tracer
 from assay.protocol.agents import AgentCard
 from assay.runs.desk import Desk
@@ -242,7 +242,7 @@ async def house(
         desk = Desk(record, engine, kinds, attempts=settings.limits.max_run_attempts)
         room = meet(desk)
         await desk.open()
-        watching = asyncio.create_task(room.watch())
+        watching = supervise("expiry", room.watch)
         try:
             yield House(record, desk, Office(record, known, means), evals, gate, room)
         finally:

@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from assay.access.issuer import Jwt
 from assay.errors import Broken, Refusal, Unavailable
+from assay.ports.supervise import guarded
 from assay.protocol.values import is_list, is_object
 
 log = logging.getLogger("assay.access")
@@ -123,7 +124,6 @@ class KeySet:
         return self._fetching
 
     async def _again(self) -> None:
-        try:
-            await self.open()
-        except Refusal as trouble:  # the last good set will do for a while
+        trouble = await guarded("issuer keys", self.open(), Refusal)
+        if isinstance(trouble, Refusal):  # the last good set will do for a while
             log.warning("the issuer's keys: %s", trouble)

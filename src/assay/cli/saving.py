@@ -30,6 +30,7 @@ from assay.fep.tally import Tally
 from assay.ports import Batch, Clock, Entry, Event, Opening, Piece, RunStatus
 from assay.ports.audit import line as audited
 from assay.ports.kinds import DRIVEN
+from assay.ports.supervise import guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.settings import Settings
@@ -138,10 +139,9 @@ class Saved:
     async def _beating(self) -> None:
         while True:
             await asyncio.sleep(LEASE / 5)
-            try:
-                await self._store.renew(self.run, seconds=LEASE)
-            except Broken:
-                continue  # the next commit says so
+            await guarded(
+                "heartbeat", self._store.renew(self.run, seconds=LEASE), Broken
+            )  # the next commit says so
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

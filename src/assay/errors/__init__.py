@@ -46,6 +46,7 @@ Everything that can go wrong, on one page.
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
     backends/stores/*                             a database and its driver
     backends/telemetry/*                          what is traced: noted, and it goes on up
+    ports/supervise.py                            a background task: its death is logged, counted and not the end
     runs/conduct.py                               a kind of run: its bug ends its run, and no other
     cli/evaluating.py                             anything, after which results are written and it goes on up
     cli/main.py                                   a bug of ours: said in one line, never a traceback

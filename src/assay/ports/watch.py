@@ -52,6 +52,7 @@ COUNTERS = {
     "assay_runs": Metric("runs that ended", ("kind", "status")),
     "assay_units": Metric("units of runs that were done", ("kind",)),
     "assay_events": Metric("events that were written"),
+    "assay_task_deaths": Metric("background tasks that died, and were started again", ("task",)),
     "assay_judge_calls": Metric("answers of providers, and calls that failed", ("provider", "outcome")),
     "assay_judge_tokens": Metric("tokens, as providers counted them", ("provider", "direction")),
     "assay_judge_cost_usd": Metric("US dollars, where the price is known", ("provider",)),

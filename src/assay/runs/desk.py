@@ -13,6 +13,7 @@ from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Piece, Run,
 from assay.ports.audit import acting
 from assay.ports.audit import line as audited
 from assay.ports.kinds import APART, Kind
+from assay.ports.supervise import guarded, supervise
 from assay.protocol.facts import CANCELLED, CONTENT
 from assay.protocol.secrets import redacted_text
 from assay.runs.conduct import Conductor
@@ -67,7 +68,7 @@ class Desk:
         """Take up what nobody holds, and keep looking; or only hold on to what is begun here."""
         self._adopting = adopting
         await self._adopt()
-        self._beat = asyncio.create_task(self._beating())
+        self._beat = supervise("heartbeat", self._beating)
 
     def begin(self, run: Run) -> None:
         """Conduct a run that this desk holds."""
@@ -89,18 +90,18 @@ class Desk:
             self._left.add(run)
             log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
         elif run in self._again:
-            following = asyncio.create_task(self._follow_on(run))
+            following = asyncio.create_task(self._followed_on(run))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
         self._again.discard(run)
 
+    async def _followed_on(self, run: str) -> None:
+        if await guarded("takeover", self._follow_on(run), Broken) is not None:
+            self._left.add(run)
+
     async def _follow_on(self, run: str) -> None:
         """If it is not at its end, somebody took it up here while its last conductor was leaving: that one knew nothing of it."""
-        try:
-            claimed = await self.store.claim(run, self.holder, seconds=self.lease)
-        except Broken:
-            self._left.add(run)
-            return
+        claimed = await self.store.claim(run, self.holder, seconds=self.lease)
         if claimed is not None and self._closing:
             self._left.add(run)
         elif claimed is not None:
@@ -215,8 +216,9 @@ class Desk:
     async def _beating(self) -> None:
         while True:
             await asyncio.sleep(self.lease / BEATS)
-            with suppress(Broken):  # the database is away; it may come back before the leases end
-                await self.beat()
+            # where the database is away it may come back before the leases end
+            await guarded("heartbeat", self._signed(), Broken)
+            await guarded("adoption", self._adopt(), Broken)
 
     async def beat(self) -> None:
         """A sign of life, and a look for what nobody conducts any more."""
@@ -246,17 +248,21 @@ class Desk:
         last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
         sparing = last if self._occupied else None
         for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000, sparing=sparing):
-            known = run.kind in self._kinds and not run.head.get(APART)
-            if not known and run.id not in self._conductors:
-                await self.store.release(run.id, self.holder)
-            elif run.takeovers != last:
-                self.begin(run)
-            elif self._occupied:
-                await self.store.release(run.id, self.holder)  # its turn comes; it is not counted against it
-            else:
-                self._alone = run.id
-                self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
-                self.begin(run)
+            if await guarded("adoption", self._take_up(run, run.takeovers == last), Broken) is not None:
+                self._left.add(run.id)  # it is held here, and is let go with the next sign of life
+
+    async def _take_up(self, run: Run, last: bool) -> None:
+        known = run.kind in self._kinds and not run.head.get(APART)
+        if not known and run.id not in self._conductors:
+            await self.store.release(run.id, self.holder)
+        elif not last:
+            self.begin(run)
+        elif self._occupied:
+            await self.store.release(run.id, self.holder)  # its turn comes; it is not counted against it
+        else:
+            self._alone = run.id
+            self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
+            self.begin(run)
 
     @property
     def _occupied(self) -> bool:

@@ -3,7 +3,6 @@
 import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -12,6 +11,7 @@ from msgspec import UNSET
 from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unavailable
 from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
 from assay.ports.audit import line as audited
+from assay.ports.supervise import guarded
 from assay.ports.watch import tracing
 from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
@@ -21,7 +21,7 @@ from assay.workflow.definition import Workflow
 from assay.workflow.drive import driven
 from assay.workflow.effects import Result, Wait
 from assay.workflow.flow import Bounds, Request
-from assay.workflow.kind import WorkflowKind
+from assay.workflow.kind import WorkflowKind, WorkflowStory
 from assay.workflow.opening import KIND, Library, configurable_problems, opened
 from assay.workflow.perform import Hands
 from assay.workflow.report import Report, reported
@@ -148,9 +148,7 @@ class Room:
             raise NotFound(f"run {run} has no node {node!r} that could wait")
         if found.status not in RESTING:
             raise Conflict("status", f"run {run}", f"it is {found.status}, and waits for no answer")
-        story = await self.kind.story(self.store, found)
-        wait = story.drive.waiting
-        assert wait is not None
+        story, wait = await self._story(found)
         if wait.node != node:
             raise Conflict("status", f"run {run}", f"it waits at {wait.node!r}, not at {node!r}")
         now = self._clock.now()
@@ -171,7 +169,8 @@ class Room:
             for run in runs:
                 said = run.head.get("waiting", {}).get("deadline")
                 if said is not None and datetime.fromisoformat(said) <= now:
-                    many += await self._expire(run, now)
+                    # an answer at the last moment is a conflict; trouble with one run is not that of the others
+                    many += await guarded("expiry", self._expire(run, now), Conflict, Broken) is None
             if len(runs) < PAGE:
                 return many
             before = (runs[-1].created, runs[-1].id)
@@ -180,22 +179,25 @@ class Room:
         """Look for such waits again and again, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
-            with suppress(Broken, Unavailable):  # the database is away, and may come back
-                await self.expire()
+            await guarded("expiry", self.expire(), Broken, Unavailable)  # the database may come back
 
-    async def _expire(self, run: Run, now: datetime) -> bool:
+    async def _expire(self, run: Run, now: datetime) -> None:
+        wait = (await self._story(run))[1]
+        await self._answer(run, wait, _expired(), now)
+
+    async def _story(self, run: Run) -> tuple[WorkflowStory, Wait]:
+        """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
         story = await self.kind.story(self.store, run)
-        if story.drive.waiting is None:
-            return False
-        try:
-            await self._answer(run, story.drive.waiting, _expired(), now)
-        except Conflict:
-            return False  # somebody answered at the last moment
-        return True
+        wait = story.drive.waiting
+        if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
+            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
+        return story, wait
 
     async def _answer(self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime) -> Run:
         """One transaction: what was said, what follows from it, and that the run goes on."""
-        story = await self.kind.story(self.store, run)
+        story, now_at = await self._story(run)
+        if now_at.interrupt != wait.interrupt:
+            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
         story.seen(run.events)
         events, evidence, documents = story.advanced(Result(at=now, value=answer))
         entry = Entry(

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from assay.errors import Refusal
+from assay.errors import Broken, Refusal
+from assay.ports.supervise import guarded
 
 
 class Tally(NamedTuple):
@@ -77,18 +78,20 @@ class Bell:
         while self._waiting:
             self._news.clear()
             runs = list(self._waiting)
-            try:
-                tallies = await self._look(runs)
-            except Refusal as error:  # the followers get it, and may follow again
-                self.fail(error)
+            trouble = await guarded("bell", self._see(runs), Refusal)
+            if trouble is not None:  # the followers get it, and may follow again
+                self.fail(trouble if isinstance(trouble, Refusal) else Broken("the record could not be read"))
                 return
-            for run in runs:
-                self.ring(run, tallies.get(run))
             try:
                 async with asyncio.timeout(self._every):
                     await self._news.wait()
             except TimeoutError:
                 pass
+
+    async def _see(self, runs: Sequence[str]) -> None:
+        tallies = await self._look(runs)
+        for run in runs:
+            self.ring(run, tallies.get(run))
 
     def _forget(self, run: str, future: asyncio.Future[None]) -> None:
         self._waiting[run].pop(future)

@@ -9,6 +9,8 @@ from typing import NamedTuple
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from assay.ports.supervise import died
+
 GROWN = 16 * 1024 * 1024  # bytes that are worth writing back: what many commits change is written once
 LONG = 8_000  # pages in the log after which it is to begin anew, for which commits wait a moment
 
@@ -45,6 +47,7 @@ class Checkpoints:
         if self._grown >= self._enough and self._ours and (self._beside is None or self._beside.done()):
             self._grown = 0
             self._beside = self._thread.submit(self._catch_up)
+            self._beside.add_done_callback(_told)
 
     def catch_up(self) -> None:
         """Called before a transaction, where nothing is held up by waiting for the disk."""
@@ -76,3 +79,9 @@ class Checkpoints:
             log = self.write_back()  # what was committed meanwhile, which is less
             self._long = log.written < log.pages
         self.due = self._long or log.written == log.pages
+
+
+def _told(done: Future[None]) -> None:
+    """The next transaction that makes it grow tries again."""
+    if not done.cancelled() and (trouble := done.exception()) is not None:
+        died("checkpoint", trouble)

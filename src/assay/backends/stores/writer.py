@@ -23,6 +23,7 @@ from assay.backends.stores.rules import Settled
 from assay.backends.stores.scribe import Doubt, Outcome, Scribe
 from assay.errors import Broken, Conflict, Locked
 from assay.ports import Batch
+from assay.ports.supervise import died
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -167,14 +168,15 @@ class Writer:
         group = [task for task in self._take() if not task.answer.cancelled()]
         if not group:
             return
-        self._checkpoints.catch_up()
-        self._reach("commit.before")
         try:
+            self._checkpoints.catch_up()
+            self._reach("commit.before")
             self._settle(group)
+            self._reach("commit.told")
+            self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
         except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
-            self._tell(group, [surprise] * len(group))
-        self._reach("commit.told")
-        self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
+            died("writer", surprise)
+            self._tell(group, [surprise] * len(group))  # those who were told are not told again
 
     def _take(self) -> list[_Task]:
         """What goes into the next transaction, in the order given."""

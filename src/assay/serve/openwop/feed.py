@@ -3,13 +3,15 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 
 from assay.agenteval.progress import came_back
-from assay.errors import Refusal
+from assay.errors import Broken, Refusal
 from assay.ports import CLOSED, Event, Run, Store
+from assay.ports.supervise import guarded
 from assay.runs.annotations import Heard
 from assay.runs.follow import follow
 from assay.runs.modes import TERMINAL
@@ -133,19 +135,26 @@ class LogFeed:
         return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
 
     async def _read(self) -> None:
-        try:
-            if self._heard is not None:
-                await self._heard.news()  # what was said before anybody followed
-                self._work.append(asyncio.create_task(self._listen()))
-            self._open = True
-            self._ring()
-            if self._run.status not in CLOSED:
-                async for event in follow(self._store, self._run.id, after=self._first - 1):
-                    if event is not None:
-                        await self._add(event)
-            self._ended = True
-        except Refusal as trouble:
-            self._trouble = trouble
+        self._stumble(await guarded("feed", self._reading(), Refusal))
+
+    async def _reading(self) -> None:
+        if self._heard is not None:
+            await self._heard.news()  # what was said before anybody followed
+            self._work.append(asyncio.create_task(self._listen()))
+        self._open = True
+        self._ring()
+        if self._run.status not in CLOSED:
+            async for event in follow(self._store, self._run.id, after=self._first - 1):
+                if event is not None:
+                    await self._add(event)
+        self._ended = True
+
+    def _stumble(self, trouble: Exception | None) -> None:
+        """Those who follow are told, and may follow again from where they are."""
+        if trouble is not None:
+            self._trouble = (
+                trouble if isinstance(trouble, Refusal) else Broken("the run cannot be followed now")
+            )
         self._ring()
 
     async def _add(self, event: Event) -> None:
@@ -163,17 +172,13 @@ class LogFeed:
         self._ring()
 
     async def _listen(self) -> None:
-        try:
-            while True:
-                try:
-                    async with asyncio.timeout(EVERY):
-                        await self.said.wait()
-                except TimeoutError:
-                    pass
-                await self._hear()
-        except Refusal as trouble:
-            self._trouble = trouble
-            self._ring()
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self.said.wait()
+            if (trouble := await guarded("feed", self._hear(), Refusal)) is not None:
+                self._stumble(trouble)
+                return
 
     async def _hear(self) -> None:
         """What people said meanwhile, to whichever process, once and as it is kept."""

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from assay.errors import Refusal
 from assay.fep.office import Office
+from assay.ports.supervise import supervise
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
 from assay.serve.openwop.surface import Surface
@@ -61,7 +62,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        sweeping = asyncio.create_task(_sweeping(host))
+        sweeping = supervise("key sweep", lambda: _sweeping(host))
         try:
             yield
         finally:

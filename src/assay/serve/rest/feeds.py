@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.errors import InvalidRequest, Problem, Refusal
+from assay.errors import Broken, InvalidRequest, Problem, Refusal
 from assay.fep.evaluation import RESULTS, Shard
 from assay.ports import CLOSED, Event, Run, Store
+from assay.ports.supervise import guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
 from assay.serve.sharing import shared
@@ -130,21 +131,25 @@ class Feed:
                 await news.wait()
 
     async def _read(self) -> None:
-        """What is recorded is counted; what is new from here on is framed."""
-        try:
-            while self._next < self._run.events:
-                for event in await self._store.events(self._run.id, after=self._next - 1):
-                    self._count(event)
-            self._first, self._live = self._next, True
-            self._ring()
-            if self._run.status not in CLOSED:
-                async for event in follow(self._store, self._run.id, after=self._next - 1):
-                    if event is not None:
-                        await self._add(event)
-            self._ended = True
-        except Refusal as trouble:
-            self._trouble = trouble
+        trouble = await guarded("feed", self._reading(), Refusal)
+        if trouble is not None:  # those who follow are told, and may follow again from where they are
+            self._trouble = (
+                trouble if isinstance(trouble, Refusal) else Broken("the run cannot be followed now")
+            )
         self._ring()
+
+    async def _reading(self) -> None:
+        """What is recorded is counted; what is new from here on is framed."""
+        while self._next < self._run.events:
+            for event in await self._store.events(self._run.id, after=self._next - 1):
+                self._count(event)
+        self._first, self._live = self._next, True
+        self._ring()
+        if self._run.status not in CLOSED:
+            async for event in follow(self._store, self._run.id, after=self._next - 1):
+                if event is not None:
+                    await self._add(event)
+        self._ended = True
 
     async def _add(self, event: Event) -> None:
         done = (self._done[-1] if self._done else 0) + _cases(event)

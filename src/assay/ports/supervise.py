@@ -1,0 +1,54 @@
+"""Background tasks: whatever one dies of is logged and counted, and the task is started again."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from assay.ports.watch import watch
+
+log = logging.getLogger("assay.tasks")
+log.addHandler(logging.NullHandler())  # a command says itself what went wrong
+SOON, LATE = 0.5, 30.0  # seconds until a task is started again: the first time, and at most
+
+
+def supervise(name: str, work: Callable[[], Awaitable[None]], *, soon: float = SOON) -> asyncio.Task[None]:
+    """A task that does `work` until it returns or is cancelled. The pauses between two deaths grow."""
+    return asyncio.create_task(_supervise(name, work, soon), name=name)
+
+
+async def _supervise(name: str, work: Callable[[], Awaitable[None]], soon: float) -> None:
+    loop, pause = asyncio.get_running_loop(), soon
+    while True:
+        began = loop.time()
+        if await guarded(name, work()) is None:
+            return
+        pause = soon if loop.time() - began > LATE else pause  # it lived for a while
+        await asyncio.sleep(pause)
+        pause = min(LATE, pause * 2)
+
+
+async def guarded(name: str, work: Awaitable[Any], *passing: type[Exception]) -> Exception | None:
+    """Do it, and say what it died of. What is `passing` is no trouble: it is neither logged nor counted."""
+    try:
+        await work
+    except passing as usual:
+        return usual
+    except Exception as trouble:  # noqa: BLE001  # whatever it is, the others go on
+        died(name, trouble)
+        return trouble
+    return None
+
+
+def died(name: str, trouble: BaseException) -> None:
+    """Log and count the death of a background task. Its message may hold content: only its type and its place are told."""
+    watch.add("assay_task_deaths", 1, name)
+    log.error("the background task %r died of %s at %s", name, type(trouble).__name__, _place(trouble))
+
+
+def _place(trouble: BaseException) -> str:
+    at = trouble.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return "nowhere" if at is None else f"{Path(at.tb_frame.f_code.co_filename).name}:{at.tb_lineno}"

@@ -1,0 +1,151 @@
+"""Background tasks go on whatever they die of; of several answers to one interrupt one counts."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+
+from assay.backends.stores.open import open_store
+from assay.errors import Broken, Conflict, Unavailable
+from assay.ports.supervise import guarded, supervise
+from assay.ports.watch import watch
+from assay.workflow.definition import read
+from assay.workflow.samples import document, samples
+from flows import ME, House
+from test_poison import database
+
+PATIENCE = 60  # a hang guard
+SECRET = "what the user wrote"
+
+
+@pytest.fixture
+def deaths(monkeypatch):
+    """How often each task died."""
+    monkeypatch.setattr(watch, "on", True)
+    monkeypatch.setattr(watch, "counts", {})
+    return lambda name: watch.counts.get(("assay_task_deaths", name), 0)
+
+
+@pytest.mark.parametrize("trouble", [ValueError, AssertionError, RecursionError, Broken, Unavailable])
+def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
+    async def main():
+        lives = 0
+        done = asyncio.Event()
+
+        async def work():
+            nonlocal lives
+            lives += 1
+            if lives <= 3:
+                raise trouble(SECRET) if trouble is not Unavailable else Unavailable(SECRET, retry_after=1)
+            done.set()
+
+        task = supervise("test", work, soon=0.001)
+        await asyncio.wait_for(done.wait(), PATIENCE)
+        await asyncio.wait_for(task, PATIENCE)
+        assert deaths("test") == 3
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if record.name == "assay.tasks"]
+    assert len(said) == 3
+    assert all(trouble.__name__ in line and "test_supervise.py:" in line for line in said)
+    assert SECRET not in caplog.text
+
+
+def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
+    async def fails():
+        raise Broken("away")
+
+    async def main():
+        assert isinstance(await guarded("test", fails(), Broken), Broken)
+        assert deaths("test") == 0
+        task = supervise("test", asyncio.Event().wait, soon=0.001)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def gate(seconds):
+    shown = document(samples()["conformance-approval"])
+    shown["nodes"][0]["config"]["expiresSeconds"] = seconds
+    return read(shown | {"id": "gate"})
+
+
+class Later:
+    """A clock that may be set forward."""
+
+    def __init__(self, clock):
+        self._clock, self.offset = clock, timedelta(0)
+
+    def now(self):
+        return self._clock.now() + self.offset
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path, deaths):
+    async def main(address):
+        store = await open_store(address)
+        async with House(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
+            runs = [await house.run("gate") for _ in range(3)]
+            clock = house.room._clock = Later(house.room._clock)
+            clock.offset = timedelta(hours=1)
+            bad, story = runs[1].id, house.kind.story
+
+            async def torn(store, run):
+                if run.id == bad:
+                    raise KeyError(SECRET)
+                return await story(store, run)
+
+            house.kind.story = torn
+            assert await house.room.expire() == 2
+            assert deaths("expiry") == 1
+            house.kind.story = story
+            assert await house.room.expire() == 1
+            for run in runs:
+                ended = await asyncio.wait_for(house.desk.ended(run.id), PATIENCE)
+                assert ended.status == "failed"
+        await store.close()
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where, tmp_path, deaths):
+    """While the time runs out: silence answers too."""
+
+    async def main(address):
+        stores = [await open_store(address)]
+        stores.append(stores[0] if where == "memory" else await open_store(address))
+        one = House(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
+        two = House(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
+        async with one, two:
+            for clock in (one.room, two.room):
+                clock._clock = Later(clock._clock)
+            for late in (False, True, False, True):
+                run = await one.run("gate")
+                two.room._clock.offset = timedelta(hours=late)
+                answers = [
+                    house.room.respond(ME, run.id, "gate", {"action": "accept"})
+                    for house in (one, two)
+                    for _ in range(3)
+                ]
+                came = await asyncio.gather(
+                    *answers, one.room.expire(), two.room.expire(), return_exceptions=True
+                )
+                refused = [one for one in came[:6] if isinstance(one, BaseException)]
+                assert all(isinstance(one, Conflict) for one in refused), came
+                accepted, expired = 6 - len(refused), sum(came[6:])
+                assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
+                ended = await asyncio.wait_for(one.desk.ended(run.id), PATIENCE)
+                assert ended.status == ("completed" if accepted else "failed")
+            assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
+        for store in {*stores}:
+            await store.close()
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))

@@ -1,15 +1,20 @@
 """Work that grows with a request, and no faster: each row took many seconds once, by the processor's own clock."""
 
+import re
 import time
 from itertools import repeat
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from assay import InvalidRequest
 from assay.backends.models.answers import read_value
 from assay.fep.context import read_context
 from assay.fep.request import contexts_of
 from assay.ports import Limits
+from assay.protocol.secrets import is_secret, redacted
+from assay.protocol.shapes import SHAPES, hidden, marker
 from assay.serve.rest.asked import gathered
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
@@ -43,4 +48,61 @@ ROWS = [bad_cases, one_long_case, one_member_twice]
 def test_it_takes_no_more_time_than_there_is_to_read(work):
     began = time.thread_time()
     assert work()
+    assert time.thread_time() - began < SECONDS
+
+
+# Secrets by their shape
+
+PLAIN = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(SHAPES)), re.DOTALL)
+
+
+def plainly_hidden(text):
+    """Every shape tried at every place, in one alternation."""
+
+    def hide(found):
+        at = int(found.lastgroup[1:])
+        name = SHAPES[at][0]
+        start, end = found.span(f"secret_{name}" if f"secret_{name}" in PLAIN.groupindex else 0)
+        return found[0][: start - found.start()] + marker(name) + found[0][end - found.start() :]
+
+    return PLAIN.sub(hide, text)
+
+
+PIECES = [
+    "-----BEGIN ", "RSA ", "PRIVATE KEY-----", "-----END ", "eyJ", "abcdefgh", ".", "-", "_", "sk-", "ant-", "rk_live_", "sk_test_", "AKIA",
+    "ABCDEFGHIJKLMNOP", "AIza", "0123456789abcdefghij", "ghp_", "github_pat_", "glpat-", "xoxb-", "npm_", "hf_", "assay_", "Bearer ", "basic ",
+    " ", "\n", "=", "==", "/", "+", "://", ":", "@", "a", "h2", "é", "²", "Z", "%", "x" * 36,
+]  # fmt: skip
+
+
+@settings(max_examples=100, deadline=None)
+@given(parts=st.lists(st.sampled_from(PIECES) | st.text(max_size=2), max_size=24))
+def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
+    text = "".join(parts)
+    assert hidden(text) == plainly_hidden(text)
+
+
+LONG = 40_000
+UNITS = [
+    "eyJ-", "xeyJ", "eyJaaaaaaaa.", "eyJaaaaaaaa-", "a.", "a", "a://", "://", "a://:b:", "a://b:c", "a://:", "-----BEGIN ", "-----BEGIN A ", "-",
+    "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n-----END A", "sk-", "sk-a", "sk-ant-", " sk-abc", "rk_live_", "AKIA", "AIza", "ghp_",
+    "ghp_aaa-", "github_pat_", "glpat-", "xox", "xoxb-", "npm_", "hf_", "assay_", "bearer ", "bearer", "bearer  ", "basic aaaaaaaaaaaaaaaa_ ", "basic ",
+    "password", "secret_", "api-key", "Ab", " ", "\n", "=",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_text_is_redacted_in_time_however_it_repeats(unit):
+    text = unit * (LONG // len(unit))
+    began = time.thread_time()
+    for whole in (
+        text,
+        f"eyJ{text}",
+        f"Bearer {text}",
+        f"basic {text}_",
+        f"-----BEGIN {text}",
+        f"a://a:{text}",
+    ):
+        redacted({whole: whole})
+        is_secret(whole, whole)
     assert time.thread_time() - began < SECONDS

@@ -30,7 +30,8 @@ from assay.protocol.agents import (
     Used,
     Wrote,
 )
-from assay.protocol.secrets import HIDDEN, SHAPES, TELLING, redacted, redacted_json, redacted_text
+from assay.protocol.secrets import HIDDEN, TELLING, redacted, redacted_json, redacted_text
+from assay.protocol.shapes import SHAPES
 from assay.protocol.suite import ToolResponse
 
 pytestmark = pytest.mark.anyio

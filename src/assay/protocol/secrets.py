@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from assay.protocol.shapes import hidden, marker
 from assay.protocol.values import is_list, is_mapping
 
 TELLING = re.compile(
@@ -20,38 +21,12 @@ HIDDEN = re.compile(
     re.IGNORECASE,
 )
 
-# What gives itself away. The first that fits names it; `(?P<secret>…)` is the part that goes, else all of it.
-SHAPES: tuple[tuple[str, str], ...] = (
-    ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
-    ("anthropic-key", r"\bsk-ant-[\w-]{16,}"),
-    ("openai-key", r"\bsk-[A-Za-z0-9][\w-]{15,}"),
-    ("stripe-key", r"\b[rsp]k_(?:live|test)_\w{16,}"),
-    ("aws-key", r"\b(?:AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}\b"),
-    ("google-key", r"\bAIza[\w-]{35}"),
-    ("github-token", r"\b(?:gh[pousr]_\w{30,}|github_pat_\w{22,})"),
-    ("gitlab-token", r"\bglpat-[\w-]{20,}"),
-    ("slack-token", r"\bxox[abeoprs]-[\w-]{10,}"),
-    ("npm-token", r"\bnpm_\w{36}\b"),
-    ("huggingface-token", r"\bhf_[A-Za-z0-9]{30,}"),
-    ("assay-key", r"\bassay_[\w-]{24,}"),
-    ("bearer", r"\b[Bb]earer\s+(?P<secret_bearer>[\w.~+/-]{16,}=*)"),
-    ("basic", r"\b[Bb]asic\s+(?P<secret_basic>[A-Za-z0-9+/]{16,}={0,2})(?![\w+/])"),
-    ("password", r"\b[a-z][a-z0-9+.-]*://[^\s:/@]*:(?P<secret_password>[^\s/@]+)@"),
-)
-_SECRET = re.compile("|".join(f"(?P<s{at}>{shape})" for at, (_, shape) in enumerate(SHAPES)), re.DOTALL)
-# a quick no for the texts that hold none, which are nearly all
-_HINT = re.compile(
-    r"-----BEGIN|eyJ|sk-|k_|A[KSR][IO]A|AIDA|AIza|gh[pousr]_|_pat_|glpat|xox|npm_|hf_|assay_|earer|asic|://"
-)
-
-
 # Who was asked, as an event says it: a name, and no text.
 _NAME = re.compile(r"[\w.:@/-]{1,128}", re.ASCII)
 UNKNOWN = "unknown"
 
 
-# the same for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
+# a quick no for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
 _NAMED = (
@@ -100,7 +75,7 @@ def redacted(value: Any) -> Any:
         return redacted_text(value)
     if is_mapping(value):
         return {
-            redacted_text(str(name)): _marker(str(name))
+            redacted_text(str(name)): marker(str(name))
             if isinstance(one, str) and one and HIDDEN.search(str(name))
             else redacted(one)
             for name, one in value.items()
@@ -114,7 +89,7 @@ def redacted_text(text: str) -> str:
     """The text with `[REDACTED:<id>]` for everything in it that looks like a secret; half a character, which nobody could write down, is `?`."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
-    return _SECRET.sub(_hide, text) if _HINT.search(text) else text
+    return hidden(text)
 
 
 def safe_name(said: str) -> str:
@@ -127,17 +102,3 @@ def is_secret(name: str, value: Any) -> bool:
     words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
     counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
     return bool(words) and not counted and value is not None
-
-
-def _hide(found: re.Match[str]) -> str:
-    at = next(at for at in range(len(SHAPES)) if found[f"s{at}"] is not None)
-    name = SHAPES[at][0]
-    part = f"secret_{name}"
-    if part not in found.re.groupindex:
-        return _marker(name)
-    start, end = found.span(part)
-    return found[0][: start - found.start()] + _marker(name) + found[0][end - found.start() :]
-
-
-def _marker(name: str) -> str:
-    return f"[REDACTED:{name}]"

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from assay import InvalidRequest
 from assay.backends.models.answers import read_value
+from assay.checks.has_items import HasItems, item_key
+from assay.checks.json_match import equal
 from assay.fep.context import read_context
 from assay.fep.request import contexts_of
-from assay.ports import Limits
+from assay.ports import Limits, Services
 from assay.protocol.secrets import is_secret, redacted
 from assay.protocol.shapes import SHAPES, hidden, marker
 from assay.serve.rest.asked import gathered
@@ -41,7 +43,15 @@ def one_member_twice():
     return read_value("{" + ",".join([*members, members[-1]]) + "}")[1] == "says '39999' twice"
 
 
-ROWS = [bad_cases, one_long_case, one_member_twice]
+def many_items():
+    items = [[at] for at in range(15_000)]
+    check = HasItems(
+        items=items, required_items=items[::-1], forbidden_items=[[-1 - at] for at in range(15_000)]
+    )
+    return check.run(Services()) == {"passed": True}
+
+
+ROWS = [bad_cases, one_long_case, one_member_twice, many_items]
 
 
 @pytest.mark.parametrize("work", ROWS, ids=[row.__name__ for row in ROWS])
@@ -49,6 +59,49 @@ def test_it_takes_no_more_time_than_there_is_to_read(work):
     began = time.thread_time()
     assert work()
     assert time.thread_time() - began < SECONDS
+
+
+# Items of a list
+
+small = st.sampled_from(
+    [0, 1, 1.0, -0.0, True, False, None, "", "1", "true", 2**53, float(2**53), 2**53 + 1, 1e21, 10**21]
+)
+nested = st.recursive(
+    small,
+    lambda below: st.lists(below, max_size=2) | st.dictionaries(st.sampled_from("ab"), below, max_size=2),
+    max_leaves=4,
+)
+listed = st.lists(nested, max_size=6)
+
+
+def plainly(items, required, forbidden, ordered):
+    """Every item compared with every other."""
+    left, missing = list(items), []
+    for at, one in enumerate(required):
+        found = next((place for place, item in enumerate(left) if equal(one, item)), None)
+        if found is None and ordered:
+            missing = required[at:]
+            break
+        if found is None:
+            missing.append(one)
+        else:
+            left[: found + 1] = [] if ordered else left[:found]
+    there = [one for one in forbidden if any(equal(one, item) for item in items)]
+    lacking = {"missing": missing} if missing else {}
+    return {"passed": not missing and not there} | lacking | ({"forbidden": there} if there else {})
+
+
+@settings(max_examples=150, deadline=None)
+@given(items=listed, required=listed, forbidden=listed, ordered=st.booleans())
+def test_items_are_found_as_by_comparing_each_with_each(items, required, forbidden, ordered):
+    check = HasItems(items=items, required_items=required, forbidden_items=forbidden, ordered=ordered)
+    assert repr(check.run(Services())) == repr(plainly(items, required, forbidden, ordered))
+
+
+@settings(max_examples=150, deadline=None)
+@given(one=nested, two=nested)
+def test_two_items_have_one_key_where_they_are_equal_as_json(one, two):
+    assert (item_key(one) == item_key(two)) == equal(one, two)
 
 
 # Secrets by their shape

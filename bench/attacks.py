@@ -38,7 +38,9 @@ ATTACKS: dict[str, Attack] = {
     **faults.ATTACKS,
     **inputs.ATTACKS,
 }
-LONG: frozenset[str] = frozenset()  # attacks that take more than a second or two: not among the tests
+LONG: frozenset[str] = frozenset(
+    shares.ATTACKS
+)  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 PACE = 0.020  # seconds between two of B's requests
 LEAST = 2.0  # seconds that B is measured, however short an attack is

@@ -2,11 +2,35 @@
 
 import pytest
 
-from two_tenants import under_attack
+from rest_client import events_of, request_of
+from two_tenants import TwoTenants, under_attack
 
+from bench.attacking import shares  # isort: skip  # pyright: ignore[reportMissingImports]
 from bench.attacks import ATTACKS, LONG  # isort: skip  # pyright: ignore[reportMissingImports]
 
 
 @pytest.mark.parametrize("name", [name for name in ATTACKS if name not in LONG])
 def test_another_tenant_is_answered(two_tenants, name):
     under_attack(two_tenants, ATTACKS[name])
+
+
+SMALL = {
+    "ASSAY_MAX_FOLLOWERS": "8",
+    "ASSAY_MAX_TENANT_FOLLOWERS": "4",
+    "ASSAY_MAX_HELD_BYTES": "2000000",
+    "ASSAY_MAX_TENANT_HELD_BYTES": "1000000",
+}
+
+
+def test_one_tenant_takes_its_share_and_no_more(zygote, tmp_path):
+    """As the attacks of `make soak` that are too long for a test, on a server that has less to take."""
+
+    with TwoTenants(zygote, tmp_path, environ=SMALL) as server, server.client() as other:
+        run = other.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
+
+        def meanwhile():
+            assert len(events_of(other, run)) > 1
+            assert other.post("/v1/evaluate", json=request_of(400)).status_code == 200
+
+        under_attack(server, lambda target: shares.many_followers(target, 20, meanwhile))
+        under_attack(server, lambda target: shares.trickled_bodies(target, 60, 45_000, meanwhile))

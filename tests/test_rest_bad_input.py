@@ -409,6 +409,24 @@ def test_a_body_of_one_byte_at_a_time_is_400(host):
         assert connection.recv(65536).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.parametrize(("headers", "setting"), [(JSON, "MAX_BODY_SECONDS"), (LINES, "MAX_UPLOAD_SECONDS")])
+def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, setting):
+    """Quick at first and then a byte at a time, it is quick enough on the average."""
+    serving = Serving(body_seconds=60.0, max_body_seconds=0.4, max_upload_seconds=0.4)
+    with Server(sqlite(tmp_path), serving=serving) as host:
+        with socket.create_connection(("127.0.0.1", host.port), timeout=30) as connection:
+            head = head_of(host, **headers, **{"content-length": "1000000", "connection": "close"})
+            connection.sendall(head + b" " * 900_000)
+            with contextlib.suppress(OSError):
+                for _ in range(200):
+                    connection.sendall(b" ")
+                    time.sleep(0.02)
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 400"), answer
+        assert setting.encode() in answer
+        assert host.app.state.host.load.held == 0
+
+
 @pytest.mark.parametrize("data", [b"", b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\n", b"GET /v1/heal"])
 def test_a_head_that_does_not_end_is_cut_off_in_time(host, data):
     began = time.monotonic()
@@ -498,8 +516,10 @@ def tight(tmp_path):
         max_tenant_requests=4,
         max_runs=3,
         max_tenant_runs=2,
-        max_followers=2,
-        max_held_bytes=100_000,
+        max_followers=3,
+        max_tenant_followers=2,
+        max_held_bytes=150_000,
+        max_tenant_held_bytes=100_000,
         max_page=3,
     )
     with Server(sqlite(tmp_path), serving=serving) as host:
@@ -545,9 +565,22 @@ def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tig
         for thread in followers:
             thread.start()
         time.sleep(0.3)
-        too_much(client.get(f"/v1/evaluations/{id}/events"), "global")
-        too_much(client.post("/v1/evaluate", content=b" " * 100_001, headers=JSON), "global")
         load = tight.app.state.host.load
+        too_much(client.get(f"/v1/evaluations/{id}/events"), "tenant")
+        assert (load.followers, load.followers_of) == (2, {"acme": 2})
+        load.followers += 1
+        too_much(client.get(f"/v1/evaluations/{id}/events"), "global")
+        load.followers -= 1
+        alone = refused(
+            client.post("/v1/evaluate", content=b" " * 100_001, headers=JSON), 413, "payload_too_large"
+        )
+        assert alone.details["setting"] == "max_tenant_held_bytes"
+        load.held_of["acme"] += 60_000
+        too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "tenant")
+        load.held_of["acme"] -= 60_000
+        load.held += 120_000
+        too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "global")
+        load.held -= 120_000
         load.requests += 6
         too_much(other.get("/v1/checks"), "global")
         load.requests -= 6
@@ -559,6 +592,7 @@ def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tig
             thread.join(20)
         time.sleep(0.1)
         assert (load.requests, load.followers, load.held) == (0, 0, 0)
+        assert not any(sum(counts.values()) for counts in (load.of, load.followers_of, load.held_of))
         assert client.get("/v1/checks").status_code == 200
 
 

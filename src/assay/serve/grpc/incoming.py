@@ -24,8 +24,10 @@ class Incoming:
 
     def __init__(self, serving: Serving) -> None:
         self._patience = serving.body_seconds
-        self._seconds = serving.body_seconds + serving.max_body_bytes / SLOWEST
-        self._most = max(1, serving.max_held_bytes // serving.max_body_bytes)
+        longest = serving.body_seconds + serving.max_body_bytes / SLOWEST
+        self._seconds = min(longest, serving.max_body_seconds)
+        held = min(serving.max_held_bytes, serving.max_tenant_held_bytes)
+        self._most = max(1, held // serving.max_body_bytes)
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._asking: Counter[str] = Counter()
 

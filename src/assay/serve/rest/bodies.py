@@ -44,14 +44,16 @@ async def whole(call: Call) -> bytes:
             call.share.hold(len(first["body"]))
             return first["body"]
     parts: list[bytes] = []
-    async for part in pieces(call, most, "max_body_bytes", first):
+    async for part in pieces(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
         call.share.hold(len(part))
         parts.append(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def pieces(call: Call, most: int, setting: str, first: Any = None) -> AsyncIterator[bytes]:
-    """A body as it comes, unpacked; more of it than allowed is refused, as is a client that dawdles."""
+async def pieces(
+    call: Call, most: int, setting: str, seconds: float, first: Any = None
+) -> AsyncIterator[bytes]:
+    """A body as it comes, unpacked; more of it than allowed is refused, as is one that takes longer than so many seconds."""
     coding = (call.header(b"content-encoding") or "identity").lower()
     if coding not in ("identity", "gzip", "x-gzip"):
         raise WrongMedia(f"no body is read that is packed with {coding[:40]!r}", ["gzip", "identity"])
@@ -60,7 +62,7 @@ async def pieces(call: Call, most: int, setting: str, first: Any = None) -> Asyn
     size = sent = 0
     packed = coding != "identity"
     unzip = Unzip() if packed else None
-    async for chunk in _received(call, first):
+    async for chunk in _received(call, seconds, first):
         sent += len(chunk)
         if sent > most:  # packed, it may come to nothing and have no end
             raise TooLarge("the body", most, setting)
@@ -111,7 +113,7 @@ class Begun:
             self._coming.close()
 
 
-async def _received(call: Call, message: Any) -> AsyncIterator[bytes]:
+async def _received(call: Call, seconds: float, message: Any) -> AsyncIterator[bytes]:
     patience = call.host.serving.body_seconds
     began = time.monotonic()
     size = 0
@@ -122,11 +124,18 @@ async def _received(call: Call, message: Any) -> AsyncIterator[bytes]:
         more = message.get("more_body", False)
         size += len(body)
         spent = time.monotonic() - began
+        if more and spent > seconds:
+            raise too_late(seconds)
         if more and spent > patience and size < spent * SLOWEST:
             raise too_slow(patience)
         message = None
         if body:
             yield body
+
+
+def too_late(seconds: float) -> InvalidRequest:
+    said = "ASSAY_MAX_BODY_SECONDS; of lines, ASSAY_MAX_UPLOAD_SECONDS"
+    return InvalidRequest(f"the body did not come whole within {seconds:g} s ({said}); nothing was begun")
 
 
 def too_slow(seconds: float) -> InvalidRequest:

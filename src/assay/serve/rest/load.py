@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from assay.errors import TooMuch, Unavailable
+from assay.errors import TooLarge, TooMuch, Unavailable
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
 
@@ -16,7 +16,9 @@ class Load:
         self._serving, self._desk = serving, desk
         self.requests = self.followers = self.held = 0
         self.stopping = False
-        self.of: Counter[str] = Counter()
+        self.of: Counter[str] = Counter()  # requests
+        self.followers_of: Counter[str] = Counter()
+        self.held_of: Counter[str] = Counter()
         self._seats: Counter[str] = Counter()
 
     def share(self) -> "Share":
@@ -39,9 +41,7 @@ class Load:
         try:
             yield
         finally:
-            self._seats[tenant] -= 1
-            if not self._seats[tenant]:
-                del self._seats[tenant]
+            less(self._seats, tenant, 1)
 
     def open(self) -> None:
         if self.stopping or self._desk.closing:
@@ -76,31 +76,60 @@ class Share:
         self._load.of[tenant] += 1
 
     def hold(self, size: int) -> None:
-        """So many bytes of a body in memory."""
-        most = self._serving.max_held_bytes
-        if self._load.held + size > most:
-            said = f"the bodies of all requests have {most} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
+        """So many more bytes in memory, of a body and of what it becomes (decision 0038)."""
+        if not size:
+            return
+        most, own = self._serving.max_held_bytes, self._serving.max_tenant_held_bytes
+        load, tenant = self._load, self._tenant or ""
+        if self._held + size > min(most, own):  # it would be too much on an idle host, too
+            setting = "max_tenant_held_bytes" if own <= most else "max_held_bytes"
+            raise TooLarge("the body, decoded,", min(most, own), setting)
+        if load.held_of[tenant] + size > own:
+            said = f"the bodies of this tenant's requests hold {own} bytes, which is the limit (ASSAY_MAX_TENANT_HELD_BYTES)"
+            raise TooMuch(said, retry_after=1, scope="tenant")
+        if load.held + size > most:
+            said = f"the bodies of all requests hold {most} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
             raise TooMuch(said, retry_after=1)
         self._held += size
-        self._load.held += size
+        load.held += size
+        load.held_of[tenant] += size
+
+    def drop(self, size: int) -> None:
+        """So many of them are not held any more."""
+        self._held -= size
+        self._load.held -= size
+        less(self._load.held_of, self._tenant or "", size)
 
     def follow(self) -> None:
         """A follower waits, and is no request that is being worked on."""
-        most = self._serving.max_followers
-        if self._load.followers >= most:
+        most, own = self._serving.max_followers, self._serving.max_tenant_followers
+        load, tenant = self._load, self._tenant
+        if load.followers >= most:
             raise TooMuch(f"{most} follow runs here, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5)
+        if tenant is not None and load.followers_of[tenant] >= own:
+            said = f"{own} of this tenant follow runs here, which is the limit (ASSAY_MAX_TENANT_FOLLOWERS)"
+            raise TooMuch(said, retry_after=5, scope="tenant")
         self.give_back()
-        self._follows = True
-        self._load.followers += 1
+        self._follows, self._tenant = True, tenant
+        load.followers += 1
+        if tenant is not None:
+            load.followers_of[tenant] += 1
 
     def give_back(self) -> None:
-        load = self._load
+        load, tenant = self._load, self._tenant
         load.requests -= self._counted
-        load.followers -= self._follows
-        load.held -= self._held
-        if self._tenant is not None:
-            load.of[self._tenant] -= 1
-            if not load.of[self._tenant]:
-                del load.of[self._tenant]
+        if self._held:
+            self.drop(self._held)
+        if self._follows:
+            load.followers -= 1
+        if tenant is not None:
+            less(load.followers_of if self._follows else load.of, tenant, 1)
         self._counted = self._follows = False
-        self._tenant, self._held = None, 0
+        self._tenant = None
+
+
+def less(counts: Counter[str], name: str, by: int) -> None:
+    """What comes to nothing is not remembered: names are as many as there were tenants."""
+    counts[name] -= by
+    if not counts[name]:
+        del counts[name]

@@ -37,7 +37,8 @@ async def read_lines(call: Call) -> AsyncGenerator[Lined]:
     serving = call.host.serving
     with _spool() as file:
         intake = _Intake(call, file)
-        async for piece in pieces(call, serving.max_upload_bytes, "max_upload_bytes"):
+        most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
+        async for piece in pieces(call, most, "max_upload_bytes", seconds):
             intake.more(piece)
         yield intake.end()
 

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 import assay
-from assay.checks.schemas import validator_for
-from assay.errors import ValueFault
+from assay.agenteval.suite import read_suite
+from assay.checks.schemas import LONGEST, SAID, UNLISTED, validator_for
+from assay.errors import InvalidRequest, ValueFault
 
 
 def chained(name, ref, count=60, **more):
@@ -38,6 +39,9 @@ ENDLESS = {
     ),
     "a circle, by depth": (TWICE, nested(60)),
     "a circle, by breadth": (TWICE, [nested(15)] * 3000),
+    "many asked of each": ({"items": {"allOf": [{"minimum": at} for at in range(20_000)]}}, [1] * 20_000),
+    "many lists to choose from": ({"items": {"enum": [[at] for at in range(5_000)]}}, [[-1]] * 2_000),
+    "many names": ({"items": {"required": [str(at) for at in range(20_000)]}}, [{}] * 20_000),
 }
 
 
@@ -45,8 +49,8 @@ ENDLESS = {
 def test_what_has_no_end_is_not_begun(what):
     schema, value = ENDLESS[what]
     validator = validator_for(msgspec.json.encode(schema))
-    for asks in (validator.is_valid, validator.iter_errors):
-        with pytest.raises(ValueFault, match="its references could take more than 100,000,000 steps"):
+    for asks in (validator.is_valid, lambda value: validator.errors(value, 1), validator.heavy):
+        with pytest.raises(ValueFault, match="it could take more than 100,000,000 steps"):
             asks(value)
     result = assay.evaluate_sync(
         test_cases=[{"id": "a", "input": "?"}],
@@ -76,6 +80,9 @@ FITS = {
         {"of": [{"of": [1]}]},
         False,
     ),
+    "deep and broad": (LISTS, [nested(300), *[1] * 100_000], True),
+    "plain values to choose from": ({"items": {"enum": list(range(15_000))}}, list(range(15_000)), True),
+    "a large schema": ({"properties": {str(at): {"type": "integer"} for at in range(5_000)}}, {"1": 1}, True),
     "more to try than to tell": (chained(lambda name: {}, lambda name: f"#/$defs/{name}", 17), "x", False),
 }
 
@@ -85,4 +92,62 @@ def test_references_are_followed(what):
     schema, value, fits = FITS[what]
     validator = validator_for(msgspec.json.encode(schema))
     assert validator.is_valid(value) is fits
-    assert (not list(validator.iter_errors(value))) is fits
+    assert (not validator.errors(value, 20)) is fits
+
+
+TASK = {
+    "taskId": "t",
+    "input": "?",
+    "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "x"}},
+}
+MANY = [f"value {at}" for at in range(15_000)]
+LARGE = {
+    "each message repeats the enum": ({"items": {"enum": MANY}}, ["x"] * 15_000),
+    "each message repeats the value": ({"required": MANY}, {"text": "x" * 1_000_000}),
+    "each message repeats what is not": ({"items": {"not": {"enum": MANY}}}, MANY),
+    "more errors than anybody reads": ({"items": {"type": "string"}}, [1] * 500_000),
+}
+
+
+@pytest.mark.parametrize("what", LARGE)
+def test_errors_are_listed_where_there_is_room_for_them(what):
+    schema, value = LARGE[what]
+    assert validator_for(msgspec.json.encode(schema)).errors(value, 20) == [UNLISTED]
+
+
+def test_a_message_is_short():
+    validator = validator_for(msgspec.json.encode({"items": {"const": "y" * 5_000}}))
+    assert {len(one.message) for one in validator.errors(["x"] * 5, 20)} == {SAID + 1}
+
+
+def test_a_schema_has_a_size():
+    with pytest.raises(ValueError, match="at most 1,048,576 are taken"):
+        validator_for(msgspec.json.encode({"enum": ["x" * LONGEST]}))
+
+
+HEAVY = {
+    "a few values": ({"items": {"type": "integer"}}, [1, 2], False),
+    "a pattern": ({"pattern": "^a+$"}, "a" * 20_000, False),
+    "a pattern that looks ahead, on a word": ({"pattern": "^(?=.*a)"}, "banana", False),
+    "a pattern that looks ahead, on a page": ({"pattern": "(?=a)(a|b|ab)*c$"}, "ab" * 1_000, True),
+    "many values": ({"items": {"type": "integer"}}, [1] * 200_000, True),
+    "a long text": ({"pattern": "^a+$"}, "a" * 20_000_000, True),
+}
+
+
+@pytest.mark.parametrize("what", HEAVY)
+def test_what_may_take_long_is_known_beforehand(what):
+    schema, value, heavy = HEAVY[what]
+    assert validator_for(msgspec.json.encode(schema)).heavy(value) is heavy
+
+
+@pytest.mark.parametrize(
+    ("tasks", "at"),
+    [([{}] * 3_000, "tasks[0]"), ([1] * 100_000, "tasks[0]"), ([TASK] * 2_000 + [{}], "tasks[2000]")],
+)
+def test_a_large_suite_is_read_some_tasks_at_a_time(tasks, at):
+    suite = {"suiteId": "a.evals.s", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
+    with pytest.raises(InvalidRequest) as refused:
+        read_suite(suite)
+    assert 0 < len(refused.value.problems) <= 1_010
+    assert refused.value.problems[0].place.startswith(at)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.schemas import validator_for
+from assay.checks.schemas import place_of, validator_for
 from assay.errors import Problem, ValueFault
 from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.values import is_finite
@@ -59,9 +59,6 @@ def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
     except ValueError as wrong:
         return [Problem(place, f"the hand-off schema is no schema: {wrong}")]
     try:
-        return [
-            Problem(place + "".join(f"[{part!r}]" for part in error.instance_path), error.message)
-            for error, _ in zip(validator.iter_errors(value), range(SHOWN), strict=False)
-        ]
+        return [Problem(place + place_of(one.path), one.message) for one in validator.errors(value, SHOWN)]
     except ValueFault as beyond:
         return [Problem(place, str(beyond))]

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.fixtures import read_seeds
-from assay.checks.schemas import validator_for
+from assay.checks.schemas import UNLISTED, Validator, validator_for
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, plain
 from assay.fep.files import document_of
@@ -20,6 +20,8 @@ from assay.protocol.values import is_list, is_object
 
 LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
 SHOWN = 500  # problems
+LOOKED_AT = 10_000  # tasks of a suite that is none
+TOGETHER = 50  # tasks whose problems are looked for at a time
 
 
 def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
@@ -46,10 +48,32 @@ def read_suite(document: Any) -> AgentEvalSuite:
 
 
 def schema_problems(document: Any) -> list[Problem]:
-    """What AgentEvalSuite's schema has against it."""
+    """What AgentEvalSuite's schema has against it: of a large one, some tasks at a time."""
+    errors = _validator().listed(document)
+    if errors is not None:
+        return _problems(errors)
+    tasks = document.get("tasks") if is_object(document) else None
+    if not is_list(tasks):
+        return [Problem("", UNLISTED.message)]
     found: list[Problem] = []
-    for error in _validator().iter_errors(document):
-        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    for first in range(0, len(tasks), TOGETHER):
+        errors = _validator().listed({**document, "tasks": tasks[first : first + TOGETHER]})
+        if errors is None:
+            return [*found, Problem(f"tasks[{first}]", f"in this or the next {TOGETHER}: {UNLISTED.message}")]
+        found += _problems((one for one in errors if not first or one.instance_path[:1] == ["tasks"]), first)
+        if len(found) >= SHOWN:
+            break
+    return found
+
+
+def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
+    """In our words; `first` is the number of the task that stands first."""
+    found: list[Problem] = []
+    for error in errors:
+        path = list(error.instance_path)
+        if first and len(path) > 1:
+            path[1] += first
+        place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
         found += _told(place.removeprefix("."), error)
         if len(found) >= SHOWN:
             break
@@ -78,7 +102,7 @@ def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
 def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
     """The tasks of a suite that is none, as far as they are tasks."""
     tasks: Any = document.get("tasks") if is_object(document) else None
-    for at, task in enumerate(tasks if is_list(tasks) else ()):
+    for at, task in enumerate(tasks[:LOOKED_AT] if is_list(tasks) else ()):
         with suppress(msgspec.ValidationError):
             yield at, msgspec.convert(task, EvalTask)
 
@@ -118,7 +142,7 @@ def _whole(document: dict[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1)
-def _validator() -> Any:
+def _validator() -> Validator:
     return validator_for(schema_of(AgentEvalSuite.__name__).encode())
 
 

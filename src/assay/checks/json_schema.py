@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.checks.checker import Answer, Checker, Unfit
-from assay.checks.schemas import validator_for
+from assay.checks.schemas import place_of, validator_for
 from assay.errors import ValueFault
 from assay.ports import Services
 
@@ -43,8 +43,8 @@ class JsonSchema(Checker):
         except ValueError as wrong:
             raise ValueFault(f"schema: {wrong}") from None
         errors = [
-            {"path": "".join(f"[{part!r}]" for part in error.instance_path), "message": error.message}
-            for error, _ in zip(validator.iter_errors(self.value), range(SHOWN), strict=False)
+            {"path": place_of(one.path), "message": one.message}
+            for one in validator.errors(self.value, SHOWN)
         ]
         answer: dict[str, Any] = {"passed": (not errors) != self.negate}
         return answer | {"errors": errors} if errors else answer

@@ -162,12 +162,12 @@ def unfit(response: Any, schema: dict[str, Any]) -> str | None:
     if not isinstance(response.get("passed", True), bool):
         return "says neither true nor false under 'passed'"
     validator = validator_for(msgspec.json.encode(schema))
-    if validator.is_valid(response):
-        return None
     wrong = [
-        f"{'.'.join(map(str, error.instance_path)) or 'it'}: {error.message[:200]}"
-        for error, _ in zip(validator.iter_errors(response), range(SHOWN), strict=False)
+        f"{'.'.join(map(str, one.path)) or 'it'}: {one.message[:200]}"
+        for one in validator.errors(response, SHOWN)
     ]
+    if not wrong:
+        return None
     return f"does not fit response_format ({'; '.join(wrong)})"
 
 

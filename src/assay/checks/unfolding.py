@@ -1,19 +1,29 @@
-"""How much work a JSON Schema may be: references that lead to the same place twice, level by level, double it each time."""
+"""
+How much work a JSON Schema may be with a value, at most.
+
+Every place of a schema costs what it compares itself, and what the places cost that it asks of the same value or of its parts.
+References that lead to the same place twice, level by level, double it each time.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urldefrag, urljoin
 
+import msgspec
+
 from assay.protocol.values import JSON, is_list, is_object
 
-MOST = 100_000_000  # steps for one value, at about as many a second
+MOST = 100_000_000  # steps for one value, at about 25 ns each
+NESTED = 16  # steps to compare with one list or object
+_REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "format", "type")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _KNOWN = ("https://json-schema.org/", "http://json-schema.org/")
 
 
 class _Place(NamedTuple):
-    """What a schema asks of a value itself, and of the parts of a list or an object, whichever it is."""
+    """What a schema compares itself, what it asks of a value, and of the parts of a list or an object, whichever it is."""
 
+    own: int
     here: tuple[int, ...]
     parts: tuple[
         tuple[tuple[int, ...], tuple[int, ...]], ...
@@ -21,49 +31,48 @@ class _Place(NamedTuple):
 
 
 class Unfolding:
-    """Of one schema. A schema without references does at most its own size of work, and is not looked at."""
+    """Of one schema."""
 
     def __init__(self, schema: Any) -> None:
         self._ids: dict[int, int] = {}
         self._nodes: list[tuple[JSON, str]] = []
         self._named: dict[str, list[int]] = {}
         self._find(schema)
-        self._places = [_Place((), ())] * len(self._nodes)
+        self._places = [_Place(1, (), ())] * len(self._nodes)
         self.lost: str | None = None  # a reference that we cannot follow
         for at, (node, base) in enumerate(self._nodes):
             self._places[at] = self._place(node, base)
         self._order = self._inside_first()
-        self._work: list[list[int]] = []  # by depth
+        self._level: list[int] | None = None  # the deepest so far
+        self._most: list[int] = []  # by depth
+        self._settled = False
 
     def work(self, depth: int, size: int) -> int:
-        """
-        Steps for a value that is nested so deep and has so many parts, at most; what is beyond MOST nobody does.
-
-        One that asks nothing twice is as much work as without references, and is never too much.
-        """
-        own = len(self._nodes) * (depth + 1)
-        if self.lost is not None or own > MOST:
+        """Steps for a value that is nested so deep and has so many parts, at most; what is beyond MOST is not counted."""
+        if self.lost is not None:
             return MOST + 1
-        steps = self._steps(depth)
-        return own if steps <= own else min(steps * size, MOST + 1)
+        return min(self.steps(depth) * size, MOST + 1)
 
-    def _steps(self, depth: int) -> int:
-        while len(self._work) <= depth and not (self._work and self._work[-1][0] > MOST):
-            self._work.append(self._level(self._work[-1] if self._work else None))
-        return self._work[min(depth, len(self._work) - 1)][0] if self._nodes else 1
+    def steps(self, depth: int) -> int:
+        """For one part of a value that is nested so deep. What is asked of a part depends on how deep it stands."""
+        while len(self._most) <= depth and not self._settled and self._nodes:
+            below, self._level = self._level, self._following(self._level)
+            self._most.append(max(self._level[0], self._most[-1] if self._most else 1))
+            self._settled = self._level == below or self._most[-1] > MOST
+        return self._most[min(depth, len(self._most) - 1)] if self._most else 1
 
-    def _level(self, below: list[int] | None) -> list[int]:
-        work = [1] * len(self._places)
+    def _following(self, below: list[int] | None) -> list[int]:
+        """The steps of each place for a part of the value that stands one deeper; at first, for the value itself."""
+        work = [0] * len(self._places)
         for at in self._order:
             place = self._places[at]
-            steps = 1 + sum(work[one] for one in place.here)
-            if below is not None:
+            steps = sum(work[one] for one in place.here)
+            if below is None:
+                steps += place.own
+            else:
                 steps += max(
-                    (
-                        max((below[one] for one in some), default=0) + sum(below[one] for one in every)
-                        for some, every in place.parts
-                    ),
-                    default=0,
+                    max((below[one] for one in some), default=0) + sum(below[one] for one in every)
+                    for some, every in place.parts
                 )
             work[at] = min(steps, MOST + 1)
         return work
@@ -104,6 +113,7 @@ class Unfolding:
         every = self._all(node, "items", "additionalItems", "contains", "unevaluatedItems")
         members = self._all(node, "additionalProperties", "unevaluatedProperties", "propertyNames")
         return _Place(
+            _own(node),
             tuple(here),
             (
                 (tuple(one_of), tuple(every)),
@@ -156,15 +166,54 @@ class Unfolding:
             yield from (self._ids[id(one)] for one in some.values() if is_object(one))
 
 
-def measured(value: Any) -> tuple[int, int]:
-    """How many lists and objects stand inside one another, and how many values there are in all."""
-    depth, size, level = 0, 1, [value]
-    while level := [
-        one
-        for part in level
-        if is_object(part) or is_list(part)
-        for one in (part.values() if is_object(part) else part)
-    ]:
+def longest_keyword(schema: Any) -> int:
+    """Characters of the longest part of a schema that a message about one value repeats."""
+    longest, stack = 0, [schema]
+    while stack:
+        node = stack.pop()
+        if is_list(node):
+            stack.extend(node)
+        elif is_object(node):
+            stack.extend(node.values())
+            repeated = [node[name] for name in _REPEATED if name in node]
+            longest = max(longest, sum(len(msgspec.json.encode(one)) for one in repeated))
+    return longest
+
+
+def _own(node: JSON) -> int:
+    """What is compared at this place: names that are required, and values of an enum that are no plain ones, which are found by hash."""
+    steps = 1
+    for name in ("required", "properties", "patternProperties", "dependentRequired", "dependencies"):
+        some = node.get(name)
+        if is_list(some) or is_object(some):
+            steps += len(some)
+    for name in ("enum", "const"):
+        if is_list(some := node.get(name)):
+            steps += NESTED * sum(is_list(one) or is_object(one) for one in some)
+    return steps
+
+
+class Size(NamedTuple):
+    """Of a value: how many lists and objects stand inside one another, how many values there are, and the characters of all texts."""
+
+    depth: int
+    parts: int
+    characters: int
+
+
+def measured(value: Any) -> Size:
+    depth, parts, characters, level = 0, 1, len(value) if isinstance(value, str) else 0, [value]
+    while True:
+        following: list[Any] = []
+        for part in level:
+            if is_object(part):
+                following.extend(part.values())
+                characters += sum(map(len, part))
+            elif is_list(part):
+                following.extend(part)
+        if not following:
+            return Size(depth, parts, characters)
         depth += 1
-        size += len(level)
-    return depth, size
+        parts += len(following)
+        characters += sum(len(one) for one in following if isinstance(one, str))
+        level = following

@@ -241,4 +241,7 @@ def test_where_replay_is_off_a_fork_is_not_provided(tmp_path):
         run = done(client, PLAIN)
         answer = forked(client, run, mode="replay")
         assert (answer.status_code, answer.json()["details"]) == (501, {"capability": "replay"})
-        assert "replay" not in client.get("/.well-known/openwop").json()
+        told = client.get("/.well-known/openwop").json()
+        model = told["multiAgent"]["executionModel"]
+        assert (model["version"], model["verifier"]["supported"]) == (3, True)
+        assert not {"replay", "replayDeterminism"} & {*told, *told["capabilities"], *model}

@@ -11,6 +11,7 @@ class Host(NamedTuple):
 
     host_id: str = "assay.local/main"
     gating: bool = True
+    replay: bool = True  # forks are offered
 
 
 Says = dict[str, Any]
@@ -37,6 +38,9 @@ def other_hosts(host: Host) -> Says | None:
 
 
 def replay(host: Host) -> Says | None:
+    """Switched off, nothing can be replayed: the version is at most 3 (contract §1.1)."""
+    if not host.replay:
+        return None
     recipe = {"llmCacheKeyRecipe": "spec-rfc-0041", "refusalDivergenceEmission": True}
     return {"replayDeterminism": {"supported": True, **recipe}}
 

@@ -31,7 +31,7 @@ def surface(
     """The kinds stay known where their family is off: a run that is there can be read."""
     shelf = Shelf(store)
     kinds: dict[str, Offered] = {KIND: EvalOffered(evals, shelf)}
-    flows = None if room is None else WorkflowOffered(room, host)
+    flows = None if room is None else WorkflowOffered(room, host._replace(replay=offering.offer_replay))
     if flows is not None:
         kinds[flows.name] = flows
 

@@ -59,14 +59,16 @@ def test_every_phase_of_the_table_is_proved_here(number):
 
 @pytest.mark.parametrize(
     ("host", "version"),
-    [(Host(), 6), (Host(host_id=""), 2), (Host(gating=False), 6)],
-    ids=["all", "nameless", "watching"],
+    [(Host(), 6), (Host(host_id=""), 2), (Host(gating=False), 6), (Host(replay=False), 3)],
+    ids=["all", "nameless", "watching", "without replay"],
 )
 def test_the_version_is_the_highest_with_all_below(host, version):
     said = execution_model(host)
     assert said["version"] == version
     assert said["verifier"] == {"supported": True, "gating": host.gating}
     assert ("crossHostCausation" in said) == (version >= 3)
+    assert ("replayDeterminism" in said) == (version >= 4)
+    assert ("statefulResume" in said) == (version >= 5)
     if SCHEMA.is_file():
         text = json.loads(SCHEMA.read_text())["properties"]["multiAgent"]
         jsonschema_rs.validator_for(text).validate({"executionModel": said})
@@ -497,13 +499,20 @@ async def test_phase_4_a_replay_that_agrees_completes():
 CLOCKS = ("durationMs", "decidedAt")
 
 
+def _placed(value, places):
+    """An event of the same run, by its place in the log."""
+    if isinstance(value, dict):
+        return {name: _placed(one, places) for name, one in value.items()}
+    return places.get(value, value) if isinstance(value, str) else value
+
+
 def without_ids(events):
     """As they are but for ids and clocks; causes as places in the log."""
     places = {event["eventId"]: event["sequence"] for event in events}
     return [
         (
             event["type"],
-            {name: value for name, value in event["payload"].items() if name not in CLOCKS},
+            {name: _placed(value, places) for name, value in event["payload"].items() if name not in CLOCKS},
             event.get("nodeId"),
             places.get(event.get("causationId")),
         )
@@ -520,9 +529,13 @@ async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
         assert run.status == "completed"
         assert len(worker.tasks) + len(judge.tasks) == asked
         assert without_ids(await house.events(run)) == without_ids(await house.events(source))
-        assert {e["eventId"] for e in await house.events(run)} & {
-            e["eventId"] for e in await house.events(source)
-        } == set()
+        told = await house.events(run)
+        own = {event["eventId"] for event in told}
+        assert own & {event["eventId"] for event in await house.events(source)} == set()
+        targets = [event["payload"]["target"] for event in told if event["type"] == "agent.verified"]
+        assert len(targets) == 2
+        assert set(targets) <= own  # its own, and not its source's
+        assert "replay.diverged" not in {event["type"] for event in told}
         handed = await house.run("conformance-multi-agent-handoff")
         runs = len(house.store._runs)
         again = await house.desk.ended((await fork(house.room, ME, handed.id, "replay")).id)

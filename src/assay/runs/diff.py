@@ -16,7 +16,8 @@ def diff(
     """
     A RunDiffResponse: where they part, every event that differs, and what came out different.
 
-    An event is its sequence, type and payload; ids, causes and clocks are not compared. `added` is only in b, `removed` only in a.
+    An event is its sequence, type and payload; ids, causes and clocks are not compared, and an event of its own run that a
+    payload points at is compared by its place. `added` is only in b, `removed` only in a.
     """
     events = list(event_diffs(of_a, of_b))
     response: Doc = {
@@ -29,13 +30,14 @@ def diff(
     return response | ({"truncated": True} if in_flight else {})
 
 
-def event_diffs(of_a: Iterable[Doc], of_b: Iterable[Doc]) -> Iterable[Doc]:
+def event_diffs(of_a: Sequence[Doc], of_b: Sequence[Doc]) -> Iterable[Doc]:
+    in_a, in_b = _places(of_a), _places(of_b)
     for seq, (one, two) in enumerate(zip_longest(of_a, of_b)):
         if one is None:
             yield {"seq": seq, "op": "added", "bEvent": _shown(two)}
         elif two is None:
             yield {"seq": seq, "op": "removed", "aEvent": _shown(one)}
-        elif _key(one) != _key(two):
+        elif _key(one, in_a) != _key(two, in_b):
             yield {"seq": seq, "op": "changed", "aEvent": _shown(one), "bEvent": _shown(two)}
 
 
@@ -57,8 +59,23 @@ def state_diff(a: Doc, b: Doc) -> Doc:
     return found
 
 
-def _key(event: Doc) -> tuple[str, str]:
-    return event["type"], canonical(event["payload"])
+def _places(log: Sequence[Doc]) -> dict[str, int]:
+    return {event["eventId"]: at for at, event in enumerate(log) if "eventId" in event}
+
+
+def _key(event: Doc, places: dict[str, int]) -> tuple[str, str]:
+    payload = event["payload"]
+    if is_object(payload):
+        payload = _placed(payload, "target", places)
+        if is_object(data := payload.get("data")):
+            payload = {**payload, "data": _placed(data, "artifactId", places)}
+    return event["type"], canonical(payload)
+
+
+def _placed(value: Doc, member: str, places: dict[str, int]) -> Doc:
+    """With the place of an event instead of its id."""
+    said = value.get(member)
+    return {**value, member: {"event": places[said]}} if isinstance(said, str) and said in places else value
 
 
 def _same(one: Any, two: Any) -> bool:

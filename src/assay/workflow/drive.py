@@ -1,7 +1,7 @@
 """A run brought to where it is, by what came back so far: thinking only, so that it can be done again at any time."""
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal
 
@@ -75,7 +75,7 @@ class Drive:
                 self._source.clear()  # that is told of already
                 break
             event = self._source.popleft()
-            if (how := difference(fact, event)) is not None:
+            if (how := difference(fact, event, self.flow.known_as)) is not None:
                 diverged = ReplayDiverged(
                     source_run_id=self.flow.origin,
                     at_sequence=event.sequence,
@@ -97,13 +97,17 @@ class Drive:
         return self.effect if isinstance(self.effect, Wait) else None
 
 
-def difference(fact: Fact, event: Event) -> Literal["output", "type-mismatch"] | None:
-    """Between what is told again and what was told then, clocks aside."""
+def difference(
+    fact: Fact, event: Event, known_as: Callable[[str], str] = str
+) -> Literal["output", "type-mismatch"] | None:
+    """Between what is told again and what was told then, clocks and the names of its own events aside."""
     if fact.type != event.type:
         return "type-mismatch"
     now, then = (msgspec.json.decode(read_stored(data).payload) for data in (stored(fact), event.data))
     for payload in (now, then):
         payload.pop("durationMs", None)
+    if "target" in now:
+        now["target"] = known_as(now["target"])
     return None if now == then else "output"
 
 

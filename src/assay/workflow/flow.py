@@ -46,7 +46,7 @@ class Request(Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
     scope: str = "default"  # of memory; a child has its parent's
-    parent: dict[str, str] | None = None  # runId, cause
+    parent: dict[str, str] | None = None  # runId, nodeId, cause
     given: tuple[str, ...] = ()  # agents that are in no settings, as somebody described them; a child's too
     traceparent: str = ""  # of who asked for it; a child has its parent's
     depth: int = 0  # how many parents
@@ -139,7 +139,7 @@ class Flow:
         return id
 
     def known_as(self, event: str) -> str:
-        """How payloads name an event of this run: of a replay, by the id that it has in its source. Other names stay."""
+        """Of a replay: the id that an event of this run has in the source. Other names stay."""
         if self.origin == self.run or event not in self._places:
             return event
         return named("ev", self.origin, self._places[event])

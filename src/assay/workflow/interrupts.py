@@ -60,7 +60,7 @@ def approval(
     data: dict[str, Any]
     if unsure is None:
         data = {
-            "artifactId": flow.known_as(artifact),
+            "artifactId": artifact,
             "artifactType": "decision",
             "title": title,
             "actions": list(actions),

@@ -103,7 +103,7 @@ def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
             critic,
             task=flow.variables.get("task"),
             result=done.result,
-            target=flow.known_as(target),
+            target=target,
             cause=target,
             criteria=criteria,
         )

@@ -118,7 +118,7 @@ async def sleep(task, scene):
 NONSENSE = [
     "ok", "PASS", "", None, 1, [], {}, {"verdict": "ok"}, {"verdict": "pass", "result": "R"},
     {"verdict": "pass", "target": "ev-of-another-run"}, {"verdict": "pass", "criteria": ["a", "a"]},
-    {"verdict": "pass", "criteria": ["nobody asked"]}, {"verdict": "pass", "criteria": [""]},
+    {"verdict": "pass", "criteria": [""]},
     {"verdict": "pass", "confidence": 2}, Silent("crashed"), Finish(outcome="failed", error="no"),
     Finish(outcome="refused", error="no"), {"verdict": ["pass"]},
 ]  # fmt: skip
@@ -179,7 +179,8 @@ async def test_with_gating_off_a_verdict_is_only_recorded_and_no_success_is_clai
     assert (run.status, report.committed) == ("completed", True)
     assert not report.goal_satisfied
     assert run.head["goalSatisfied"] is False
-    assert decisions(events)[-1]["decision"]["successCriteria"] == [{"key": "verified", "met": False}]
+    last = decisions(events)[-1]["decision"]
+    assert (last["successCriteria"], last["reason"]) == ([{"key": "verified", "met": False}], "gave-up")
 
 
 async def test_giving_up_completes_and_is_no_success():
@@ -445,6 +446,38 @@ async def test_an_agent_may_supervise_and_cannot_end_in_success_on_a_fail():
         assert run.head["supervisor"] == "test.boss"
     async with House(actor("R"), critic("pass"), ends, loops={"loop": declared}) as house:
         assert (await house.run("loop", {"task": "t"})).status == "completed"
+
+
+REACHED = {"kind": "terminate", "reason": "goal-reached"}
+GIVEN_UP = REACHED | {"successCriteria": [{"key": "a", "met": False}]}
+WORKS = {"kind": "next-worker", "nextWorkerIds": ["test.actor"]}
+
+
+@pytest.mark.parametrize("gating", [True, False])
+@pytest.mark.parametrize(
+    ("critics", "decides", "works", "status", "reason"),
+    [
+        (["test.critic"], [REACHED], True, "failed", None),  # no critic has spoken
+        (["test.critic"], [WORKS, REACHED], False, "failed", None),  # nor of work that came to nothing
+        (["test.critic"], [WORKS, REACHED], True, "completed", "goal-reached"),
+        (["test.critic"], [GIVEN_UP], True, "completed", "gave-up"),
+        ([], [REACHED], True, "completed", "goal-reached"),
+        ([], [WORKS, GIVEN_UP], True, "completed", "gave-up"),
+    ],
+)
+async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
+    gating, critics, decides, works, status, reason
+):
+    made = Finish(outcome="completed", result="R") if works else Finish(outcome="failed", error="no")
+    agents = Played("test.actor", [made]), critic("pass"), Played("test.boss", decides)
+    declared = loop(critics=critics, supervisor="test.boss", gating=gating)
+    async with House(*agents, loops={"loop": declared}) as house:
+        run = await house.run("loop", {"task": "t"})
+        last = decisions(await house.events(run))[-1]["decision"]
+        assert (run.status, last.get("reason") if reason else None) == (status, reason)
+        assert run.head["goalSatisfied"] is (reason == "goal-reached")
+        if status == "failed":
+            assert run.head["error"]["code"] == "decision_rejected"
 
 
 def go_or_end(task):

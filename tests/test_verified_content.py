@@ -150,22 +150,58 @@ async def everything(house):
     return "\n".join(told), "\n".join(owned)
 
 
-@pytest.mark.parametrize(("word", "kept"), [("sounds-right", True), ("the task said so", False)])
-async def test_verifier_no_content_leak_in_the_names_of_criteria(word, kept):
-    """Nobody has asked for any: what an agent calls one stands in an event that holds keys, and no text."""
-    canary = Canaries()
-    named = word if kept else f"{word}: {canary('a criterion')}"
-    critic = Played("test.critic", lambda about, _: {"verdict": "pass", "criteria": [named]})
+SECRET = "sk-0123456789abcdefgh1234"
+KEYS = [
+    # what an agent calls a criterion; what is configured; what its settings declare; what an event holds
+    ("sounds-right", ["sounds-right"], (), "sounds-right"),
+    ("Says How!", ["Says How!"], (), "Says How!"),  # an operator's own words
+    ("sounds-right", [], ("sounds-right",), "sounds-right"),
+    ("sounds-right", ["other"], ("sounds-right",), "sounds-right"),
+    ("sounds-right", [], (), "undeclared"),
+    ("sounds-right", ["other"], (), "undeclared"),
+    ("Sounds Right", [], ("Sounds Right",), "undeclared"),  # declared by no settings that are read
+    ("the-password-is-hunter2", ["other"], ("another",), "undeclared"),
+    (SECRET, [], (), "undeclared"),
+    ("the task said so", [], (), "undeclared"),
+    ("x" * 65, [], ("x" * 65,), "undeclared"),
+]
+
+
+@pytest.mark.parametrize(("said", "configured", "declared", "told"), KEYS, ids=range(len(KEYS)))
+async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured, declared, told):
+    critic = Played(
+        "test.critic", lambda about, _: {"verdict": "pass", "criteria": [said]}, criteria=declared
+    )
     boss = Played("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
-        "kind": "terminate", "successCriteria": [{"key": named, "met": True}],
-    }])  # fmt: skip
+        "kind": "terminate", "reason": "done",
+        "successCriteria": [{"key": said, "met": True}, {"key": f"{said} too", "met": True}],
+    }], criteria=declared)  # fmt: skip
     plain = Played("test.plain", lambda task, _: "done")
-    loops = {"judged": loop("test.plain"), "ended": loop("test.plain", (), supervisor="test.boss")}
+    loops = {
+        "judged": loop("test.plain", criteria=configured),
+        "ended": loop("test.plain", (), criteria=configured, supervisor="test.boss"),
+    }
     async with House(critic, boss, plain, loops=loops) as house:
         judged = await house.run("judged", {"task": "t"})
-        (said,) = (await house.room.report(judged.id, "t")).verdicts
-        assert (said.verdict, said.criteria) == (("pass", (named,)) if kept else ("fail", ()))
+        (one,) = (await house.room.report(judged.id, "t")).verdicts
+        assert (judged.status, one.verdict, one.criteria) == ("completed", "pass", (told,))
         ended = await house.run("ended", {"task": "t"})
-        assert ended.status == ("completed" if kept else "failed")
-        told, _ = await everything(house)
-    assert not canary.found_in(told)
+        decided = [one for one in await house.events(ended) if one["type"] == "runOrchestrator.decided"]
+        keys = [one["key"] for one in decided[-1]["payload"]["decision"]["successCriteria"]]
+        assert (ended.status, keys) == ("completed", list(dict.fromkeys([told, "undeclared"])))
+        _, owned = await everything(house)
+        steps = b"".join(one.data for one in await house.store.pieces(judged.id, "step"))
+    assert told in configured or told == said or said not in owned
+    assert (b"REDACTED" if said == SECRET else said.encode()) in steps  # the evidence has what it said
+
+
+@pytest.mark.parametrize("met", [(True, True), (True, False), (False, True)])
+async def test_8_5_criteria_that_have_no_name_are_met_if_all_are(met):
+    boss = Played("test.boss", [{"kind": "next-worker", "nextWorkerIds": ["test.plain"]}, {
+        "kind": "terminate", "successCriteria": [{"key": f"my own {at}", "met": one} for at, one in enumerate(met)],
+    }])  # fmt: skip
+    plain = Played("test.plain", lambda task, _: "done")
+    async with House(boss, plain, loops={"loop": loop("test.plain", (), supervisor="test.boss")}) as house:
+        report = await house.room.report((await house.run("loop", {"task": "t"})).id, "t")
+    assert report.success_criteria == ({"key": "undeclared", "met": all(met)},)
+    assert report.goal_satisfied is all(met)

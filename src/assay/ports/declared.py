@@ -5,11 +5,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from assay.protocol.agents import MemoryShape, ModelClass
+from assay.protocol.verification import CRITERION
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Version = Annotated[str, msgspec.Meta(pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$")]
 ToolId = Annotated[str, msgspec.Meta(pattern=r"^[^:\s]+:\S+$")]
+CriterionKey = Annotated[str, msgspec.Meta(pattern=CRITERION)]
 Names = dict[str, str]
 
 AgentKind = Literal["callable", "http", "command", "manifest", "recorded"]
@@ -30,6 +32,7 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     description: Annotated[str, msgspec.Meta(max_length=500)] = ""
     memory: MemoryShape | None = None
     threshold: Share | None = None  # below this confidence it escalates
+    criteria: tuple[CriterionKey, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: str | None = None  # a file
     return_schema: str | None = None
     timeout: Positive | None = None  # seconds for one invocation, where the run does not say less

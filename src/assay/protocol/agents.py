@@ -33,6 +33,7 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     takes_tools: bool = True  # there is a way for it to call a tool through us (contract §6.3)
     takes_memory: bool = True
     threshold: float | None = None  # below this confidence it escalates
+    criteria: tuple[str, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: dict[str, Any] | None = None  # hand-off: what a task must be
     return_schema: dict[str, Any] | None = None  # and what it gives back
 

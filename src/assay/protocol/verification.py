@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+CRITERION = r"^[a-z0-9][a-z0-9_.-]{0,63}\Z"  # the key of a criterion that an agent declares
 Role = Literal["actor", "critic", "supervisor"]
 
 

@@ -36,12 +36,17 @@ USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # ends of a turn that 
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """A critic's turn: its verdict, the keys it looked at and which of them hold; its notes go to the actor and nowhere else."""
+    """
+    A critic's turn: its verdict, the keys it looked at and which of them hold; its notes go to the actor and nowhere else.
+
+    `criteria` are keys that an event may hold; `named` are those of an agent, in its own words.
+    """
 
     agent: str
     verdict: Verdict
     outcome: Outcome = "completed"
     criteria: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     met: dict[str, bool] = {}
     confidence: float | None = None
     notes: str = ""
@@ -63,6 +68,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     error: str | None = None
     schema_validated: bool | None = None
+    criteria: tuple[str, ...] = ()  # keys of its own, by its settings
     steps: tuple[Step, ...] = ()
     checked: dict[str, list[Judged]] = {}
 

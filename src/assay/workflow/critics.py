@@ -27,15 +27,15 @@ from assay.ports.agents import Agents
 from assay.protocol.agents import Step, Used
 from assay.protocol.secrets import redacted_text
 from assay.workflow.bracket import USABLE, Judged
-from assay.workflow.decisions import keys_problem
 from assay.workflow.gating import VERDICTS, Verdict
+from assay.workflow.vocabulary import event_keys
 
 CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
 SECONDS = 60.0
 
 
 class Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A critic agent's answer. A `target` it names must be the one it was asked about, its `criteria` among those it was given."""
+    """A critic agent's answer. A `target` it names must be the one it was asked about; its `criteria` may be keys of its own."""
 
     verdict: Verdict
     target: str | UnsetType = UNSET
@@ -92,15 +92,17 @@ class Critics:
         if finish.outcome not in USABLE:
             return _failed(id, finish.error or f"it ended as {finish.outcome}", stage.steps)
         try:
-            said = _read(finish.result, target, criteria)
+            said = _read(finish.result, target)
         except ValueError as nonsense:
             return _failed(id, str(nonsense), stage.steps)
         confidence = said.confidence if said.confidence is not None else finish.confidence
+        named = tuple(criteria) if said.criteria is UNSET else said.criteria
         return Judged(
             agent=id,
             verdict=said.verdict,
             outcome=finish.outcome,
-            criteria=tuple(criteria) if said.criteria is UNSET else said.criteria,
+            criteria=event_keys(named, criteria, agent.card.criteria),
+            named=() if said.criteria is UNSET else said.criteria,
             met={} if said.met is UNSET else said.met,
             confidence=confidence,
             notes=said.notes,
@@ -149,7 +151,7 @@ def _named(place: str, keys: Sequence[str]) -> str:
     return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
 
 
-def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:
+def _read(said: Any, target: str) -> Said:
     """A bare verdict will do."""
     try:
         answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, Said)
@@ -161,10 +163,6 @@ def _read(said: Any, target: str, criteria: Sequence[str]) -> Said:
     named = () if answer.criteria is UNSET else answer.criteria
     if len(set(named)) < len(named):
         raise ValueError("it names a criterion twice")
-    if criteria and (unknown := set(named) - set(criteria)):
-        raise ValueError(f"nobody asked for the criteria {', '.join(sorted(unknown))}")
-    if (wrong := keys_problem(named, criteria)) is not None:
-        raise ValueError(wrong)
     return answer
 
 

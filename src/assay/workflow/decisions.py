@@ -1,7 +1,6 @@
 """What a supervisor may decide (`orchestrator-decision.schema.json`, contract §8.5), said once and in its order (CO-1)."""
 
-import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,15 +8,15 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.orchestration import ConfidenceEscalated, Criterion, Decision, OrchestratorDecided
+from assay.protocol.values import is_object
 from assay.workflow.flow import FLOOR, Flow, Steps, Stop
 from assay.workflow.gating import below
 from assay.workflow.interrupts import accepted, approval, clarification
+from assay.workflow.vocabulary import closed_decision, configured_keys
 
 Confidence = Annotated[float, Meta(ge=0, le=1)]
 Word = Annotated[str, Meta(min_length=1)]
-KEY = re.compile(
-    r"\w[\w.:/-]{0,99}"
-)  # a criterion that only an agent has named: what it says stands in an event, and must be no text
+REACHED, GAVE_UP = "goal-reached", "gave-up"  # reasons of a terminate
 
 
 class NextWorker(Struct, tag="next-worker", tag_field="kind", forbid_unknown_fields=True, omit_defaults=True):
@@ -56,20 +55,18 @@ def read_decision(said: Any) -> dict[str, Any]:
     return msgspec.to_builtins(decision)
 
 
-def keys_problem(named: Iterable[str], known: Collection[str]) -> str | None:
-    """What is wrong with criteria that an agent names beside those that are known."""
-    if any(key not in known and KEY.fullmatch(key) is None for key in named):
-        return "a criterion is named by a key of letters, digits and . : / _ -, at most 100 of them"
-    return None
-
-
-def decide(flow: Flow, node: str, agent: str, decision: dict[str, Any]) -> None:
-    """Store it before anything it causes; one more turn is begun with it."""
+def decide(
+    flow: Flow, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
+) -> None:
+    """Store it before anything it causes; one more turn is begun with it. `declared` are keys of the decider's own."""
     if flow.supervisor and agent != flow.supervisor:
         what = f"this run is decided by {flow.supervisor}, and {agent} is another"
         raise Stop("validation_error", what, node=node)
     flow.supervisor = agent
     flow.iteration += 1
+    decision = closed_decision(decision, configured_keys(flow.workflow), declared)
+    if gives_up(decision) and decision.get("reason") == REACHED:
+        decision["reason"] = GAVE_UP
     flow.decision = decision
     decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=flow.iteration)
     flow.decided_id = flow.tell("runOrchestrator.decided", decided, node=node, **_words("decision", decision))
@@ -93,6 +90,7 @@ def pending(
             raise Stop("decision_rejected", "nobody answered in time", node=node)
         flow.answer = asked.value
     elif decision["kind"] == "terminate":
+        _heard(flow, node, decision)
         _may_end(flow, node, decision, gating=gating)
         flow.terminated = True
     return decision
@@ -137,11 +135,31 @@ def _escalated(
     return decision
 
 
+def gives_up(decision: dict[str, Any]) -> bool:
+    """Whether any of its success criteria is not met (contract §8.5)."""
+    return any(not one["met"] for one in decision.get("successCriteria", ()))
+
+
+def _heard(flow: Flow, node: str, decision: dict[str, Any]) -> None:
+    """Where critics are configured, no success is reported before one of them has spoken of the newest work."""
+    spoken = flow.last is not None and flow.last.verdict is not None
+    if not spoken and not gives_up(decision) and _has_critics(flow, node):
+        what = "it was to end as a success, and no critic has spoken"
+        raise Stop("decision_rejected", what, node=node)
+
+
+def _has_critics(flow: Flow, node: str) -> bool:
+    found = flow.workflow.node(node)
+    if found is None:
+        return False
+    settings = found.settings if is_object(found.settings) else {}
+    return bool(found.config.get("critics") or settings.get("critics"))
+
+
 def _may_end(flow: Flow, node: str, decision: dict[str, Any], *, gating: bool) -> None:
     """Where verdicts gate, nothing ends in success on a fail or a revise; giving up is always possible."""
-    gives_up = any(not one["met"] for one in decision.get("successCriteria", ()))
     last = flow.last
-    if gating and last is not None and not last.committed and not gives_up:
+    if gating and last is not None and not last.committed and not gives_up(decision):
         what = f"it was to end as a success while the last verdict is {last.verdict or 'none'}"
         raise Stop("decision_rejected", what, node=node, verdict=last.verdict)
 

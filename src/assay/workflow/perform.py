@@ -152,6 +152,7 @@ class Performer:
             confidence=finish.confidence,
             error=finish.error,
             schema_validated=finish.schema_validated,
+            criteria=agent.card.criteria,
             steps=tuple(stage.steps),
             checked=tools.checked if isinstance(tools, CheckedTools) else {},
         )
@@ -171,7 +172,7 @@ class Performer:
             configurable=inherited(parent.options),
             owner=parent.owner,
             scope=parent.scope,
-            parent={"runId": unit.run, "cause": wanted.cause},
+            parent={"runId": unit.run, "nodeId": wanted.node, "cause": wanted.cause},
             given=parent.given,
             traceparent=parent.traceparent,
             depth=parent.depth + 1,

@@ -131,7 +131,9 @@ class DeclaredAgents:
             for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
             if getattr(declared, name) not in (None, "")
         }
-        card = msgspec.structs.replace(card, version=declared.version, free=declared.free, **told)
+        card = msgspec.structs.replace(
+            card, version=declared.version, free=declared.free, criteria=declared.criteria, **told
+        )
         card = msgspec.structs.replace(
             card,
             takes_tools=bool(card.tools),
@@ -189,6 +191,7 @@ def _card(agent_id: str, declared: DeclaredAgent, place: str) -> AgentCard:
         takes_tools=declared.takes_tools is not False,
         takes_memory=declared.takes_memory is not False,
         threshold=declared.threshold,
+        criteria=declared.criteria,
         task_schema=schema("task_schema", declared.task_schema),
         return_schema=schema("return_schema", declared.return_schema),
     )

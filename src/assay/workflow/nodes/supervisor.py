@@ -3,11 +3,12 @@
 from typing import Any
 
 from assay.workflow.bracket import USABLE, bracket, invoked
-from assay.workflow.decisions import decide, keys_problem, read_decision
+from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.flow import Flow, Last, Steps, Stop
 from assay.workflow.gating import below
 from assay.workflow.interrupts import Unsure, accepted, approval
+from assay.workflow.vocabulary import VERDICT, VERIFIED
 
 HELD = 0.0  # how sure a plan is of the turn at which it is to be held
 RULE = "local.assay.supervisor"  # who decides where no agent does
@@ -19,14 +20,15 @@ def supervisor(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     agent = node.agent_id or (RULE if "actor" in node.config else f"supervisor-{node.id}")
     if node.config.get("supervisor"):
         agent = node.config["supervisor"]
-        decision, confidence = yield from _asked(flow, node, agent)
+        decision, confidence, declared = yield from _asked(flow, node, agent)
     else:
         decision, confidence = _planned(flow, node)
+        declared = tuple(one["key"] for one in decision.get("successCriteria", ()))
     if below(confidence, flow.threshold):
         decision = yield from _held(flow, node, agent, decision, confidence or 0.0)
     if "actor" in node.config:
         _within(flow, node, decision)
-    decide(flow, node.id, agent, decision)
+    decide(flow, node.id, agent, decision, declared)
     return {"kind": decision["kind"]}
 
 
@@ -41,7 +43,7 @@ def _planned(flow: Flow, node: Node) -> tuple[dict[str, Any], float | None]:
     if plan is None and "mockPendingDecision" not in config:
         plan = [
             {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]},
-            {"kind": "terminate", "reason": "goal-reached"},
+            {"kind": "terminate", "reason": REACHED},
         ]
     if plan is not None and turn < len(plan):
         return _read(plan[turn], node), HELD if config.get("mockHoldAtTurn") == turn + 1 else None
@@ -52,16 +54,13 @@ def _ruled(last: Last | None, config: dict[str, Any]) -> dict[str, Any]:
     """The plain rule of a verified loop: go on until something is committed, or given up."""
     if last is None or not (last.committed or last.gave_up):
         return {"kind": "next-worker", "nextWorkerIds": [config["actor"]]}
-    decision: dict[str, Any] = {
-        "kind": "terminate",
-        "reason": "goal-reached" if last.committed else "gave-up",
-    }
+    decision: dict[str, Any] = {"kind": "terminate", "reason": REACHED if last.committed else GAVE_UP}
     if last.verdict is not None:
-        keys = config.get("criteria") or ["verified"]
+        keys = config.get("criteria") or [VERIFIED]
         passed = last.verdict == "pass"
         decision["successCriteria"] = [{"key": key, "met": last.met.get(key, passed)} for key in keys]
         if not passed and all(one["met"] for one in decision["successCriteria"]):
-            decision["successCriteria"].append({"key": "verdict", "met": False})
+            decision["successCriteria"].append({"key": VERDICT, "met": False})
     return decision
 
 
@@ -77,7 +76,7 @@ def _within(flow: Flow, node: Node, decision: dict[str, Any]) -> None:
         flow.breach_loop(node.id)
 
 
-def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], float | None]]:
+def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], float | None, tuple[str, ...]]]:
     """An agent decides; how sure it is of that stands outside the decision (CP-1)."""
     last = flow.last
     task = {
@@ -97,11 +96,7 @@ def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], fl
     if turn.outcome not in USABLE:
         raise Stop("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
     try:
-        decision = read_decision(turn.result)
-        named = [one["key"] for one in decision.get("successCriteria", ())]
-        if (problem := keys_problem(named, node.config.get("criteria", ()))) is not None:
-            raise ValueError(problem)  # the same as what is no decision at all
-        return decision, turn.confidence
+        return read_decision(turn.result), turn.confidence, turn.criteria
     except ValueError as wrong:
         flow.failed("supervisor", agent, f"it decided nothing that is one: {wrong}")
         raise Stop("validation_error", "the supervisor decided nothing that is one", node=node.id) from None

@@ -566,12 +566,24 @@ def test_6_5_the_options_of_a_run_are_kept_and_shown_without_their_secrets(serve
 
 
 def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, client):
-    """What it is given it works with, and shows to its owner as it is."""
+    """One rule for all that is shown and kept: the snapshot, its frames, the log, what lies beside it, and the steps."""
     one, two = "sk-0123456789abcdefgh1234", "sk-abcdefgh01234567891234"
     runs = [
         ran(client, "conformance-identity", {"payload": {"text": f"see {secret}"}}) for secret in (one, two)
     ]
-    assert runs[0]["variables"]["payload"] == {"text": f"see {one}"}
+    hidden = {"payload": {"text": "see [REDACTED:openai-key]"}}
+    assert [runs[0][name] for name in ("inputs", "variables", "outputs")] == [hidden] * 3
+    frames = client.get(
+        f"/v1/runs/{runs[0]['runId']}/events",
+        params={"streamMode": "values"},
+        headers={"accept": "text/event-stream"},
+    ).text
+    assert "REDACTED" in frames
+    kinds = ("workflow-request", "step")
+    kept = b"".join(
+        one.data for kind in kinds for one in server.do(server.store.pieces(runs[0]["runId"], kind))
+    )
+    assert b"REDACTED" in kept
     compared = client.get(f"/v1/runs/{runs[0]['runId']}:diff", params={"against": runs[1]["runId"]}).json()
     logs = [events(client, run["runId"]) for run in runs]
     assert [event["payload"]["inputs"] for event in logs[0] if event["type"] == "run.started"] == [
@@ -579,7 +591,7 @@ def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, clien
     ]
     ids = [event["eventId"] for event in logs[0]]
     beside = b"".join(server.do(server.store.beside(runs[0]["runId"], "content", ids)).values())
-    told = json.dumps([compared, logs]).encode() + beside
+    told = json.dumps([compared, logs, runs, frames]).encode() + beside + kept
     assert b"REDACTED" in beside
     assert not [secret for secret in (one, two) if secret.encode() in told]
 
@@ -645,6 +657,18 @@ def test_a_list_says_which_runs_are_children_and_which_are_forks(client):
     assert listed[child]["parentRunId"] == run
     assert (listed[fork]["sourceRunId"], listed[fork]["forkMode"]) == (run, "replay")
     assert not {"parentRunId", "sourceRunId"} & listed[run].keys()
+
+
+@pytest.mark.parametrize(
+    ("workflow", "node"),
+    [("conformance-dispatch-loop", "dispatch"), ("conformance-subworkflow-parent", "subwf-call")],
+)
+def test_3_3_a_childs_snapshot_names_its_parent_and_the_node(client, workflow, node):
+    run = ran(client, workflow)["runId"]
+    child = events(client, run, "node.dispatched")[0]["payload"]["childRunId"]
+    shown = client.get(f"/v1/runs/{child}").json()
+    assert (shown["parentRunId"], shown["parentNodeId"]) == (run, node)
+    assert not {"parentRunId", "parentNodeId"} & client.get(f"/v1/runs/{run}").json().keys()
 
 
 def test_cross_host_ancestry_endpoint(server, client):

@@ -14,6 +14,7 @@ from assay.ports import Clock, Drop, Event, Put, Run, RunStatus, Store
 from assay.ports.kinds import APART, Ending, Outcome, split
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.facts import Fact, stored
+from assay.protocol.secrets import redacted, redacted_json
 from assay.protocol.values import is_object
 from assay.workflow import models
 from assay.workflow.drive import Drive, driven
@@ -156,10 +157,13 @@ class WorkflowStory:
         )
 
     def outcome(self, result: bytes) -> Outcome:
-        return self.advanced(_result(result))
+        return self._advanced(_result(redacted_json(result)))
 
     def advanced(self, result: Result) -> Outcome:
-        """One step further: its events, what they hold beside, and the step itself."""
+        return self._advanced(msgspec.structs.replace(result, value=redacted(result.value)))
+
+    def _advanced(self, result: Result) -> Outcome:
+        """One step further: its events, what they hold beside, and the step itself. No secret comes into a run (contract §6.5)."""
         drive = self.drive
         effect, number = drive.effect, drive.step
         assert effect is not None

@@ -51,11 +51,12 @@ def opened(
     lease: float,
     documents: Iterable[Put | Drop] = (),
 ) -> Batch:
-    """The transaction with which a run begins to be: pending, and `holder`'s."""
+    """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
+    request = msgspec.structs.replace(request, inputs=redacted(request.inputs))
     evidence = [request_piece(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
-        content = msgspec.json.encode({"inputs": redacted(request.inputs)})
+        content = msgspec.json.encode({"inputs": request.inputs})
         evidence.append(Piece(kind=CONTENT, key=named("ev", run, 0), data=content))
         head[INPUTS] = True
     head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}

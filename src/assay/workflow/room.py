@@ -28,6 +28,7 @@ from assay.workflow.report import Report, reported
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
+PARENT = ("runId", "nodeId")  # of a child, as its snapshot names them
 
 
 class Room:
@@ -233,21 +234,23 @@ class Room:
         return await reported(self.store, found)
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
-        """What a RunSnapshot has besides what every run has (contract §3.3), for its owner."""
+        """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
         drive, _, _ = await driven(self.store, run, self.bounds)
         flow, request = drive.flow, drive.flow.request
         shown: dict[str, Any] = {
             "workflowId": run.name,
-            "inputs": request.inputs,
-            "variables": flow.variables,
-            "configurable": dict(flow.configurable),
+            "inputs": redacted(request.inputs),
+            "variables": redacted(flow.variables),
+            "configurable": redacted(dict(flow.configurable)),
         }
+        if (parent := request.parent) is not None:
+            shown |= {f"parent{name[0].upper()}{name[1:]}": parent[name] for name in PARENT if name in parent}
         if request.metadata:
-            shown["metadata"] = request.metadata
+            shown["metadata"] = redacted(request.metadata)
         if flow.current is not None and run.status not in CLOSED:
             shown["currentNodeId"] = flow.current
         if run.status == "completed":
-            shown["outputs"] = flow.variables
+            shown["outputs"] = shown["variables"]
         if "error" in run.head:
             shown["error"] = run.head["error"]
         if flow.agent is not None:

@@ -1,6 +1,7 @@
 """Secrets are nowhere but where they were sent (FEP 6.4): planted everywhere a client can put one, and looked for everywhere else."""
 
 import contextlib
+import io
 import json
 import logging
 import secrets
@@ -10,6 +11,7 @@ import pytest
 
 import assay
 from assay.checks.checker import Checker, Text
+from assay.serve import logs
 from dumps import everything_of
 from grpc_client import Both, connected
 from issuer import Issuer
@@ -43,6 +45,7 @@ def canary(prefix=""):
 
 
 LEAKED = canary("sk-")
+CONTENT = "words-of-a-task"
 
 
 class Planted:
@@ -74,30 +77,59 @@ CONFIGS = {
 def played(tmp_path_factory):
     """A host to which all of it was sent, over both transports; what it said, and its folder."""
     folder, planted = tmp_path_factory.mktemp("canary"), Planted()
-    records: list[str] = []
-
-    class Keep(logging.Handler):
-        def emit(self, record):
-            if not record.name.startswith(("httpx", "httpcore")):  # the client's own, in the same process
-                records.append(f"{record.name} {record.getMessage()}")
-
-    keep = Keep()
+    lines, heard = io.StringIO(), Heard()
+    keep = logs.handler("json", lines)
     logging.getLogger().addHandler(keep)
+    logging.getLogger().addHandler(heard)
     before = logging.getLogger().level
     logging.getLogger().setLevel(logging.DEBUG)
     try:
         with (
             Issuer() as issuer,
-            Both(f"sqlite:///{folder}/runs.db", jwt=issuer.trust(), checks=[Remote, Leaky]) as host,
+            Both(
+                f"sqlite:///{folder}/runs.db", jwt=issuer.trust(), checks=[Remote, Leaky], seeded=True
+            ) as host,
         ):
             with host.client("") as client:
                 send(host, issuer, planted, client)
+                flow(planted, client)
             call(host, planted)
     finally:
         logging.getLogger().removeHandler(keep)
+        logging.getLogger().removeHandler(heard)
         logging.getLogger().setLevel(before)
     (folder / "assay.toml").write_text(f'database_url = "sqlite:///{folder}/runs.db"\n')
-    return folder, planted, records
+    return folder, planted, lines.getvalue(), heard.names
+
+
+class Heard(logging.Handler):
+    """The loggers that spoke, whatever is written of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names: set[str] = set()
+
+    def emit(self, record):
+        self.names.add(record.name)
+
+
+def flow(planted, client):
+    """A workflow that is given secrets, and shown in every way there is."""
+    headers = {"x-api-key": planted.secrets["a key"]}
+    payload = {
+        "text": f"see {planted.plant('a text of an input', canary('sk-'))} {CONTENT}",
+        "password": planted.plant("a member of an input", f"no id {canary()}"),
+    }
+    body = {"workflowId": "conformance-identity", "inputs": {"payload": payload}}
+    run = planted.heard(client.post("/v1/runs", json=body, headers=headers)).json()["runId"]
+    for mode in ("values", "debug"):
+        stream = {**headers, "accept": "text/event-stream"}
+        told = planted.heard(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
+        assert CONTENT in told.text
+    for path in ("", "/events/poll"):
+        told = planted.heard(client.get(f"/v1/runs/{run}{path}", headers=headers))
+        assert CONTENT in told.text
+        assert "[REDACTED:password]" in told.text
 
 
 def send(host, issuer, planted, client):
@@ -179,27 +211,29 @@ def found(planted, text):
 
 
 def test_no_secret_is_in_the_database(played):
-    folder, planted, _ = played
+    folder, planted, *_ = played
     kept = everything_of(f"sqlite:///{folder}/runs.db").decode("latin-1")
     assert "evaluation.completed" in kept
     assert not found(planted, kept)
 
 
-def test_no_secret_is_in_the_log(played):
-    _, planted, records = played
-    assert records
-    assert not found(planted, "\n".join(records))
+def test_no_secret_and_no_content_is_in_the_log_at_debug(played):
+    _, planted, lines, loggers = played
+    assert lines
+    assert not found(planted, lines)
+    assert CONTENT not in lines
+    assert {"sse_starlette.sse", "httpcore.http11"} <= loggers  # they say all of it, and are not quoted
 
 
 def test_no_secret_is_in_an_answer(played):
-    _, planted, _ = played
+    _, planted, *_ = played
     assert len(planted.said) > 100
     for said in planted.said:
         assert not found(planted, said), said
 
 
 def test_no_secret_is_in_an_export(played, command):
-    folder, planted, _ = played
+    folder, planted, *_ = played
     ids = json.loads(command("list", "--json", "--limit", "100", folder=folder).out)
     assert ids
     for one in ids:
@@ -216,7 +250,7 @@ def test_no_secret_is_in_an_export(played, command):
 
 
 def test_a_secret_in_a_request_is_refused_with_its_place(played):
-    _, planted, _ = played
+    _, planted, *_ = played
     refused = [said for said in planted.said if "it holds a secret" in said]
     assert len(refused) >= len(CONFIGS) * 5
     assert any("checks[0].arguments.config" in said for said in refused)

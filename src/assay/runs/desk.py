@@ -3,13 +3,26 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
 
 from assay.errors import Broken, Conflict, NotFound, Unavailable
-from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Piece, Run, RunQuery, RunStatus, Store
+from assay.ports import (
+    ACTIVE,
+    CLOSED,
+    Batch,
+    Engine,
+    Entry,
+    Event,
+    Piece,
+    Put,
+    Run,
+    RunQuery,
+    RunStatus,
+    Store,
+)
 from assay.ports.audit import acting
 from assay.ports.audit import line as audited
 from assay.ports.kinds import APART, Kind
@@ -130,12 +143,16 @@ class Desk:
     async def list(self, query: RunQuery) -> list[Run]:
         return await self.store.runs(query)
 
-    async def cancel(self, run: str, tenant: str, *, reason: str = "") -> Run:
-        """What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event."""
+    async def cancel(self, run: str, tenant: str, *, reason: str = "", documents: Sequence[Put] = ()) -> Run:
+        """
+        What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event.
+
+        `documents` are written when the cancel begins.
+        """
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
-        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)]))
+        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)], documents=documents))
         if reason:
             await self._because(run, reason)
         if run in self._conductors:

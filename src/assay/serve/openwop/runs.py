@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -129,23 +130,27 @@ async def cancel_run(call: Call) -> Answer:
     said = decoded(_cancel, body)
     once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
-    async def cancel() -> CancelAnswer:
-        return await _cancelled(call, surface, run, said.reason)
+    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+        return await _cancelled(call, surface, run, said.reason, documents)
 
-    result, replayed = await once.answered(cancel, CancelAnswer, lambda said: said.status != "cancelling")
+    result, replayed = await once.done(cancel, cancel)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
-async def _cancelled(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> CancelAnswer:
+async def _cancelled(
+    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, documents: Sequence[Put] = ()
+) -> CancelAnswer:
     run = await run_of(call, surface, id)
     if run.status not in CLOSED:
         try:
             async with asyncio.timeout(PATIENCE):
                 said = "" if reason is UNSET else reason
-                run = await call.host.desk.cancel(run.id, call.tenant, reason=said)
+                run = await call.host.desk.cancel(run.id, call.tenant, reason=said, documents=documents)
         except TimeoutError:
             return CancelAnswer(run_id=run.id, status="cancelling")
-        except Conflict:
+        except Conflict as conflict:
+            if conflict.what == "exists":
+                raise  # its key is another request's
             run = await run_of(call, surface, id)
     status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)
     return CancelAnswer(run_id=run.id, status=status or "cancelling")
@@ -163,18 +168,23 @@ async def bulk_cancel(call: Call) -> Answer:
     once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
 
     async def cancel() -> BulkCancelAnswer:
-        each = (_one(call, surface, id, request.reason) for id in request.run_ids)
+        each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
         return BulkCancelAnswer(results=list(await asyncio.gather(*each)))
 
     result, replayed = await once.answered(cancel, BulkCancelAnswer, lambda _: True)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
-async def _one(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> BulkCancelled:
+async def _one(
+    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, once: Once
+) -> BulkCancelled:
+    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+        return await _cancelled(call, surface, id, reason, documents)
+
     try:
         if not NAME.fullmatch(id):
             raise NotFound(f"there is no run {id[:128]!r}")
-        done = await _cancelled(call, surface, id, reason)
+        done, _ = await once.done(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.note(refusal, id)
         said = told(refusal, call.id)

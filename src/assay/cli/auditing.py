@@ -31,7 +31,12 @@ class Told(msgspec.Struct):
 def show(tenant: str | None, run: str | None, *, json: bool) -> None:
     async def work(store: Store) -> None:
         async for one in audit.lines(store, tenant):
-            line = msgspec.json.decode(one.data, type=Placed)
+            try:
+                line = msgspec.json.decode(one.data, type=Placed)
+            except msgspec.DecodeError:
+                said = "it was changed and cannot be read; `assay audit verify` says more"
+                say(str(audit.Trouble(one.tenant, one.lane, one.number, said)))
+                continue
             if run is not None and not (run and line.what.startswith(run)):
                 continue
             if json:

@@ -27,6 +27,7 @@ from assay.fep.plan import Plan
 from assay.fep.sheet import Sheet
 from assay.fep.tally import Tally
 from assay.paths import Query
+from assay.protocol.cache import beside
 
 LONGEST = 32 * 1024  # bytes of a context
 MOST = 512 * 1024  # bytes of all
@@ -79,7 +80,7 @@ def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Sheet
     return {plan.sheet(at, context) for at, context in enumerate(contexts, first)}
 
 
-@lru_cache(maxsize=1024)
+@beside
 def prompt(sheet: Sheet) -> bool:
     return not sheet.waits and all(map(_prompt, sheet.bounds))
 

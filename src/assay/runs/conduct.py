@@ -9,6 +9,7 @@ from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
 from assay.ports.kinds import COPYING, DRIVEN, Kind, Story
 from assay.ports.watch import tracing, watch
 from assay.runs.record import Record
+from assay.workers import pool
 
 PAGE = 1_000
 CUT_SHORT = 2.5  # seconds that units have to come back after a cancel
@@ -57,6 +58,7 @@ class Conductor:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
         said, now = self._run.head.get("traceparent", ""), tracing.get()
         tracing.set(said or now)  # of a task of our own
+        pool.owner.set(self._run.tenant)
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         parent = (
             None if said in ("", now) else {"traceparent": said}

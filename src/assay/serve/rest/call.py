@@ -20,6 +20,7 @@ from assay.serve.rest.feeds import Feeds
 from assay.serve.rest.load import Load
 from assay.serve.rest.plans import Plans
 from assay.serve.rest.turns import Turns
+from assay.workers import pool
 
 Receive = Callable[[], Awaitable[Any]]
 Authenticate = Callable[[str], Awaitable[Principal]]
@@ -113,6 +114,7 @@ class Asking:
         """Now it is known who is asking."""
         self.who = who
         acting.set(Acting(who.id[:MOST], self.id))
+        pool.owner.set(who.tenant)
 
     async def note(self, refusal: Refusal, what: str = "") -> None:
         """That it was refused, if somebody we know is asking."""

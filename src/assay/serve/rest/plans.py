@@ -1,6 +1,5 @@
 """Plans of checks that come again and again, by the bytes of their text, so that they are compiled once."""
 
-from collections import OrderedDict
 from typing import NamedTuple
 
 import msgspec
@@ -10,9 +9,12 @@ from assay.fep.context import depth, not_json
 from assay.fep.office import Office
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
+from assay.protocol.cache import ByteCache
+from assay.workers import pool
 
-KEPT = 256
+CACHED = 64 << 20  # bytes of all plans that are remembered
 LONGEST = 64 * 1024  # bytes of checks that are worth remembering
+FACTOR = 40  # bytes of a plan for one of its text
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -25,20 +27,18 @@ class Planned(NamedTuple):
 class Plans:
     def __init__(self, office: Office) -> None:
         self._office = office
-        self._kept: OrderedDict[bytes, Planned] = OrderedDict()
+        self._kept = ByteCache[Planned](CACHED)
 
     def of(self, text: bytes) -> Planned:
         """The plan of these checks; of none, that of cases which bring their own."""
-        found = self._kept.get(text)
+        owner = pool.owner.get()
+        found = self._kept.get(text, owner)
         if found is not None:
-            self._kept.move_to_end(text)
             return found
         checks = self._checks(text)
         made = Planned(self._office.plan(checks), None if checks is None else msgspec.Raw(_encode(checks)))
         if made.plan.shared is not None and len(text) <= LONGEST:
-            self._kept[text] = made
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            self._kept.put(text, made, FACTOR * len(text), owner)
         return made
 
     def _checks(self, text: bytes) -> Checks:

@@ -2,13 +2,14 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 
 from google.protobuf.message import Message
 
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.asked import Converted, convert
 from assay.serve.grpc.call import Call
-from assay.serve.grpc.door import LARGE
+from assay.serve.grpc.incoming import LARGE
 from assay.serve.rest.idempotency import Once
 from assay.serve.rest.starting import Begun, Wanted, begin
 
@@ -17,7 +18,7 @@ async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool
     """Start it, or find what its idempotency-key has started before."""
     call.host.load.open()
     converted = await converted_from(call, data)
-    once = Once(call, operation, lambda: digest_of(fep.EvaluationRequest.FromString(data)))
+    once = Once(call, operation, await _digest_for(call, data))
     want = Wanted(converted.whole, once)
     if at_once and converted.whole.asked.at_once:
         begun = await begin(call, want, at_once=True)
@@ -32,7 +33,19 @@ async def converted_from(call: Call, data: bytes) -> Converted:
     host = call.host
     if len(data) <= LARGE:
         return convert(data, host.plans, host.limits)
-    return await asyncio.to_thread(convert, data, host.plans, host.limits)
+    return await call.aside(lambda: convert(data, host.plans, host.limits))
+
+
+async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
+    """What makes the digest of a message, if it is wanted; that of a large one has been made in a thread."""
+
+    def make() -> str:
+        return digest_of(fep.EvaluationRequest.FromString(data))
+
+    if len(data) <= LARGE or call.header(b"idempotency-key") is None:
+        return make
+    digest = await call.aside(make)
+    return lambda: digest
 
 
 def digest_of(request: Message) -> str:

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Set
+from functools import partial
 from itertools import count, repeat
 from typing import Any, TypeVar
 
@@ -17,13 +18,14 @@ from assay.fep.request import DistinctCases, experiment_from, problems_of_reques
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.misfits import message_of, place_in
+from assay.serve.footprint import bounded
 from assay.serve.rest.plans import Planned, Plans
+from assay.serve.rest.sorted_json import sorted_json
 
 T = TypeVar("T")
 ABSENT = Raw(b"")
 AT_ONCE = 1024 * 1024  # bytes of a body that are decoded in one go
 LONGEST_NAME = 512  # bytes: what a record is filed under
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -55,17 +57,32 @@ _wire = msgspec.json.Decoder(Wire).decode
 _head = msgspec.json.Decoder(Head).decode
 
 
-def read_request(body: bytes, plans: Plans, limits: Limits) -> Whole:
-    """Every problem at once, each with its place, before anything runs (decision 33)."""
+def read_request(body: bytes, plans: Plans, limits: Limits, elements: int) -> Whole:
+    """Every problem at once, each with its place, before anything runs (decision 33). No part has more elements."""
     try:
         wire = decoded(_wire, body)
     except InvalidRequest as first:
+        bounded(body, elements)
         raise InvalidRequest(problems_of_request(decoded(_decode, body)) or first.problems) from None
+    if len(body) > elements:
+        _bounded_parts(wire, elements)
     return asked_for(
         lambda: _contexts(wire, body, limits),
         lambda: experiment_of(bytes(wire.experiment_metadata)),
         lambda: plans.of(bytes(wire.checks)),
     )
+
+
+def _bounded_parts(wire: Wire, most: int) -> None:
+    problems: list[Problem] = []
+    for name in ("test_cases", "outputs"):
+        for at, part in enumerate(getattr(wire, name)):
+            if len(part) > most:
+                _or_problems(partial(bounded, bytes(part), most, f"{name}[{at}]"), problems)
+    for name in ("checks", "experiment_metadata"):
+        _or_problems(partial(bounded, bytes(getattr(wire, name)), most, name), problems)
+    if problems:
+        raise InvalidRequest(problems)
 
 
 def asked_for(
@@ -111,7 +128,9 @@ def experiment_of(text: bytes) -> ExperimentMetadata | None:
 
 def digest_of(body: bytes) -> str:
     """Of what a body says, not of how it is written: members sorted, no space (openwop-contract §3.6)."""
-    return hashlib.sha256(_encode_sorted(decoded(_decode, body))).hexdigest()
+    digest = hashlib.sha256()
+    decoded(lambda text: sorted_json(text, digest.update), body)
+    return digest.hexdigest()
 
 
 def decoded(decode: Callable[[bytes], T], body: bytes) -> T:

@@ -17,11 +17,11 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.rest.answers import Answer, encode, told
-from assay.serve.rest.asked import Whole, decoded, digest_of
+from assay.serve.rest.asked import Whole, decoded
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
-from assay.serve.rest.starting import Begun, Wanted, begin, read
+from assay.serve.rest.starting import LARGE, Begun, Wanted, begin, digest_for, read
 
 CONCURRENT = 4
 PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out otherwise the next time
@@ -60,10 +60,12 @@ async def run_batch(call: Call) -> Answer:
     call.query()
     call.host.load.open()
     form_of(call)
-    body = await whole(call)
-    request = decoded(_decode, body)
+    body = await whole(call, in_parts=True)
+    request = (
+        await call.aside(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
+    )
     options = BatchOptions() if request.options is UNSET else request.options
-    once = Once(call, "POST /v1/evaluate:batch", lambda: digest_of(body))
+    once = Once(call, "POST /v1/evaluate:batch", await digest_for(call, body))
     parts = [Part(index, partial(read, call, bytes(one))) for index, one in enumerate(request.evaluations)]
     kept, replayed = await conduct(call, parts, options, once)
     return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())

@@ -62,6 +62,9 @@ class Host:
         self.plans = Plans(office)
         self.feeds = Feeds(office.store)
         self.turns = Turns()
+        self.large = asyncio.Semaphore(
+            1
+        )  # for what is decoded in a thread: two of them would keep the loop waiting
         self.stopping = asyncio.Event()
         self.openapi = b""
         self.surface: Followed | None = None  # of OpenWOP, where it is offered
@@ -155,6 +158,11 @@ class Asking:
         finally:
             for task in (wanted, gone, stopping):
                 task.cancel()
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Something that is long, in a thread, one at a time."""
+        async with self.host.large:
+            return await asyncio.to_thread(work)
 
     async def gone(self) -> None:
         """Once the client is; a transport that cancels what nobody waits for never says so."""

@@ -10,11 +10,13 @@ from assay.errors import BadLine, Broken, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.evaluation import stored_line
 from assay.fep.office import Asked
+from assay.serve.footprint import Footprint, bounded
 from assay.serve.rest.asked import experiment_of, read_head
 from assay.serve.rest.bodies import pieces
 from assay.serve.rest.call import Call
 from assay.serve.rest.plans import Planned
 
+LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -38,9 +40,20 @@ async def read_lines(call: Call) -> AsyncGenerator[Lined]:
     with _spool() as file:
         intake = _Intake(call, file)
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
+        taken, held = Footprint(), 0  # of a line that is long
         async for piece in pieces(call, most, "max_upload_bytes", seconds):
-            intake.more(piece)
-        yield intake.end()
+            if not intake.long:
+                intake.more(piece)
+                continue
+            call.share.hold(grown := taken.more(piece))
+            held += grown
+            if b"\n" in piece:
+                await call.aside(lambda piece=piece: intake.more(piece))
+                call.share.drop(held)
+                taken, held = Footprint(), 0
+            else:
+                intake.more(piece)
+        yield await call.aside(intake.end) if intake.long else intake.end()
 
 
 @contextmanager
@@ -73,6 +86,12 @@ class _Intake:
         self._planned: Planned | None = None
         self._experiment = None
         self._waits = False
+        self._most = call.host.serving.max_elements
+
+    @property
+    def long(self) -> bool:
+        """Whether the line that has not ended is worth a thread."""
+        return self._held > LONG
 
     def more(self, piece: bytes) -> None:
         lines = piece.split(b"\n")
@@ -111,6 +130,7 @@ class _Intake:
             self._head(line)
             return None
         try:
+            bounded(line, self._most)
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
@@ -129,6 +149,7 @@ class _Intake:
         problems: list[Problem] = []
         planned: Planned | None = None
         try:
+            bounded(line, self._most)
             head = read_head(line)
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None

@@ -1,7 +1,6 @@
 """From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from assay.fep.context import Context
@@ -50,16 +49,25 @@ async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
         async with read_lines(call) as lined:
             want = Wanted(lined, Once(call, operation, lambda: lined.digest))
             return await begin(call, want, at_once=at_once)
-    body = await whole_body(call)
-    want = Wanted(await read(call, body), Once(call, operation, lambda: digest_of(body)))
+    body = await whole_body(call, in_parts=True)
+    request = await read(call, body)
+    want = Wanted(request, Once(call, operation, await digest_for(call, body)))
     return await begin(call, want, at_once=at_once, spent=True)
 
 
+async def digest_for(call: Call, body: bytes) -> Callable[[], str]:
+    """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
+    if len(body) <= LARGE or b"idempotency-key" not in call.headers:
+        return lambda: digest_of(body)
+    digest = await call.aside(lambda: digest_of(body))
+    return lambda: digest
+
+
 async def read(call: Call, body: bytes) -> Whole:
-    host = call.host
+    host, most = call.host, call.host.serving.max_elements
     if len(body) <= LARGE:
-        return read_request(body, host.plans, host.limits)
-    return await asyncio.to_thread(read_request, body, host.plans, host.limits)
+        return read_request(body, host.plans, host.limits, most)
+    return await call.aside(lambda: read_request(body, host.plans, host.limits, most))
 
 
 async def begin(

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from assay.checks.arguments import Bound
 from assay.checks.checker import FAILED, PASSED, PLAIN
+from assay.checks.work import Work
 from assay.errors import Fault
 from assay.paths import MISSING
 from assay.paths.together import steps
@@ -56,7 +57,7 @@ def write_score(
         body.line(f"except Fault as fault: a{at} = fault")
         body.scope[f"run{at}"] = runs[at]
     if bounds:
-        odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, Fault)))"
+        odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
         body.line(f"if {' or '.join(odd.format(at) for at in checks)}:")
         body.line(f"    return [{', '.join(f'a{at}' for at in checks)}]")
         body.line(f"[{', '.join(f'r{at}' for at in checks)}] = rows")
@@ -99,6 +100,7 @@ class _Body:
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {
             "Fault": Fault,
+            "unusual": (Fault, Work),
             "PASSED": PASSED,
             "FAILED": FAILED,
             "PLAIN": PLAIN,

@@ -39,7 +39,8 @@ class Matcher:
         if at == len(parts):
             yield place
             return
-        for end in self.item(*parts[at], place, flags):
+        code, what = parts[at]
+        for end in self.item(code, what, place, flags):
             yield from self.sequence(parts, at + 1, end, flags)
 
     def item(self, code, what, place, flags):

@@ -29,17 +29,15 @@ UNKNOWN = "unknown"
 # a quick no for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
-_NAMED = (
-    b"passw",
-    b"passphrase",
-    b"secret",
-    b"authorization",
-    b"credential",
-    b'key"',
-    b'keys"',
-    b'token"',
-    b'tokens"',
-)
+_NAMED = (b"passw", b"passphrase", b"secret", b"authorization", b"credential")
+_ENDING = re.compile(rb'(key|token)s?"')  # of these only some are hidden: a count of tokens is no secret
+_BEFORE = {
+    word: tuple(name + between for name in names for between in (b"", b"_", b"-"))
+    for word, names in (
+        (b"key", (b"api", b"access", b"private", b"secret")),
+        (b"token", (b"access", b"auth", b"bearer", b"refresh", b"session", b"api", b"id")),
+    )
+}
 _BEGUN = re.compile(rb"(?:\b|\\[bfnrt])sk-")
 
 
@@ -60,6 +58,7 @@ def _maybe_secret(line: bytes) -> bool:
     return (
         any(part in line for part in _SHAPED)
         or any(part in small for part in _NAMED)
+        or any(small.endswith(_BEFORE[end[1]], 0, end.start()) for end in _ENDING.finditer(small))
         or (b"sk-" in line and _BEGUN.search(line) is not None)
     )
 

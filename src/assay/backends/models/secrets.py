@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from assay.errors import WrongUsage
@@ -33,6 +34,7 @@ def content_key(provider: Provider) -> str:
     return key if looks_random(key) else ""
 
 
+@lru_cache(256)
 def looks_random(key: str) -> bool:
     """
     Whether the key is no word of any text: only such a key is searched for in content (docs/decisions/0036).

@@ -46,7 +46,9 @@ class Registry:
         least = versions.parse(version)
         if least is None:
             raise InvalidRequest(
-                Problem(f"{place}.version", f"wanted a semantic version such as '1.0.0', got {version!r}")
+                Problem(
+                    f"{place}.version", f"wanted a semantic version such as '1.0.0', got {version[:100]!r}"
+                )
             )
         fitting = [one for one in known if one[0] == least[0] and one >= least]
         if not fitting:

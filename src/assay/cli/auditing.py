@@ -98,7 +98,7 @@ def _known(file: str, tenant: str | None) -> list[LaneHead]:
         ]
     except OSError as wrong:
         raise WrongUsage(f"--heads {file}: cannot be read: {wrong.strerror}") from None
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         raise WrongUsage(f"--heads {file}: this is not what `assay audit verify --json` tells") from None
     return [head for head in heads if tenant in (None, head.tenant)]
 

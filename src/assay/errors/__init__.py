@@ -123,7 +123,9 @@ class UnknownCheck(InvalidRequest):
     def __init__(self, place: str, type: str, version: str | None, known: Iterable[str]) -> None:
         self.type, self.version = type, version
         wanted = f"{type}@{version}" if version else type
-        super().__init__(Problem(place, f"no check {wanted!r}; this host knows {', '.join(sorted(known))}"))
+        super().__init__(
+            Problem(place, f"no check {wanted[:200]!r}; this host knows {', '.join(sorted(known))}")
+        )
 
 
 class BadLine(InvalidRequest):

@@ -50,7 +50,7 @@ def read_context(line: bytes, limits: Limits) -> Context:
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:
     """The same, from a line that was decoded already."""
     if maybe_deep(line, limits) and depth(document) > limits.max_depth:
-        raise NotAContext([Problem("", _too_deep(limits))])
+        raise NotAContext([Problem("", too_deep(limits))])
     try:
         case, output = document["test_case"], document["output"]
         usual = (
@@ -168,8 +168,7 @@ def plain(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Prob
     except RecursionError:
         return None, b"", [Problem(place, "nested too deeply, or inside itself")]
     if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
-        told = f"nested more than {limits.max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
-        return None, b"", [Problem(place, told)]
+        return None, b"", [Problem(place, too_deep(limits))]
     return document, encoded, []
 
 
@@ -216,7 +215,7 @@ def too_long(limits: Limits) -> str:
     )
 
 
-def _too_deep(limits: Limits) -> str:
+def too_deep(limits: Limits) -> str:
     return f"nested more than {limits.max_depth} deep, which is the limit (raise it with ASSAY_MAX_DEPTH)"
 
 

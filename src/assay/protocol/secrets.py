@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.protocol.shapes import hidden, marker
-from assay.protocol.values import is_list, is_mapping
+from assay.protocol.values import is_mapping, is_object
 
 TELLING = re.compile(
     r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
@@ -70,18 +70,23 @@ def redacted(value: Any) -> Any:
         redacted({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
         == {"url": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]"}
     """
-    if isinstance(value, str):
-        return redacted_text(value)
-    if is_mapping(value):
-        return {
-            redacted_text(str(name)): marker(str(name))
-            if isinstance(one, str) and one and HIDDEN.search(str(name))
-            else redacted(one)
-            for name, one in value.items()
-        }
-    if is_list(value) or isinstance(value, tuple):
-        return [redacted(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    whole: list[Any] = []
+    left: list[tuple[Any, Any]] = [([value], whole)]  # what is to be copied, and where to; without recursion
+    while left:
+        source, copy = left.pop()
+        for name, one in source.items() if is_mapping(source) else enumerate(source):
+            kept: Any = one
+            if isinstance(one, str):
+                telling = one and is_object(copy) and HIDDEN.search(str(name))
+                kept = marker(str(name)) if telling else redacted_text(one)
+            elif is_mapping(one) or isinstance(one, list | tuple):
+                kept = {} if is_mapping(one) else []
+                left.append((one, kept))  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(copy, list):
+                copy.append(kept)  # pyright: ignore[reportUnknownMemberType]
+            else:
+                copy[redacted_text(str(name))] = kept
+    return whole[0]
 
 
 def redacted_text(text: str) -> str:

@@ -40,13 +40,13 @@ def is_finite(value: Any) -> bool:
 
 def is_deeper(document: Any, most: int) -> bool:
     """Whether more than so many objects and lists stand inside one another, in what was read from JSON."""
-    level: list[Any] = [document]
+    level: list[Any] = [document] if is_object(document) or is_list(document) else []
     for _ in range(most):
         inner = (one.values() if is_object(one) else one for one in level)
         level = [one for some in inner for one in some if is_object(one) or is_list(one)]
         if not level:
             return False
-    return True
+    return bool(level)
 
 
 def base_of(value: Any) -> Any:

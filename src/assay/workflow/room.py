@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from reprlib import repr as brief
 from typing import Any
 
 from msgspec import UNSET
@@ -289,7 +290,7 @@ def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
     action = value.get("action") if is_object(value) else None
     if action not in wait.actions:
         wanted = ", ".join(wait.actions)
-        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {action!r}"))
+        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {brief(action)}"))
     if action == "edit-accept":
         _edited(value, wait, asked or {})
     return action

@@ -34,7 +34,7 @@ def convert(data: bytes, plans: Plans, limits: Limits) -> Converted:
     """Every problem at once, each with its place, before anything runs (decision 33)."""
     try:
         return _converted(data, plans, limits)
-    except (unpacked.Unusual, IndexError, UnicodeDecodeError, StructError):
+    except (unpacked.Unusual, IndexError, UnicodeDecodeError, StructError, RecursionError):
         return _converted(_rewritten(data), plans, limits)
 
 
@@ -66,7 +66,8 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
         return gathered(map(told.read, range(len(cases))))
 
     def experiment() -> ExperimentMetadata | None:
-        return experiment_of(_experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b"")
+        text = _experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b""
+        return experiment_of(text, limits)
 
     def planned() -> Planned:
         return plans.of(_checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b"")

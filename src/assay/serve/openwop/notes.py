@@ -37,7 +37,7 @@ async def annotate_run(call: Call) -> Answer:
     _offered(surface)
     form_of(call)
     body = await whole(call)
-    said = decoded(_create, body)
+    said = decoded(_create, body, call.host.limits)
     run = await run_of(call, surface)
     once = Once(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
 

@@ -51,7 +51,7 @@ async def create_run(call: Call) -> Answer:
     surface = surface_of(call)
     form_of(call)
     body = await whole(call)
-    request = decoded(_request, body)
+    request = decoded(_request, body, call.host.limits)
     _permitted(call, request)
     request = _without_secrets(request)
     kind = surface.kind_for(request)
@@ -127,7 +127,7 @@ async def cancel_run(call: Call) -> Answer:
     call.query()
     surface, run = surface_of(call), call.run_id
     body = await whole(call) or b"{}"
-    said = decoded(_cancel, body)
+    said = decoded(_cancel, body, call.host.limits)
     once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
     async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
@@ -162,7 +162,7 @@ async def bulk_cancel(call: Call) -> Answer:
     surface = surface_of(call)
     form_of(call)
     body = await whole(call)
-    request = decoded(_bulk, body)
+    request = decoded(_bulk, body, call.host.limits)
     if len(request.run_ids) > MOST:
         raise TooMany(len(request.run_ids))
     once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))

@@ -110,7 +110,7 @@ async def respond(call: Call) -> Answer:
     run = await run_of(call, surface, named["run_id"])
     form_of(call)
     body, node = await whole(call), named["node_id"]
-    said = decoded(_answer, body)
+    said = decoded(_answer, body, call.host.limits)
     once = Once(
         call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
     )

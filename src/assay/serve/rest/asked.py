@@ -11,13 +11,14 @@ from msgspec import Raw, Struct
 
 from assay.errors import InvalidRequest, Problem
 from assay.fep.compiled import Told
-from assay.fep.context import Context, NotAContext, context_of, not_json, read_context
+from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
 from assay.fep.office import Asked
 from assay.fep.prompt import waits
 from assay.fep.request import DistinctCases, experiment_from, problems_of_request, sheets_of
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.misfits import message_of, place_in
+from assay.protocol.values import JSON, is_deeper, is_object
 from assay.serve.footprint import bounded
 from assay.serve.rest.plans import Planned, Plans
 from assay.serve.rest.sorted_json import sorted_json
@@ -68,7 +69,7 @@ def read_request(body: bytes, plans: Plans, limits: Limits, elements: int) -> Wh
         _bounded_parts(wire, elements)
     return asked_for(
         lambda: _contexts(wire, body, limits),
-        lambda: experiment_of(bytes(wire.experiment_metadata)),
+        lambda: experiment_of(bytes(wire.experiment_metadata), limits),
         lambda: plans.of(bytes(wire.checks)),
     )
 
@@ -111,12 +112,14 @@ def read_head(line: bytes) -> Head:
     return decoded(_head, line)
 
 
-def experiment_of(text: bytes) -> ExperimentMetadata | None:
+def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
     if not text:
         return None
     document = decoded(_decode, text)
     if document is None:
         raise InvalidRequest(Problem("experiment_metadata", "wanted an object, got null"))
+    if maybe_deep(text, limits) and is_deeper(document, limits.max_depth):
+        raise InvalidRequest(Problem("experiment_metadata", too_deep(limits)))
     experiment = experiment_from(document)
     name = experiment.name if experiment else ""
     if name and (len(name.encode()) > LONGEST_NAME or "\0" in name):
@@ -133,14 +136,25 @@ def digest_of(body: bytes) -> str:
     return digest.hexdigest()
 
 
-def decoded(decode: Callable[[bytes], T], body: bytes) -> T:
+def decoded(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = None) -> T:
+    """`limits`: of how deep each member may be, where nothing further on looks at that."""
     try:
-        return decode(body)
+        read = decode(body)
+        if limits is not None and maybe_deep(body, limits):
+            _shallow(_decode(body), limits)
+        return read
     except msgspec.ValidationError as wrong:
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # the decoder whose method it is
         raise InvalidRequest(Problem(place_in(wrong).lstrip("."), message_of(wrong, kind))) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(not_json(body, wrong)) from None
+
+
+def _shallow(document: Any, limits: Limits) -> None:
+    members: JSON = document if is_object(document) else {"": document}
+    deep = [name for name, value in members.items() if is_deeper(value, limits.max_depth)]
+    if deep:
+        raise InvalidRequest([Problem(name, too_deep(limits)) for name in deep])
 
 
 def _or_problems(make: Callable[[], T], problems: list[Problem]) -> T | None:

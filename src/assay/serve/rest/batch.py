@@ -24,6 +24,7 @@ from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.serve.rest.starting import LARGE, Begun, Wanted, begin, digest_for, read
 
 CONCURRENT = 4
+LARGEST = 2**53 - 1  # of a number of a batch's options
 PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out otherwise the next time
 _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 
@@ -92,8 +93,11 @@ def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:
         problems.append(Problem("evaluations", said))
     for name in ("max_concurrent", "timeout_ms"):
         value = getattr(options, name)
-        if value is not UNSET and value < 1:
-            problems.append(Problem(f"options.{name}", f"wanted a number above 0, got {value}"))
+        if value is not UNSET and not 1 <= value <= LARGEST:
+            got = value if abs(value) <= LARGEST else "one of more than 16 digits"
+            problems.append(
+                Problem(f"options.{name}", f"wanted a whole number from 1 to {LARGEST}, got {got}")
+            )
     if problems:
         raise InvalidRequest(problems)
 

@@ -131,7 +131,7 @@ async def cancel_evaluation(call: Call) -> Answer:
     """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
     call.query()
     body, run = await whole(call) or b"{}", call.run_id
-    decoded(_cancel, body)
+    decoded(_cancel, body, call.host.limits)
     once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
     said, replayed = await cancelled_once(call, run, once)

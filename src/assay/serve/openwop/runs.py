@@ -143,11 +143,10 @@ async def _cancelled(
     run = await run_of(call, surface, id)
     if run.status not in CLOSED:
         try:
-            async with asyncio.timeout(PATIENCE):
-                said = "" if reason is UNSET else reason
-                run = await call.host.desk.cancel(run.id, call.tenant, reason=said, documents=documents)
-        except TimeoutError:
-            return CancelAnswer(run_id=run.id, status="cancelling")
+            said = "" if reason is UNSET else reason
+            run = await call.host.desk.cancel(
+                run.id, call.tenant, reason=said, documents=documents, patience=PATIENCE
+            )
         except Conflict as conflict:
             if conflict.what == "exists":
                 raise  # its key is another request's

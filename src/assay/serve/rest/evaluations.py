@@ -1,6 +1,5 @@
 """Evaluations: run one, start one, read one, cancel one (FEP 5.1; decisions 3, 41)."""
 
-import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, Sequence
 
@@ -152,14 +151,14 @@ async def cancelled(call: Asking, id: str, documents: Sequence[Put] = ()) -> boo
     run = await call.run_named(id)
     if run.status not in CLOSED:
         try:
-            async with asyncio.timeout(PATIENCE):
-                run = await call.host.desk.cancel(run.id, call.tenant, documents=documents)
-        except TimeoutError:
-            return False  # it was asked to, and has not stopped yet
+            desk = call.host.desk
+            run = await desk.cancel(run.id, call.tenant, documents=documents, patience=PATIENCE)
         except Conflict as conflict:
             if conflict.what == "exists":
                 raise  # its key is another request's
             run = await call.run_named(id)
+    if run.status not in CLOSED:
+        return False  # it was asked to, and has not stopped yet
     if run.status == "cancelled":
         return True
     raise Ended(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)

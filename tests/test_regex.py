@@ -105,7 +105,7 @@ def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, fla
     )
     assume(legal(pattern, chosen) is not None)
     ours = compiled(pattern, flags)
-    found = ours.found(text + long)
+    found = ours.search.found(text + long)
     if found is not None:
         assert found is (re.search(pattern, text + long, chosen) is not None)
 
@@ -193,7 +193,7 @@ def test_an_attack_is_a_timeout_for_its_text_alone():
 
 def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
     wide = compiled(r"[\0-\uffff]" * 50, Flags())
-    assert wide.found("a" * 60) is None
+    assert wide.search.found("a" * 60) is None
     assert answered([wide.work("a" * 60, False), wide.work("a", False)]) == [
         {"passed": True},
         {"passed": False},
@@ -203,4 +203,4 @@ def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
 def test_a_warning_of_re_is_no_failure():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert compiled("[[a]", Flags()).found("[") is True
+        assert compiled("[[a]", Flags()).search.found("[") is True

@@ -51,7 +51,7 @@ class Regex(Checker):
             pattern = compiled(self.pattern, self.flags)
         except ValueError as wrong:
             raise ValueFault(f"pattern: {wrong}") from None
-        found = pattern.found(text := str(self.text))
+        found = pattern.search.found(text := str(self.text))
         return pattern.work(text, self.negate) if found is None else verdict(found != self.negate)
 
     @classmethod
@@ -70,18 +70,15 @@ class Regex(Checker):
         if pattern.search.pattern is None:
             return None
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
-        longest, search, vouches = (
-            pattern.search.longest,
-            pattern.search.pattern.search,
-            pattern.search.vouches,
-        )
+        quick, search = pattern.search.quick, pattern.search.pattern.search
 
         def look(text: Any) -> Answer | Work:
             if type(text) is not str:
                 return PLAIN
-            if len(text) <= longest or vouches(text):
+            if len(text) <= quick:
                 return found if search(text) is not None else missing
-            return pattern.work(text, negate)
+            there = pattern.search.found(text)
+            return pattern.work(text, negate) if there is None else found if there else missing
 
         return look
 
@@ -92,12 +89,6 @@ class Pattern:
     def __init__(self, text: str, flags: int) -> None:
         self.search = Search(text, flags)
         self._common = common(text, flags)
-
-    def found(self, text: str) -> bool | None:
-        """None: a worker process has to look."""
-        if self.search.pattern is None or not self.search.vouches(text):
-            return None
-        return self.search.pattern.search(text) is not None
 
     def work(self, text: str, negate: bool) -> Work:
         return Work(TASK, self._common, item(text), SECONDS, _negative if negate else _positive)

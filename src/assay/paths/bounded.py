@@ -191,10 +191,8 @@ class TimedRegex(FunctionExtension):
         if compiled is None:
             return False
         left = walk.seconds_left()
-        search = compiled.search
-        if search.pattern is not None and search.vouches(text):
-            return search.pattern.search(text) is not None
-        return _elsewhere(compiled, text, left, walk)
+        found = compiled.search.found(text)
+        return _elsewhere(compiled, text, left, walk) if found is None else found
 
 
 def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Walk) -> bool:

@@ -6,6 +6,7 @@ length: at how many places a match can begin, and whether any repeat finds a lon
 """
 
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -17,11 +18,13 @@ from assay.errors import ValueFault
 from assay.patterns.backtracking import ONE, REPEATS, Text, Tree, parsed, walk
 from assay.patterns.charsets import alone, compiler, op
 
-STEPS = 500_000  # some milliseconds
+STEPS = 600_000  # some milliseconds…
+QUICK = 50_000  # …and less than one: no thread waits for another before a search of so few
 LOOKED_AT = 1 << 17  # characters of a text that is looked at before it is searched
 RUNS = (1024, 512, 256, 64, 16)
 WIDE = 200_000  # characters in the ranges of a pattern: more take `re` too long to compile
 PREFIX = 16  # characters
+_one_at_a_time = threading.Lock()
 
 
 class TooLarge(ValueError):
@@ -44,12 +47,27 @@ class Search:
             raise TooLarge("not a regular expression: it is too large or nested too deeply") from None
         self._costs: dict[tuple[int, int], float] = {}
         self._guards: dict[int, list[re.Pattern[str]]] = {}
-        self.longest = 0  # characters of a text that is searched whatever it holds
+        self.longest = 0  # characters of a text that is searched whatever it holds…
+        self.quick = 0  # …and of one that is searched at once
         if self.pattern is not None:
             _strip(parts)
             self._tree = Tree(parts, flags)
             self._places = _places(parts, flags)
-            self.longest = self._longest()
+            self.longest, self.quick = self._longest(STEPS), self._longest(QUICK)
+
+    def found(self, text: str) -> bool | None:
+        """
+        Whether the pattern is found; None: this text may not be searched here.
+
+        A search holds Python's lock. So of those that take longer one runs at a time, and an event loop has to wait for
+        one search at most, however many threads have some to do.
+        """
+        if self.pattern is None or not self.vouches(text):
+            return None
+        if len(text) <= self.quick:
+            return self.pattern.search(text) is not None
+        with _one_at_a_time:
+            return self.pattern.search(text) is not None
 
     def vouches(self, text: str) -> bool:
         """Whether this text may be searched here."""
@@ -82,19 +100,20 @@ class Search:
         """Steps a character, for texts up to `longest`."""
         return self._cost(self.longest, self.longest)
 
-    def _longest(self) -> int:
+    def _longest(self, most: int) -> int:
         """By doubling, then by eighths."""
         length = 0
         for power in range(4, 27):
-            if not self._fits(1 << power):
+            if not self._fits(1 << power, most):
                 break
             length = 1 << power
         return max(
-            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one)), default=0
+            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one, most)),
+            default=0,
         )
 
-    def _fits(self, length: int) -> bool:
-        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= STEPS
+    def _fits(self, length: int, most: int) -> bool:
+        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= most
 
     def _cost(self, length: int, run: int) -> float:
         """From one start."""

@@ -76,8 +76,13 @@ class Conductor:
 
     async def _fail(self, why: str, code: str = "internal_error") -> None:
         last = self._kind.broken(self._run, why, code)
+        unbegun = code == LOST and self._run.status == "pending"  # its log begins as any other
         entry = Entry(
-            run=self._run.id, holder=self._holder, status=last.status, events=last.events, head=last.head
+            run=self._run.id,
+            holder=self._holder,
+            status=last.status,
+            events=[*(self._kind.started(self._run).events if unbegun else ()), *last.events],
+            head=last.head,
         )
         await self._store.commit(Batch(entries=[entry]))
 

@@ -6,7 +6,6 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from assay.checks.work import Work
 from assay.ports import Services
 
 Answer = Mapping[str, Any]
@@ -89,7 +88,7 @@ class Checker(Struct, forbid_unknown_fields=True):
     keeps_time: ClassVar[bool] = False
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
 
-    def run(self, services: Services) -> Answer | Awaitable[Answer] | Work:
+    def run(self, services: Services) -> Answer | Awaitable[Answer]:
         """The answer about one output. Raise a Fault, or anything, where there is none."""
         raise TypeError(f"{type(self).__name__} has no run()")
 

@@ -65,8 +65,7 @@ def decide(
     flow.supervisor = agent
     flow.iteration += 1
     decision = closed_decision(decision, configured_keys(flow.workflow), declared)
-    rejected = flow.last is not None and flow.last.verdict in ("fail", "revise")
-    if decision.get("reason") == REACHED and (rejected or gives_up(decision)):
+    if gives_up(decision) and decision.get("reason") == REACHED:
         decision["reason"] = GAVE_UP
     flow.decision = decision
     decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=flow.iteration)

@@ -49,6 +49,7 @@ bench: $(MADE)
 soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m bench.attacks
+	$(BIN)/python -m pytest tests/soak_faults.py
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.

@@ -38,8 +38,8 @@ ATTACKS: dict[str, Attack] = {
     **faults.ATTACKS,
     **inputs.ATTACKS,
 }
-LONG: frozenset[str] = frozenset(
-    shares.ATTACKS
+LONG: frozenset[str] = (
+    frozenset(shares.ATTACKS) | patterns.LONG
 )  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 PACE = 0.020  # seconds between two of B's requests

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import sqlite3
 from datetime import UTC, datetime
 
 import msgspec
@@ -107,6 +108,48 @@ CASES = {
     "one put behind": ([FORGED.format(number=5)], ""),
     "one put between": ([FORGED.format(number=1)], ""),
 }  # fmt: skip
+
+
+MISFITS = {
+    "a time that is a text": "UPDATE audit SET at = 'noon' WHERE {line}",
+    "a lane that is a text": "UPDATE audit SET lane = 'fast' WHERE {line}",
+    "a number that is a fraction": "UPDATE audit SET number = 2.5 WHERE {line}",
+    "a text for bytes": "UPDATE audit SET data = CAST(data AS TEXT) WHERE {line}",
+    "a number for bytes": "UPDATE audit SET digest = 7 WHERE {line}",
+    "bytes for a tenant": "UPDATE audit SET tenant = x'ff' WHERE {line}",
+    "a row more": "INSERT INTO audit SELECT tenant, at, lane, 'none', data, digest FROM audit WHERE {line}",
+    "a head that is a text": "UPDATE audit_heads SET lines = 'many' WHERE tenant = 't' AND lane = 1",
+    "a head without bytes": "UPDATE audit_heads SET root = 1.5 WHERE tenant = 't' AND lane = 1",
+}
+FAR = "UPDATE audit SET at = 9000000000000000000 WHERE {line}"
+CASES |= {"a year that is none": ([FAR], "1 rows hold values of another type")}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+async def test_a_row_of_the_wrong_type_is_found(tmp_path, name):
+    """SQLite takes them; PostgreSQL does not."""
+    async with opened(sqlite(tmp_path)) as store:
+        await write(store)
+    async with opened(sqlite(tmp_path)) as store:
+        await write(store)
+        tamper(store, MISFITS[name].format(line="tenant = 't' AND lane = 1 AND number = 2"))
+        said = [trouble.said for trouble in (await verify(store)).troubles]
+        assert any("1 rows hold values of another type" in one for one in said)
+        assert len([one async for one in lines(store)]) in (9, 10)
+        await write(store, many=1)  # the log goes on
+    async with opened(sqlite(tmp_path)) as store:
+        await write(store, tenant="another", many=1)
+
+
+def test_the_command_ends_with_3_where_a_row_is_of_the_wrong_type(command, tmp_path):
+    command("key", "create", "--tenant", "t", folder=tmp_path)
+    with contextlib.closing(sqlite3.connect(tmp_path / ".assay" / "assay.db")) as connection, connection:
+        connection.execute("UPDATE audit SET at = 'noon', data = 'no line'")
+    done = command("audit", "verify", folder=tmp_path)
+    assert (done.code, "bug" in done.err + done.out) == (3, False)
+    with contextlib.closing(sqlite3.connect(tmp_path / ".assay" / "assay.db")) as connection, connection:
+        connection.execute("UPDATE audit SET at = 1, data = x'00'")
+    assert "cannot be read; `assay audit verify` says more" in command("audit", "show", folder=tmp_path).err
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

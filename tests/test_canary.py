@@ -89,11 +89,11 @@ def played(tmp_path_factory):
             Both(
                 f"sqlite:///{folder}/runs.db", jwt=issuer.trust(), checks=[Remote, Leaky], seeded=True
             ) as host,
+            host.client("") as client,
         ):
-            with host.client("") as client:
-                send(host, issuer, planted, client)
-                flow(planted, client)
+            send(host, issuer, planted, client)
             call(host, planted)
+            flow(planted, client)
     finally:
         logging.getLogger().removeHandler(keep)
         logging.getLogger().removeHandler(heard)
@@ -237,6 +237,8 @@ def test_no_secret_is_in_an_export(played, command):
     ids = json.loads(command("list", "--json", "--limit", "100", folder=folder).out)
     assert ids
     for one in ids:
+        if "operation_id" not in one:
+            continue  # a workflow's run
         done = command(
             "export", one["operation_id"], "-o", "-", "-o", "out.csv", "-o", "out.json", folder=folder
         )

@@ -1,7 +1,5 @@
 """The checks that need nothing, each a table (FEP 2.3.5; decisions 19 to 23)."""
 
-from contextlib import suppress
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -10,9 +8,8 @@ from hypothesis import strategies as st
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.checker import argument_schema
-from assay.checks.regex import Flags, compiled
 from assay.checks.run import Options, run_here
-from assay.errors import InvalidRequest, TimeFault
+from assay.errors import InvalidRequest
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 
@@ -112,13 +109,6 @@ def test_regex(text, pattern, options, answer):
     assert passed("regex", {"text": text, "pattern": pattern, **options}) is answer
 
 
-@pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(a|a?)+$", r"(.*a){20}$", "(?=(a+)+$)"])
-def test_a_catastrophic_pattern_ends(pattern):
-    search = compiled(pattern, Flags(), 0.1)
-    with suppress(TimeFault):
-        assert not search("a" * 5_000 + "!")  # the engine saw through it
-
-
 def test_a_catastrophic_pattern_is_a_timeout_and_may_be_tried_again():
     result = ask("regex", {"text": "a" * 60 + "!", "pattern": r"(a|a)+$|(\w+\s?)+$|(a+)+!!"})
     assert (result.error.type, result.error.recoverable) == ("timeout_error", True)
@@ -130,7 +120,7 @@ def test_a_catastrophic_pattern_is_a_timeout_and_may_be_tried_again():
     [
         ("(", "position 0"),
         ("[z-a]", "bad character range"),
-        ("(((a{1000}){1000}){1000})", "written out"),  # would fill the memory before any deadline counts
+        ("(" * 9_000 + ")" * 9_000, "nested too deeply"),
         ("a" * 30_000, "30000 characters"),
     ],
 )

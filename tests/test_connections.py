@@ -124,6 +124,25 @@ async def test_who_was_let_in_in_the_turn_in_which_it_closes_is_let_go():
         assert place.inside == 0
 
 
+async def test_without_a_descriptor_it_turns_away_with_503_by_the_one_it_holds_for_that(monkeypatch, caplog):
+    async with entrance(2) as place:
+        accept, tries = socket.socket.accept, []
+
+        def exhausted(heard):
+            tries.append(heard)
+            if len(tries) % 2 and len(tries) < 6:
+                raise OSError(errno.EMFILE, "there are no more")
+            return accept(heard)
+
+        monkeypatch.setattr(socket.socket, "accept", exhausted)
+        with ExitStack() as held:
+            clients = [knocking(place, held) for _ in range(3)]
+            assert [await said(client) for client in clients] == [b"HTTP/1.1 503"] * 3
+            assert (place.inside, place._later) == (0, None)  # and it listens as before
+            assert await said(knocking(place, held)) == b"in"
+        assert caplog.text.count("nobody can be let in for now") == 1
+
+
 @pytest.mark.parametrize("why", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
 async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monkeypatch, caplog, why):
     async with entrance(2) as place:
@@ -131,7 +150,7 @@ async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monke
 
         def exhausted(heard):
             tries.append(heard)
-            if len(tries) == 1:
+            if len(tries) == 1 or (why == errno.EMFILE and len(tries) == 2):  # nor for who is turned away
                 raise OSError(why, "there are no more")
             return accept(heard)
 

@@ -335,3 +335,15 @@ def test_what_is_not_installed_is_said_with_the_line_that_installs_it(monkeypatc
     with pytest.raises(WrongUsage) as refused:
         build()
     assert str(refused.value) == f"{missing} is not installed; pip install '{line}'"
+
+
+async def test_a_long_text_is_embedded_by_a_process_that_can_be_killed(monkeypatch):
+    space = WordLlamaEmbedder()
+    text = "The quick brown fox jumps over the lazy dog. " * 2_000
+    assert len(text) > wordllama.LONG
+    here = wordllama._embed([text], 64)
+    said = await space.embed([text], dimensions=64)
+    assert (said.vectors, said.tokens) == here
+    monkeypatch.setattr(wordllama, "SECONDS", 0.05)
+    with pytest.raises(TimeFault, match=r"no answer within 0\.05 s"):
+        await space.embed([text * 20])

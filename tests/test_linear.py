@@ -10,11 +10,14 @@ from hypothesis import strategies as st
 
 from assay import InvalidRequest
 from assay.backends.models.answers import read_value
+from assay.checks import STANDARD
 from assay.checks.has_items import HasItems, item_key
 from assay.checks.json_match import equal
 from assay.fep.context import read_context
+from assay.fep.plan import Plan
 from assay.fep.request import contexts_of
 from assay.ports import Limits, Services
+from assay.protocol.evaluation import Check
 from assay.protocol.secrets import is_secret, redacted
 from assay.protocol.shapes import SHAPES, hidden, marker
 from assay.serve.rest.asked import gathered
@@ -25,7 +28,9 @@ SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 def bad_cases():
     """Every second case is wrong, and one id comes back."""
     lines = [b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b"1"] * 15_000
-    return len(gathered(map(read_context, lines, repeat(Limits()))).problems) == 15_000
+    with pytest.raises(InvalidRequest) as refused:
+        gathered(map(read_context, lines, repeat(Limits())))
+    return len(refused.value.problems) == 15_000
 
 
 def one_long_case():
@@ -49,7 +54,13 @@ def many_items():
     return check.run(Services()) == {"passed": True}
 
 
-ROWS = [bad_cases, one_long_case, one_member_twice, many_items]
+def many_checks():
+    arguments = {"text": "$.output.value"}
+    checks = [Check(type="contains", arguments={**arguments, "phrases": [str(at)]}) for at in range(1_000)]
+    return len(Plan(checks, STANDARD).shared.bounds) == 1_000
+
+
+ROWS = [bad_cases, one_long_case, one_member_twice, many_items, many_checks]
 
 
 @pytest.mark.parametrize("work", ROWS, ids=[row.__name__ for row in ROWS])

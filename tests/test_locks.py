@@ -113,7 +113,7 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
                 environ=os.environ | {"ASSAY_FAILPOINT": "commit.written:3:STOP"},
             )  # fmt: skip
             try:
-                await asyncio.wait_for(asyncio.to_thread(_until_stopped, process.pid), PATIENCE)
+                await asyncio.wait_for(asyncio.to_thread(until_stopped, process.pid), PATIENCE)
                 async with asyncio.timeout(PATIENCE):
                     await store.commit(step("s"))
                     while True:
@@ -137,7 +137,7 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
         asyncio.run(main(address))
 
 
-def _until_stopped(pid):
+def until_stopped(pid):
     while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
         time.sleep(0.01)
 

@@ -436,6 +436,28 @@ def test_what_is_written_is_redacted_as_what_it_says(value, spaced):
     assert redacted(value) != value or kept == line
 
 
+@pytest.mark.parametrize("end", ["key", "keys", "Key", "token", "tokens", "Token"])
+@pytest.mark.parametrize("between", ["", "_", "-", " "])
+def test_a_member_is_hidden_by_its_name_in_what_is_written_too(between, end):
+    words = [
+        "api",
+        "access",
+        "private",
+        "secret",
+        "auth",
+        "bearer",
+        "refresh",
+        "session",
+        "id",
+        "input",
+        "next",
+        "x",
+    ]
+    for name in [f"{word}{between}{end}" for word in [*words, *map(str.title, words)]]:
+        line = msgspec.json.encode({name: "hunter2", "more": f"{name}"})
+        assert redacted_json(line) == msgspec.json.encode(redacted(msgspec.json.decode(line))), name
+
+
 @pytest.mark.parametrize("name", [name for name, _ in SHAPES])
 @pytest.mark.parametrize(
     "before", ["", "\n", "task ", "/", "é "], ids=["", "line", "word", "slash", "letter"]

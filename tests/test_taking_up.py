@@ -197,6 +197,22 @@ async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
     await one.desk.close()
 
 
+@in_processes
+async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, caplog):
+    """What is under way does not stop in time: the client is told that the run is to stop, and the record knows it."""
+    first = Gated("b")
+    one, two = await hosted(opened, first), await hosted(opened, Gated())
+    run = await one.begin(ABC)
+    await first.reached.wait()
+    told = await one.desk.cancel(run.id, TENANT, patience=0.05)
+    assert told.status == (await two.store.run(run.id)).status == "cancelling"
+    await one.store.release(run.id, one.desk.holder)  # as if its process were gone
+    await two.desk.beat()
+    assert (await two.desk.ended(run.id)).status == "cancelled"
+    first.may.set()
+    await asyncio.gather(one.desk.close(), two.desk.close())
+
+
 class Slow(MemoryStore):
     """Waits at the moment when a run comes to rest: before that is written, or when it has been let go."""
 

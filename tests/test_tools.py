@@ -1,6 +1,7 @@
 """What every live tool promises, whatever it is: an answer as JSON, or a ToolFailure with a code."""
 
 import asyncio
+import shlex
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from aiohttp import web
 
 from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Stage
+from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.tools.box import DeclaredTools
 from assay.errors import ForeignFault, WrongUsage
@@ -40,6 +42,10 @@ async def endpoint(request):
         return web.json_response(request.headers.get("traceparent", ""))
     if name == "agent":
         return web.json_response({"result": request.headers.get("traceparent", "")})
+    if name.startswith("echo"):
+        key = request.headers["Authorization"].removeprefix("Bearer ")
+        status = int(name.removeprefix("echo") or 200)
+        return web.json_response({"result": f"a unit test with {key}", key: [key]}, status=status)
     if name == "text":
         return web.Response(text="plain words")
     customer = int(told["customer"])
@@ -300,3 +306,39 @@ async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, t
     )
     with pytest.raises(WrongUsage, match=told):
         box.known(["a:b"])
+
+
+KEY = "q7f1c9b3e5a2d8x4"
+
+
+@pytest.mark.parametrize(("key", "said"), [(KEY, "[REDACTED]"), ("test", "test"), ("1", "1")])
+async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, key, said):
+    """Of a tool, an agent behind an address and a command; a key that is a word changes nothing."""
+    headers = {"Authorization": f"Bearer {key}"}
+    tools = {
+        f"shop:{name}": DeclaredTool(kind="http", target=f"{address}/{name}", headers=headers)
+        for name in ("echo", "echo500")
+    }
+    box = DeclaredTools(tools, {}, {})
+    whole = {"result": f"a unit test with {said}", said: [said]}
+    assert await box.call("shop:echo", {}) == whole
+    with pytest.raises(ToolFailure) as failed:
+        await box.call("shop:echo500", {})
+    assert said in str(failed.value)
+    assert KEY not in str(failed.value)
+    await box.close()
+    code = "import json, os; print(json.dumps({'type': 'result', 'result': 'a unit test with ' + os.environ['SHOP_KEY']}))"
+    crash = "import os, sys; sys.exit('no: ' + os.environ['SHOP_KEY'])"
+    plain = AgentCard(agent_id="local.test.agent", takes_tools=False, takes_memory=False)
+    command = [
+        CommandAgent(plain, shlex.join([sys.executable, "-I", "-S", "-c", text]), env={"SHOP_KEY": key})
+        for text in (code, crash)
+    ]
+    told = [await invoke(agent, {}, Stage(plain)) for agent in command]
+    assert told[0].result == f"a unit test with {said}"
+    assert f"no: {said}" in (told[1].error or "")
+    agent = HttpAgent(plain, f"{address}/echo500", headers=headers, wait=0.001)
+    answered = await invoke(agent, {}, Stage(plain))
+    await agent.close()
+    assert said in (answered.error or "")
+    assert KEY not in repr([told, answered])

@@ -480,6 +480,16 @@ async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
             assert run.head["error"]["code"] == "decision_rejected"
 
 
+@pytest.mark.parametrize("verdict", ["fail", "revise"])
+async def test_8_5_a_supervisor_does_not_say_that_a_goal_was_reached_which_a_critic_denies(verdict):
+    agents = actor("R"), critic(verdict), Played("test.boss", [WORKS, REACHED])
+    declared = loop(supervisor="test.boss", gating=False)
+    async with House(*agents, loops={"loop": declared}) as house:
+        run = await house.run("loop", {"task": "t"})
+        last = decisions(await house.events(run))[-1]["decision"]
+    assert (run.status, run.head["goalSatisfied"], last["reason"]) == ("completed", False, "gave-up")
+
+
 def go_or_end(task):
     if task["last"] is None:
         return {"kind": "next-worker", "nextWorkerIds": task["workers"]}

@@ -58,14 +58,14 @@ def test_a_task_that_is_not_there_is_a_fault(pool):
 
 
 def test_a_long_queue_of_one_owner_delays_no_other(pool):
-    greedy = [pool.submit(batch(*[b"sleep 0.1"] * 50, owned="greedy")) for _ in range(20)]
+    greedy = [pool.submit(batch(*[b"sleep 0.1"] * 50, tenant="greedy")) for _ in range(20)]
     began = time.monotonic()
-    assert pool.submit(batch(b"say a", owned="modest")).result(60) == [b"a"]
+    assert pool.submit(batch(b"say a", tenant="modest")).result(60) == [b"a"]
     assert time.monotonic() - began < 60  # of 100 s that wait in the other's line
     assert not any(one.done() for one in greedy)
     for one in greedy:
         one.cancel()
-    assert outcomes(pool, b"say b", owned="greedy") == [b"b"]
+    assert outcomes(pool, b"say b", tenant="greedy") == [b"b"]
 
 
 def test_an_event_loop_waits_without_standing_still(pool):

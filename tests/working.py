@@ -41,8 +41,8 @@ def task(common):
     return run
 
 
-def batch(*items, common=b"", seconds=0.2, owned=None):
-    return pool.Batch("working:task", list(items), seconds, common=common, owned=owned)
+def batch(*items, common=b"", seconds=0.2, tenant=None):
+    return pool.Batch("working:task", list(items), seconds, common=common, tenant=tenant)
 
 
 if __name__ == "__main__":

@@ -63,6 +63,9 @@ async def verify(store: Store, tenant: str | None = None, known: Iterable[LaneHe
     async for one in lines(store, tenant):
         check.see(one)
     check.end()
+    if many := await store.misfits(tenant):
+        said = f"{many} rows hold values of another type than the log has: they were not written by assay"
+        check.troubles.append(Trouble(tenant or "", 0, 0, said))
     return Verdict(check.many, heads, check.troubles)
 
 

@@ -6,11 +6,13 @@ import msgspec
 
 from assay.checks.schemas import place_of, validator_for
 from assay.errors import Problem, ValueFault
+from assay.ports import Limits
 from assay.protocol.agents import AgentCard, Finish
-from assay.protocol.values import is_finite
+from assay.protocol.values import is_deeper, is_finite
 
 SHOWN = 5
 THRESHOLD = 0.7
+DEEPEST = Limits().max_depth
 
 
 def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Problem]:
@@ -18,7 +20,9 @@ def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Prob
     return [] if card.task_schema is None else _problems(card.task_schema, task, place)
 
 
-def concluded(card: AgentCard, finish: Finish, floor: float | None = None) -> Finish:
+def concluded(
+    card: AgentCard, finish: Finish, floor: float | None = None, max_depth: int = DEEPEST
+) -> Finish:
     """
     The end of an invocation, once its result was held against what the agent promised.
 
@@ -31,8 +35,12 @@ def concluded(card: AgentCard, finish: Finish, floor: float | None = None) -> Fi
         return _failed(finish, "its result is no JSON value: a number in it is not finite")
     try:
         result = msgspec.json.decode(msgspec.json.encode(finish.result))
-    except (TypeError, ValueError, RecursionError) as wrong:
+    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         return _failed(finish, f"its result is no JSON value: {wrong}")
+    if is_deeper(result, max_depth):
+        return _failed(
+            finish, f"its result is nested more than {max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
+        )
     valid = None
     if card.return_schema is not None:
         if problems := _problems(card.return_schema, result, "result"):

@@ -40,7 +40,7 @@ async def invoke(
         finish = Finish(outcome="failed", error=_words(surprise))
     finally:
         stage.close()
-    return _told(concluded(agent.card, _sensible(finish), floor))
+    return _told(concluded(agent.card, _sensible(finish), floor, stage.max_depth))
 
 
 def _words(surprise: Exception) -> str:

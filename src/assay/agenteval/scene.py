@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 
 from assay.agenteval.fixtures import FixtureTools, SeededMemory
+from assay.ports import Limits
 from assay.ports.agents import Memory, ToolBox, ToolFailure
 from assay.protocol.agents import (
+    MOST_TOKENS,
+    MOST_USD,
     AgentCard,
     HandedOff,
     MemoryEntry,
@@ -26,13 +29,13 @@ from assay.protocol.agents import (
 )
 from assay.protocol.facts import new_invocation_id
 from assay.protocol.secrets import redacted, redacted_text, safe_name
-from assay.protocol.values import is_finite, is_object
+from assay.protocol.values import is_deeper, is_finite, is_object
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
 TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
 AGENT = re.compile(r"[\w.:@/-]{3,256}")
+DEEPEST = Limits().max_depth
 LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
-MOST_TOKENS = 2**53 - 1  # what every reader of JSON can count to
 
 
 class Stage:
@@ -58,7 +61,9 @@ class Stage:
         trial: int = 0,
         memory_ref: str = "run",
         seconds: float | None = None,
+        max_depth: int = DEEPEST,
     ) -> None:
+        self.max_depth = max_depth  # of a result, and of what a tool is given and answers
         self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
@@ -111,7 +116,7 @@ class Stage:
         if self._allowed is not None and tool not in self._allowed:
             there = ", ".join(sorted(self._allowed)) or "none"
             raise ToolFailure("not_allowed", f"{tool} is not among the tools this agent may use: {there}")
-        inputs = _plain(arguments)
+        inputs = _plain(arguments, self.max_depth)
         self._calls += 1
         call_id = f"call-{self._calls}"
         spec = next((spec for spec in self._specs if spec.id == tool), None)
@@ -132,6 +137,10 @@ class Stage:
         except BaseException:  # cancelled, or a bug of ours: the call has an end all the same
             returned("error", error={"code": "cancelled", "message": "the call was given up"})
             raise
+        if is_deeper(outcome, self.max_depth):
+            told = f"its answer is nested more than {self.max_depth} deep"
+            returned("error", error={"code": "tool_error", "message": told})
+            raise ToolFailure("tool_error", told)
         returned("ok", outcome=redacted(outcome))
         return outcome
 
@@ -222,6 +231,8 @@ def checked_usage(told: Any) -> Usage:
         raise ValueError("usage: wanted counts of tokens and a cost that are not below 0")
     if max(usage.input_tokens, usage.output_tokens) > MOST_TOKENS:
         raise ValueError(f"usage: wanted counts of tokens of at most {MOST_TOKENS:,}")
+    if cost is not None and cost > MOST_USD:
+        raise ValueError(f"usage: wanted a cost of at most {MOST_USD:,} US dollars")
     return usage
 
 
@@ -232,11 +243,14 @@ def _fits(form: re.Pattern[str], said: object) -> bool:
     return redacted_text(said) == said
 
 
-def _plain(arguments: Any) -> dict[str, Any]:
+def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
     """The arguments as JSON, and a copy: what a caller changes afterwards was not said."""
     if not is_object(arguments) or not is_finite(arguments):
         raise ToolFailure("invalid_arguments", "a tool's arguments are an object of JSON values")
     try:
-        return msgspec.json.decode(msgspec.json.encode(arguments))
-    except (TypeError, ValueError, RecursionError) as wrong:
+        plain = msgspec.json.decode(msgspec.json.encode(arguments))
+    except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
         raise ToolFailure("invalid_arguments", f"a tool's arguments are JSON values: {wrong}") from None
+    if is_deeper(plain, max_depth):
+        raise ToolFailure("invalid_arguments", f"a tool's arguments are nested at most {max_depth} deep")
+    return plain

@@ -14,14 +14,17 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, plain
 from assay.fep.files import document_of
 from assay.ports import Limits
+from assay.protocol.misfits import message_of, place_in
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
-from assay.protocol.values import is_list, is_object
+from assay.protocol.values import is_deeper, is_list, is_object
 
 LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
 SHOWN = 500  # problems
 LOOKED_AT = 10_000  # tasks of a suite that is none
 TOGETHER = 50  # tasks whose problems are looked for at a time
+SAFE = 200  # levels that a validator walks down itself
+OUTLINE = 16  # levels of a suite that its schema says something about, and a few more
 
 
 def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
@@ -41,7 +44,12 @@ def read_suite(document: Any) -> AgentEvalSuite:
     """The suite, or an InvalidRequest with everything that keeps it from being one: what its schema says, and what that forgets."""
     if problems := schema_problems(document):
         raise InvalidRequest(problems + forgotten(_readable(document)))
-    suite = msgspec.convert(_whole(document), AgentEvalSuite)
+    try:
+        suite = msgspec.convert(_whole(document), AgentEvalSuite)
+    except msgspec.ValidationError as wrong:  # a number that JSON Schema takes, and no computer
+        raise InvalidRequest(
+            Problem(place_in(wrong).lstrip("."), message_of(wrong, AgentEvalSuite))
+        ) from None
     if problems := forgotten(enumerate(suite.tasks)):
         raise InvalidRequest(problems)
     return suite
@@ -49,6 +57,8 @@ def read_suite(document: Any) -> AgentEvalSuite:
 
 def schema_problems(document: Any) -> list[Problem]:
     """What AgentEvalSuite's schema has against it: of a large one, some tasks at a time."""
+    if is_deeper(document, SAFE):
+        document = _outline(document, OUTLINE)
     errors = _validator().listed(document)
     if errors is not None:
         return _problems(errors)
@@ -78,6 +88,15 @@ def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
         if len(found) >= SHOWN:
             break
     return found
+
+
+def _outline(document: Any, levels: int) -> Any:
+    """The document down to so many levels; what is below is a task's own, and any value is good there."""
+    if levels == 0:
+        return None
+    if is_object(document):
+        return {name: _outline(one, levels - 1) for name, one in document.items()}
+    return [_outline(one, levels - 1) for one in document] if is_list(document) else document
 
 
 def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:

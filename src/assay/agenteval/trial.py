@@ -126,7 +126,7 @@ class Draft:
     def _staged(self) -> Stage:
         bench, task = self._bench, self._task
         how: dict[str, Any] = {"task_id": task.task_id, "trial": self._unit.trial}
-        how["seconds"] = bench.request.seconds
+        how |= {"seconds": bench.request.seconds, "max_depth": bench.services.limits.max_depth}
         card = bench.agent.card
         if bench.request.live:
             memory = bench.memory() if bench.memory else None

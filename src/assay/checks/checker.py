@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 from msgspec import Meta, Struct
 
+from assay.checks.work import Work
 from assay.ports import Services
 
 Answer = Mapping[str, Any]
@@ -88,7 +89,7 @@ class Checker(Struct, forbid_unknown_fields=True):
     keeps_time: ClassVar[bool] = False
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
 
-    def run(self, services: Services) -> Answer | Awaitable[Answer]:
+    def run(self, services: Services) -> Answer | Awaitable[Answer] | Work:
         """The answer about one output. Raise a Fault, or anything, where there is none."""
         raise TypeError(f"{type(self).__name__} has no run()")
 

@@ -1,14 +1,11 @@
-"""regex (FEP 2.3.5): a pattern is found in a text, or with `negate` is not. Python's dialect, one second (decision 22)."""
+"""regex (FEP 2.3.5): a pattern is found in a text, or with `negate` is not. Python's `re` (decisions 22, 47)."""
 
 import re
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from typing import Any
 
-import regex
 from msgspec import Struct
 
-from assay.checks.backtracking import longest_safe_text, written_out
 from assay.checks.checker import (
     FAILED,
     PASSED,
@@ -21,12 +18,16 @@ from assay.checks.checker import (
     Unfit,
     verdict,
 )
-from assay.errors import TimeFault, ValueFault
+from assay.checks.work import Work
+from assay.errors import Fault, TimeFault, ValueFault
+from assay.patterns.search import SECONDS, TASK, Search, common, item
 from assay.ports import Services
+from assay.protocol.cache import remembered
+from assay.workers import pool
+from assay.workers.pool import Outcome
 
-SECONDS = 1.0
 LONGEST = 20_000  # characters
-WRITTEN_OUT = 20_000  # items, every repeat written out
+CACHED = 32 << 20  # bytes of all patterns that are remembered
 
 
 class Flags(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,12 +46,13 @@ class Regex(Checker):
     negate: bool = False
     flags: Flags = Flags()
 
-    def run(self, services: Services) -> Answer:
+    def run(self, services: Services) -> Answer | Work:
         try:
-            search = compiled(self.pattern, self.flags)
+            pattern = compiled(self.pattern, self.flags)
         except ValueError as wrong:
             raise ValueFault(f"pattern: {wrong}") from None
-        return verdict(search(str(self.text)) != self.negate)
+        found = pattern.search.found(text := str(self.text))
+        return pattern.work(text, self.negate) if found is None else verdict(found != self.negate)
 
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
@@ -64,57 +66,65 @@ class Regex(Checker):
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
         if set(literals) != {"pattern", "negate", "flags"}:
             return None
-        search = compiled(literals["pattern"], literals["flags"])
-        found, missing = (FAILED, PASSED) if literals["negate"] else (PASSED, FAILED)
+        pattern, negate = compiled(literals["pattern"], literals["flags"]), literals["negate"]
+        if pattern.search.pattern is None:
+            return None
+        found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
+        quick, search = pattern.search.quick, pattern.search.pattern.search
 
-        def look(text: Any) -> Answer:
+        def look(text: Any) -> Answer | Work:
             if type(text) is not str:
                 return PLAIN
-            return found if search(text) else missing
+            if len(text) <= quick:
+                return found if search(text) is not None else missing
+            there = pattern.search.found(text)
+            return pattern.work(text, negate) if there is None else found if there else missing
 
         return look
 
 
-@lru_cache(maxsize=1024)
-def compiled(pattern: str, flags: Flags, seconds: float = SECONDS) -> Callable[[str], bool]:
-    """
-    Whether the pattern is found in a text, within a deadline; a ValueError says what is wrong with the pattern.
+class Pattern:
+    """A pattern with its flags, searched in a text here or in a worker process."""
 
-    `re` decides what is a pattern, so that the dialect is Python's own; `regex` runs it, because it can be timed.
-    Where the text is so short that no match of this pattern can take long, `re` runs it too, four times as fast.
-    """
+    def __init__(self, text: str, flags: int) -> None:
+        self.search = Search(text, flags)
+        self._common = common(text, flags)
+
+    def work(self, text: str, negate: bool) -> Work:
+        return Work(TASK, self._common, item(text), SECONDS, _negative if negate else _positive)
+
+
+def _positive(outcome: Outcome) -> Answer | Fault:
+    return _fault(outcome) if isinstance(outcome, Fault) else verdict(bool(outcome))
+
+
+def _negative(outcome: Outcome) -> Answer | Fault:
+    return _fault(outcome) if isinstance(outcome, Fault) else verdict(not outcome)
+
+
+def _fault(fault: Fault) -> Fault:
+    if isinstance(fault, TimeFault):
+        return TimeFault(
+            f"pattern: no answer within {SECONDS:g} s; this pattern backtracks too much on this text"
+        )
+    return ValueFault(f"pattern: {fault}") if isinstance(fault, ValueFault) else fault
+
+
+def compiled(pattern: str, flags: Flags) -> Pattern:
+    """A ValueError says what is wrong with the pattern."""
     if len(pattern) > LONGEST:
         raise ValueError(f"the pattern has {len(pattern)} characters; at most {LONGEST} are taken")
-    chosen = [flags.case_insensitive, flags.multiline, flags.dot_all]
-    try:
-        quick = re.compile(
-            pattern,
-            sum(
-                flag for flag, on in zip((re.IGNORECASE, re.MULTILINE, re.DOTALL), chosen, strict=True) if on
-            ),
-        )
-    except re.error as wrong:
-        at = "" if wrong.pos is None else f" at position {wrong.pos}"
-        raise ValueError(f"not a regular expression: {wrong.msg}{at}") from None
-    except (OverflowError, RecursionError):
-        raise ValueError("not a regular expression: it is too large or nested too deeply") from None
-    if (size := written_out(pattern, quick.flags)) > WRITTEN_OUT:
-        raise ValueError(f"its repeats come to {size:,} items written out; at most {WRITTEN_OUT:,} are taken")
-    theirs = sum(flag for flag, on in zip((regex.I, regex.M, regex.S), chosen, strict=True) if on)
-    try:
-        timed = regex.compile(pattern, theirs | regex.V0).search
-    except (regex.error, RecursionError) as wrong:
-        raise ValueError(f"not a regular expression that can be timed: {wrong}") from None
-    short, search = longest_safe_text(pattern, quick.flags), quick.search
+    chosen = (
+        (re.IGNORECASE, flags.case_insensitive),
+        (re.MULTILINE, flags.multiline),
+        (re.DOTALL, flags.dot_all),
+    )
+    return _pattern(pattern, sum(flag for flag, on in chosen if on))
 
-    def found(text: str) -> bool:
-        if len(text) <= short:
-            return search(text) is not None
-        try:
-            return timed(text, timeout=seconds) is not None
-        except TimeoutError:
-            raise TimeFault(
-                f"pattern: no answer within {seconds:g} s; this pattern backtracks too much on this text"
-            ) from None
 
-    return found
+def _held(text: str, flags: int) -> int:
+    """Measured: some 200 bytes a character, compiled and as the nodes of its bound."""
+    return 4_000 + 400 * len(text)
+
+
+_pattern = remembered(CACHED, _held, pool.owner.get)(Pattern)

@@ -15,6 +15,7 @@ from msgspec import UNSET
 
 from assay.checks.arguments import Bound, build, resolve
 from assay.checks.checker import FAILED, PASSED, PLAIN, Answer, Checker
+from assay.checks.work import Work, answered
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
@@ -54,8 +55,8 @@ def prepare(bound: Bound, document: Any, services: Services) -> Prepared:
     return Prepared(bound, values, trouble, began)
 
 
-def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | Fault:
-    """The answer, something to wait for, or the fault; never an exception."""
+def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | Work | Fault:
+    """The answer, something to wait for, work for another process, or the fault; never an exception."""
     if isinstance(prepared.ready, Fault):
         return prepared.ready
     try:
@@ -173,9 +174,12 @@ def skipped(bound: Bound, services: Services) -> CheckResult:
 
 
 def run_here(bound: Bound, document: Any, services: Services, options: Options) -> CheckResult:
-    """One check that does not wait, from beginning to end."""
+    """One check that does not wait, from beginning to end; for work of another process this thread waits."""
     prepared = prepare(bound, document, services)
-    return concluded(prepared, ask(prepared, services), services, options)
+    answer = ask(prepared, services)
+    if isinstance(answer, Work):
+        (answer,) = answered([answer])
+    return concluded(prepared, answer, services, options)
 
 
 def _error(fault: Fault) -> CheckError:

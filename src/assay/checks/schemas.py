@@ -1,7 +1,6 @@
 """JSON Schemas that come from outside: checked once, bounded, and never fetching anything."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -10,6 +9,8 @@ from msgspec import Struct
 
 from assay.checks.unfolding import MOST, Size, Unfolding, longest_keyword, measured
 from assay.errors import ValueFault
+from assay.protocol.cache import remembered
+from assay.workers import pool
 
 LONGEST = 1 << 20  # bytes of a schema
 SHORT = 200_000  # steps that are done where the check stands, 5 ms
@@ -18,9 +19,15 @@ LISTED_BYTES = 32 << 20  # …with its message
 SAID = 1_000  # characters of a message
 TEXT, TEXTS = 500, 20  # characters, and values, for patterns that backtrack
 NEEDLE = 64  # characters a step, for those that do not
+CACHED = 64 << 20  # bytes of all schemas that are remembered
 
 
-@lru_cache(maxsize=256)
+def _held(schema: bytes) -> int:
+    """Measured: 62 bytes for one, and half a megabyte for a pattern that is in use."""
+    return 64 * len(schema) + (schema.count(b'"pattern') << 19)
+
+
+@remembered(CACHED, _held, pool.owner.get)
 def validator_for(schema: bytes) -> "Validator":
     """What tells whether a value fits; a ValueError where the schema is none."""
     import jsonschema_rs  # a lazy door: 48 ms for checks that most runs do not use

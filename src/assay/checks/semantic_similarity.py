@@ -5,7 +5,7 @@ Near is not true: no embedding separates a claim from its negation. A text witho
 """
 
 from collections.abc import Mapping, Sequence
-from math import sqrt
+from math import inf, sqrt
 from operator import mul
 from typing import Annotated, Any, Literal
 
@@ -94,6 +94,10 @@ def similarity(one: Sequence[float], other: Sequence[float], metric: Metric) -> 
 
 
 def _unit(vector: Sequence[float]) -> list[float]:
-    """Of length 1; one too short to be measured stays as it is."""
-    length = sqrt(sum(map(mul, vector, vector))) or 1.0
+    """Of length 1, also where the squares of its numbers are too large or too small to be added up."""
+    length = sqrt(sum(map(mul, vector, vector)))
+    if length in (0.0, inf):
+        largest = max(map(abs, vector))
+        vector = [number / largest for number in vector]
+        length = sqrt(sum(map(mul, vector, vector)))
     return [number / length for number in vector]

@@ -31,7 +31,12 @@ class Told(msgspec.Struct):
 def show(tenant: str | None, run: str | None, *, json: bool) -> None:
     async def work(store: Store) -> None:
         async for one in audit.lines(store, tenant):
-            line = msgspec.json.decode(one.data, type=Placed)
+            try:
+                line = msgspec.json.decode(one.data, type=Placed)
+            except msgspec.DecodeError:
+                said = "it was changed and cannot be read; `assay audit verify` says more"
+                say(str(audit.Trouble(one.tenant, one.lane, one.number, said)))
+                continue
             if run is not None and not (run and line.what.startswith(run)):
                 continue
             if json:
@@ -93,7 +98,7 @@ def _known(file: str, tenant: str | None) -> list[LaneHead]:
         ]
     except OSError as wrong:
         raise WrongUsage(f"--heads {file}: cannot be read: {wrong.strerror}") from None
-    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
         raise WrongUsage(f"--heads {file}: this is not what `assay audit verify --json` tells") from None
     return [head for head in heads if tenant in (None, head.tenant)]
 

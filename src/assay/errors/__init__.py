@@ -67,8 +67,6 @@ from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
 
-SHOWN = 100  # problems of one refusal
-
 
 class Problem(NamedTuple):
     """One thing wrong with a request, and where: `checks[2].arguments.pattern`."""
@@ -108,17 +106,14 @@ class InvalidRequest(Refusal):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """One a problem, and how many more there are; a request may be wrong in more places than are worth showing."""
-        more = len(self.problems) - SHOWN
-        told = tuple(map(str, self.problems[:SHOWN]))
-        return (*told, f"and {more:,} more problems") if more > 0 else told
+        return tuple(map(str, self.problems))
 
     @property
     def details(self) -> dict[str, object]:
-        """The first hundred."""
-        details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:SHOWN]]}
-        if len(self.problems) > SHOWN:
-            details["more"] = len(self.problems) - SHOWN
+        """The first hundred; a request may be wrong in more places than anybody reads."""
+        details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:100]]}
+        if len(self.problems) > 100:
+            details["more"] = len(self.problems) - 100
         return details
 
 
@@ -128,7 +123,9 @@ class UnknownCheck(InvalidRequest):
     def __init__(self, place: str, type: str, version: str | None, known: Iterable[str]) -> None:
         self.type, self.version = type, version
         wanted = f"{type}@{version}" if version else type
-        super().__init__(Problem(place, f"no check {wanted!r}; this host knows {', '.join(sorted(known))}"))
+        super().__init__(
+            Problem(place, f"no check {wanted[:200]!r}; this host knows {', '.join(sorted(known))}")
+        )
 
 
 class BadLine(InvalidRequest):

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from assay.checks.arguments import Bound
 from assay.checks.checker import FAILED, PASSED, PLAIN
+from assay.checks.work import Work
 from assay.errors import Fault
 from assay.paths import MISSING
 from assay.paths.together import steps
@@ -55,12 +56,10 @@ def write_score(
         body.line(f"try: a{at} = run{at}({given})")
         body.line(f"except Fault as fault: a{at} = fault")
         body.scope[f"run{at}"] = runs[at]
-    for at in checks:
-        body.line(
-            f"if a{at} is not PASSED and a{at} is not FAILED and (a{at} is PLAIN or isinstance(a{at}, Fault)):"
-        )
-        body.line(f"    return [{', '.join(f'a{one}' for one in checks)}]")
     if bounds:
+        odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
+        body.line(f"if {' or '.join(odd.format(at) for at in checks)}:")
+        body.line(f"    return [{', '.join(f'a{at}' for at in checks)}]")
         body.line(f"[{', '.join(f'r{at}' for at in checks)}] = rows")
     for at in checks:
         body.line(f"if a{at} is PASSED: r{at}.passed += 1; p{at} = YES")
@@ -101,6 +100,7 @@ class _Body:
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {
             "Fault": Fault,
+            "unusual": (Fault, Work),
             "PASSED": PASSED,
             "FAILED": FAILED,
             "PLAIN": PLAIN,

@@ -5,23 +5,26 @@ Every case through its checks, results in the order the cases came in.
 """
 
 import asyncio
+import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
+from assay.checks.work import Work, answered
 from assay.errors import Spent
 from assay.fep.compiled import Told
 from assay.fep.context import Context
-from assay.fep.floor import Case, Floor
+from assay.fep.floor import Case, Floor, Open
 from assay.fep.plan import Plan
-from assay.fep.sheet import Scored, Sheet
+from assay.fep.sheet import Begun, Scored, Sheet
 from assay.fep.spending import Purse
 from assay.fep.tally import Row, Tally
 
 WINDOW = 1_024  # open cases behind one that is slow
 WINDOW_BYTES = 64 * 1024 * 1024
 CONCURRENCY = 16
-BREATH = 64  # cases between two looks at the rest of the program
+BREATH, BREATH_SECONDS = 64, 0.02  # cases, or time, between two looks at the rest of the program
 
 
 class Conduct(NamedTuple):
@@ -43,12 +46,45 @@ def score(
     first: int = 0,
     told: list[Told | None] | None = None,
 ) -> Iterator[Scored]:
-    """For a plan of which no check waits; `first` is the number of the first case."""
+    """For a plan of which no check waits; `first` is the number of the first case. This thread waits for work of other processes."""
+    held: list[Scored | Begun] = []
+    size = 0
+    for context, begun in begin(plan, contexts, tally, first, told):
+        if not held and isinstance(begun, Scored):
+            tally.case(begun.status)
+            yield begun
+            continue
+        held.append(begun)
+        size += len(context.line)
+        if len(held) >= WINDOW or size >= WINDOW_BYTES:
+            yield from _closed(held, tally)
+            held, size = [], 0
+    yield from _closed(held, tally)
+
+
+def begin(
+    plan: Plan,
+    contexts: Iterable[Context],
+    tally: Tally,
+    first: int = 0,
+    told: list[Told | None] | None = None,
+) -> Iterator[tuple[Context, Scored | Begun]]:
+    """Every case to its end, or to where another process has to work for it."""
     rows: dict[Sheet, list[Row]] = {}
     for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
         counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
-        scored = sheet.score(context, counted, told)
+        yield context, sheet.begin(context, counted, told)
+
+
+def works_of(begun: Iterable[Any]) -> list[Work]:
+    return [work for one in begun if isinstance(one, Begun) for work in one.works]
+
+
+def _closed(held: Sequence[Scored | Begun], tally: Tally) -> Iterator[Scored]:
+    answers = iter(answered(works_of(held)))
+    for one in held:
+        scored = one.closed(islice(answers, len(one.works))) if isinstance(one, Begun) else one
         tally.case(scored.status)
         yield scored
 
@@ -79,7 +115,7 @@ class _Run:
             purse=self._purse,
         )
         self._rows: dict[Sheet, list[Row]] = {}
-        self._window: deque[tuple[Case | Scored, int]] = deque()
+        self._window: deque[tuple[Case | Open | Scored, int]] = deque()
         self._held = 0
         self._timer = asyncio.get_running_loop().call_later(how.run_seconds, self._floor.stop)
 
@@ -90,13 +126,15 @@ class _Run:
     async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[Scored]:
         at = self._how.first
         more = False
+        until = time.monotonic() + BREATH_SECONDS
         async for context in contexts:
             if more := self._purse.empty and not self._how.keep:
                 break
             entry = self._begun(context, self._plan.sheet(at, context))
             at += 1
-            if at % BREATH == 0:
+            if at % BREATH == 0 or time.monotonic() > until:
                 await self._breathe(asyncio.sleep(0))
+                until = time.monotonic() + BREATH_SECONDS
             if not self._window and isinstance(entry, Scored):  # nobody is before it
                 yield self._counted(entry)
                 continue
@@ -119,7 +157,7 @@ class _Run:
             for scored in self._finished():
                 yield scored
 
-    def _begun(self, context: Context, sheet: Sheet) -> Case | Scored:
+    def _begun(self, context: Context, sheet: Sheet) -> Case | Open | Scored:
         rows = self._rows.get(sheet)
         if rows is None:
             if len(self._rows) >= WINDOW:
@@ -132,7 +170,8 @@ class _Run:
             self._floor.add(case)
             return case
         if not self._how.fail_fast:
-            return sheet.score(context, rows)
+            begun = sheet.begin(context, rows)
+            return begun if isinstance(begun, Scored) else self._floor.open(begun)
         scored = sheet.plainly(context, rows, fail_fast=True)
         if scored.status == "error":
             self._floor.stop()
@@ -153,7 +192,7 @@ class _Run:
             self._held -= size
             if isinstance(head, Case) and head.dropped and not self._how.keep:
                 raise self._spent()
-            yield self._counted(head.scored() if isinstance(head, Case) else head)
+            yield self._counted(head if isinstance(head, Scored) else head.scored())
 
     def _counted(self, scored: Scored) -> Scored:
         self._tally.case(scored.status, scored.spending)

@@ -7,13 +7,14 @@ from collections import deque
 from typing import Any
 
 from assay.checks.checker import Checker
-from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, run_here, skipped
+from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, skipped
+from assay.checks.work import Work, Works
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.alarm import Alarm, Blocked, in_check
 from assay.fep.context import Context
 from assay.fep.crew import Crew, too_many_abandoned
 from assay.fep.isolate import Cells
-from assay.fep.sheet import Scored, Sheet, waits
+from assay.fep.sheet import Begun, Scored, Sheet, waits
 from assay.fep.spending import Purse, spending_of
 from assay.fep.tally import Row
 from assay.ports import Services
@@ -42,6 +43,23 @@ class Case:
 
     def scored(self) -> Scored:
         return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.rows)
+
+
+class Open:
+    """A case of which no check waits, and for which other processes work."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self.answers: list[Any] = [None] * len(begun.works)
+        self.left = len(begun.works)
+
+    def scored(self) -> Scored:
+        return self._begun.closed(self.answers)
+
+    def answer(self, at: int, answer: Any) -> None:
+        if self.left:
+            self.answers[at] = answer
+            self.left -= 1
 
 
 class Job:
@@ -76,6 +94,9 @@ class Floor:
         self.purse = purse or Purse()
         self._ready: deque[Job] = deque()
         self._running: set[Job] = set()
+        self._working: set[Job] = set()
+        self._open: set[Open] = set()
+        self._works = Works()
         self._crew = Crew(concurrency, seconds)
         self._cells = Cells()
         self._alarm = Alarm(seconds, self._spare)
@@ -92,8 +113,45 @@ class Floor:
             elif waits(bound.checker):
                 self._ready.append(Job(case, at))
             else:
-                self._filled(case, at, run_here(bound, case.context.document, self._services, self._options))
+                self._ask(Job(case, at))
         self._pump()
+
+    def _ask(self, job: Job) -> None:
+        """What does not wait, unless another process has to work for it."""
+        prepared = job.prepared = prepare(
+            job.case.sheet.bounds[job.at], job.case.context.document, self._services
+        )
+        answer = ask(prepared, self._services)
+        if isinstance(answer, Work):
+            job.case.begun = True
+            self._working.add(job)
+            self._works.add(answer, lambda found: self._worked(job, found))
+        else:
+            result = concluded(prepared, answer, self._services, self._options)
+            self._filled(job.case, job.at, result)
+
+    def _worked(self, job: Job, answer: Any) -> None:
+        if job in self._working and job.prepared is not None:
+            self._working.discard(job)
+            result = concluded(job.prepared, answer, self._services, self._options)
+            self._filled(job.case, job.at, result)
+
+    def open(self, begun: Begun) -> Open:
+        """A case that other processes work for; it closes when they have, or when all stops."""
+        case = Open(begun)
+        if self.stopped:
+            case.left = 0
+            return case
+        self._open.add(case)
+        for at, work in enumerate(begun.works):
+            self._works.add(work, lambda found, at=at: self._opened(case, at, found))
+        return case
+
+    def _opened(self, case: Open, at: int, answer: Any) -> None:
+        case.answer(at, answer)
+        if not case.left:
+            self._open.discard(case)
+        self._changed.set()
 
     @property
     def busy(self) -> bool:
@@ -108,9 +166,14 @@ class Floor:
     def stop(self) -> None:
         """What runs or waits becomes `skip`; what is done stays."""
         self.stopped = True
-        for job in [*self._running, *self._ready]:
+        self._works.close()
+        for job in [*self._running, *self._ready, *self._working]:
             _end(job)
             job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        for case in self._open:
+            case.left = 0
+        self._working.clear()
+        self._open.clear()
         self._running.clear()
         self._ready.clear()
         self._changed.set()

@@ -41,6 +41,7 @@ from assay.ports.watch import watch
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.protocol.results import EvaluationSummary, Status
+from assay.workers.pool import owned
 
 AT_ONCE = 1_000  # cases that are done within the request, where none waits
 _encode = msgspec.json.Encoder().encode
@@ -113,7 +114,8 @@ class Office:
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id()
-        with watch.span("run evaluation", {"assay.run.id": run, "assay.run.kind": KIND}):
+        about = {"assay.run.id": run, "assay.run.kind": KIND}
+        with watch.span("run evaluation", about), owned(tenant):
             lines = await scored(asked.plan, contexts, tally, told=told)
         now = self.services.clock.now()
         summary = tally.summary()

@@ -10,27 +10,31 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import islice
+from typing import cast
 
 from assay.checks.arguments import Bound
-from assay.checks.backtracking import longest_safe_text
 from assay.checks.checker import Checker
 from assay.checks.contains import Contains
 from assay.checks.exact_match import ExactMatch
 from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
-from assay.checks.regex import Flags, Regex
+from assay.checks.regex import Flags, Regex, compiled
 from assay.checks.threshold import Threshold
+from assay.checks.work import answers
 from assay.fep.compiled import Told
 from assay.fep.context import Context
-from assay.fep.execute import score
+from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
-from assay.fep.sheet import Sheet
+from assay.fep.sheet import Begun, Scored, Sheet
 from assay.fep.tally import Tally
 from assay.paths import Query
+from assay.protocol.cache import beside
 
 LONGEST = 32 * 1024  # bytes of a context
 MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
+STEPS = 4_000_000  # of all searches of a request
 THREADS = 8
 
 
@@ -45,25 +49,50 @@ async def scored(
     """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
-    small = size <= LONGEST or (size <= MOST and max(sizes) <= LONGEST)
-    if small and all(map(prompt, sheets(plan, contexts, first))):
+    until = time.monotonic() + seconds
+    if max(sizes, default=0) <= LONGEST and size <= min(
+        (prompt(sheet) for sheet in sheets(plan, contexts, first)), default=MOST
+    ):
         if plan.shared is not None and all(context.checks is None for context in contexts):
-            return plan.shared.lines(contexts, tally, told)
-        return [one.line for one in score(plan, contexts, tally, first, told)]
-    stopped, until = False, time.monotonic() + seconds
+            return await _finished(plan.shared.lines(contexts, tally, told), tally, until)
+        begun = [one for _, one in begin(plan, contexts, tally, first, told)]
+        return await _finished(begun, tally, until)
+    stopped = False
 
-    def work() -> list[bytes]:
-        lines: list[bytes] = []
-        for one in score(plan, contexts, tally, first, told):
-            lines.append(one.line)
+    def work() -> list[Scored | Begun]:
+        begun: list[Scored | Begun] = []
+        for _, one in begin(plan, contexts, tally, first, told):
+            begun.append(one)
             if stopped or time.monotonic() > until:
                 break
-        return lines
+        return begun
 
     try:
-        return await asyncio.get_running_loop().run_in_executor(_threads(), work)
+        begun = await asyncio.get_running_loop().run_in_executor(_threads(), work)
+        return await _finished(begun, tally, until)
     finally:
         stopped = True
+
+
+async def _finished(begun: Sequence[bytes | Scored | Begun], tally: Tally, until: float) -> list[bytes]:
+    """What other processes work for too; out of time, up to the first case that is not done."""
+    works = works_of(begun)
+    if not works and all(isinstance(one, bytes) for one in begun):
+        return cast("list[bytes]", begun)
+    left = None if until == math.inf else max(0.0, until - time.monotonic())
+    found = iter(await answers(works, left) if works else [])
+    lines: list[bytes] = []
+    for one in begun:
+        if isinstance(one, bytes):
+            lines.append(one)
+            continue
+        given = list(islice(found, len(one.works))) if isinstance(one, Begun) else []
+        if None in given:
+            break
+        scored = one.closed(given) if isinstance(one, Begun) else one
+        tally.case(scored.status)
+        lines.append(scored.line)
+    return lines
 
 
 def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
@@ -79,27 +108,26 @@ def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Sheet
     return {plan.sheet(at, context) for at, context in enumerate(contexts, first)}
 
 
-@lru_cache(maxsize=1024)
-def prompt(sheet: Sheet) -> bool:
-    return not sheet.waits and all(map(_prompt, sheet.bounds))
+@beside
+def prompt(sheet: Sheet) -> int:
+    """How many bytes of contexts it surely scores in no time."""
+    return 0 if sheet.waits else min(map(_prompt, sheet.bounds), default=MOST)
 
 
-def _prompt(bound: Bound) -> bool:
+def _prompt(bound: Bound) -> int:
     if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
-        return False
+        return 0
     if bound.checker in LINEAR:
-        return True
-    return bound.checker is Regex and _safe(bound)
+        return MOST
+    return _searched(bound) if bound.checker is Regex else 0
 
 
-def _safe(bound: Bound) -> bool:
+def _searched(bound: Bound) -> int:
     pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
-    return isinstance(pattern, str) and isinstance(flags, Flags) and _longest(pattern, flags) >= LONGEST
-
-
-@lru_cache(maxsize=1024)
-def _longest(pattern: str, flags: Flags) -> int:
-    return longest_safe_text(pattern, 0)
+    if not isinstance(pattern, str) or not isinstance(flags, Flags):
+        return 0
+    search = compiled(pattern, flags).search
+    return min(MOST, int(STEPS / search.linear)) if search.longest >= LONGEST else 0
 
 
 @lru_cache(maxsize=1)

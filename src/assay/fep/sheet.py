@@ -6,7 +6,7 @@ property test says that the two give the same bytes, clocks aside.
 """
 
 import inspect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,18 @@ from msgspec import Struct
 
 from assay.checks.arguments import Bound, Path, build, follow
 from assay.checks.checker import PLAIN, Checker
-from assay.checks.run import Options, Prepared, ask, concluded, examined, quick_form, run_here, skipped
+from assay.checks.run import (
+    Options,
+    Prepared,
+    ask,
+    concluded,
+    examined,
+    prepare,
+    quick_form,
+    run_here,
+    skipped,
+)
+from assay.checks.work import Work, answered
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.compiled import Reading, Run, Score, Told, write_score
 from assay.fep.context import Context
@@ -75,47 +86,89 @@ class Sheet:
         return [tally.row(label) for label in self.labels]
 
     def score(self, context: Context, rows: list[Row], told: list[Told | None] | None = None) -> Scored:
-        """A case whose checks do not wait, from beginning to end. In `told` goes what its line is made of, or None."""
+        """A case whose checks do not wait, from beginning to end; for work of another process this thread waits."""
+        begun = self.begin(context, rows, told)
+        return begun if isinstance(begun, Scored) else begun.closed(answered(begun.works))
+
+    def begin(
+        self, context: Context, rows: list[Row], told: list[Told | None] | None = None
+    ) -> "Scored | Begun":
+        """
+        A case whose checks do not wait, to its end or to where another process has to work for it.
+
+        In `told` goes what its line is made of, or None.
+        """
         if self._score is None:
             self._patience -= 1
             if self._patience == 0:
                 self._compile()
-            return _untold(told, self.plainly(context, rows))
+            return self._plain(context, rows, told)
         made = self._score(context.document, context.line, rows, self._services.clock.now, told)
         return Scored(made, "completed") if isinstance(made, bytes) else self._odd(context, made, rows, told)
 
     def lines(
         self, contexts: Iterable[Context], tally: Tally, told: list[Told | None] | None = None
-    ) -> list[bytes]:
-        """`score` of one case after the other, counted, where only the bytes are wanted."""
+    ) -> "list[bytes | Begun]":
+        """`begin` of one case after the other, counted if it ended, where only the bytes are wanted."""
         rows, score = self.rows(tally), self._score
-        found: list[bytes] = []
         if score is None:
-            for scored in (self.score(context, rows, told) for context in contexts):
-                tally.case(scored.status)
-                found.append(scored.line)
-            return found
+            return [_ended(self.begin(context, rows, told), tally) for context in contexts]
         now = self._services.clock.now
+        found: list[bytes | Begun] = []
         for context in contexts:
             made = score(context.document, context.line, rows, now, told)
             if isinstance(made, bytes):
                 tally.completed_cases += 1
                 found.append(made)
             else:
-                odd = self._odd(context, made, rows, told)
-                tally.case(odd.status)
-                found.append(odd.line)
+                found.append(_ended(self._odd(context, made, rows, told), tally))
         return found
 
     def _odd(
         self, context: Context, answers: list[Any] | None, rows: list[Row], told: list[Told | None] | None
-    ) -> Scored:
+    ) -> "Scored | Begun":
         """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
         values = self._read(context.document)
         if answers is None:
             answers = [self._answer(at, values) for at in range(len(self.bounds))]
-        results = [self._result(at, answer, values, context) for at, answer in enumerate(answers)]
-        return _untold(told, self.closed(context, results, rows))
+        prepared = [
+            prepare(bound, context.document, self._services) if answer is PLAIN else self._seen(at, values)
+            for at, (bound, answer) in enumerate(zip(self.bounds, answers, strict=True))
+        ]
+        return self._begun(context, prepared, answers, rows, told)
+
+    def _plain(self, context: Context, rows: list[Row], told: list[Told | None] | None) -> "Scored | Begun":
+        """`begin`, by the plain form."""
+        prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
+        return self._begun(context, prepared, [PLAIN] * len(prepared), rows, told)
+
+    def _begun(
+        self,
+        context: Context,
+        prepared: Sequence[Prepared],
+        answers: Sequence[Any],
+        rows: list[Row],
+        told: list[Told | None] | None,
+    ) -> "Scored | Begun":
+        """From the answers; PLAIN is asked for by the plain form."""
+        services = self._services
+        answers = [
+            ask(one, services) if answer is PLAIN else answer
+            for one, answer in zip(prepared, answers, strict=True)
+        ]
+        if told is not None:
+            told.append(None)  # there is more to this one than its compiled form can tell
+
+        def close(answers: Sequence[Any]) -> Scored:
+            results = [
+                answer if isinstance(answer, CheckResult) else concluded(one, answer, services, self._options)
+                for one, answer in zip(prepared, answers, strict=True)
+            ]
+            return self.closed(context, results, rows)
+
+        if any(isinstance(one, Work) for one in answers):
+            return Begun(self, answers, close)
+        return close(answers)
 
     def plainly(self, context: Context, rows: list[Row], *, fail_fast: bool = False) -> Scored:
         """The same, by the plain form; what follows an error may be skipped."""
@@ -126,6 +179,9 @@ class Sheet:
             else:
                 results.append(run_here(bound, context.document, self._services, self._options))
         return self.closed(context, results, rows)
+
+    def skip(self, bound: Bound) -> CheckResult:
+        return skipped(bound, self._services)
 
     def skipped(self, context: Context, rows: list[Row]) -> Scored:
         """A case that was not begun."""
@@ -167,23 +223,39 @@ class Sheet:
         except Fault as fault:
             return fault
 
-    def _result(self, at: int, answer: Any, values: list[Any], context: Context) -> CheckResult:
-        """From an answer that was given, or by the plain form."""
+    def _seen(self, at: int, values: list[Any]) -> Prepared:
+        """What an answer that was given is concluded from."""
         bound = self.bounds[at]
-        if answer is PLAIN:
-            return run_here(bound, context.document, self._services, self._options)
         seen = {
             path.field.name: values[which] for path, which in zip(bound.paths, self.takes[at], strict=True)
         }
-        prepared = Prepared(bound, seen, ValueFault(""), 0.0)
-        return concluded(prepared, answer, self._services, self._options)
+        return Prepared(bound, seen, ValueFault(""), 0.0)
 
 
-def _untold(told: list[Told | None] | None, scored: Scored) -> Scored:
-    """There is more to this one than its compiled form can tell."""
-    if told is not None:
-        told.append(None)
-    return scored
+class Begun:
+    """A case for which another process has to work: some of its answers are still to come."""
+
+    def __init__(
+        self, sheet: Sheet, answers: Sequence[Any], close: Callable[[Sequence[Any]], Scored]
+    ) -> None:
+        self._sheet, self._answers, self._close = sheet, answers, close
+        self.works = [one for one in answers if isinstance(one, Work)]
+
+    def closed(self, answers: Iterable[Any]) -> Scored:
+        """With the answer to each of its works; None: the check is skipped."""
+        given = iter(answers)
+        found = [next(given) if isinstance(one, Work) else one for one in self._answers]
+        bounds = self._sheet.bounds
+        return self._close(
+            [self._sheet.skip(bounds[at]) if one is None else one for at, one in enumerate(found)]
+        )
+
+
+def _ended(begun: Scored | Begun, tally: Tally) -> bytes | Begun:
+    if isinstance(begun, Begun):
+        return begun
+    tally.case(begun.status)
+    return begun.line
 
 
 @lru_cache(maxsize=512)
@@ -243,6 +315,7 @@ def default(bound: Bound, services: Services) -> Run:
     def run(*given: Any) -> Any:
         values = dict(zip(names, given, strict=True))
         prepared = Prepared(bound, values, build(bound, values), 0.0)
-        return examined(ask(prepared, services), bound.checker)
+        answer = ask(prepared, services)
+        return answer if isinstance(answer, Work) else examined(answer, bound.checker)
 
     return run

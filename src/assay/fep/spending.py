@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.protocol.agents import MOST_TOKENS, MOST_USD
 from assay.protocol.results import CheckResult
 from assay.protocol.values import is_mapping
 
@@ -64,9 +65,8 @@ def spending_of(result: CheckResult) -> Spending:
         return NOTHING
     cost = _number(told["cost_usd"])
     tokens = told.get("tokens_used", told.get("tokens_processed"))
-    return Spending(
-        1, cost, cost or 0.0, int(cost is None), tokens if isinstance(tokens, int) and tokens >= 0 else None
-    )
+    known = isinstance(tokens, int) and 0 <= tokens <= MOST_TOKENS
+    return Spending(1, cost, cost or 0.0, int(cost is None), tokens if known else None)
 
 
 def spending_of_all(results: Iterable[CheckResult]) -> Spending:
@@ -78,4 +78,5 @@ def spending_of_all(results: Iterable[CheckResult]) -> Spending:
 
 def _number(cost: Any) -> float | None:
     """A check may be anybody's: what is no amount is unknown."""
-    return float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and cost >= 0 else None
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_USD
+    return float(cost) if known else None

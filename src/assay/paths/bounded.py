@@ -33,7 +33,7 @@ from jsonpath_rfc9535.selectors import (
 )
 from jsonpath_rfc9535.tokens import Token, TokenType
 
-from assay.errors import PathFault
+from assay.errors import Fault, PathFault, TimeFault
 from assay.paths import iregexp
 from assay.paths.grammar import (
     ARRAY,
@@ -50,8 +50,12 @@ from assay.paths.grammar import (
     Subquery,
     Test,
 )
+from assay.patterns.search import TASK, item
+from assay.workers import pool
+from assay.workers.pool import Batch
 
 MAX_DEPTH = 200  # of a document under `..`
+WAITED = 30.0  # seconds for a worker process, at most, beside the time of the path
 
 
 class Environment(JSONPathEnvironment):
@@ -181,15 +185,29 @@ class TimedRegex(FunctionExtension):
         text, pattern = (_value(argument, context) for argument in self.args)
         if not isinstance(text, str) or not isinstance(pattern, str):
             return False
-        compiled = iregexp.pattern(pattern)
+        walk = _walk(context)
+        walk.deadline += iregexp.prepare(pattern)
+        compiled = iregexp.pattern(pattern, whole=self.name == "match")
         if compiled is None:
             return False
-        run = compiled.fullmatch if self.name == "match" else compiled.search
-        walk = _walk(context)
-        try:
-            return run(text, timeout=walk.seconds_left()) is not None
-        except TimeoutError:
-            raise walk.too_slow() from None
+        left = walk.seconds_left()
+        found = compiled.search.found(text)
+        return _elsewhere(compiled, text, left, walk) if found is None else found
+
+
+def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Walk) -> bool:
+    """In a worker process, which can be killed; this thread waits."""
+    future = pool.submit(Batch(TASK, [item(text)], left, common=pattern.common))
+    try:
+        (outcome,) = future.result(left + WAITED)
+    except TimeoutError:
+        future.cancel()
+        raise walk.too_slow() from None
+    if isinstance(outcome, TimeFault):
+        raise walk.too_slow()
+    if isinstance(outcome, Fault):
+        raise PathFault(f"a pattern: {outcome}")
+    return bool(outcome)
 
 
 def _value(expression: Expression, context: FilterContext) -> Any:

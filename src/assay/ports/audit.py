@@ -80,6 +80,10 @@ class AuditLog(Protocol):
         """How far the lanes of it go."""
         ...
 
+    async def misfits(self, tenant: str | None = None) -> int:
+        """How many rows of it hold what is neither a line nor a head, and were not written by a store."""
+        ...
+
 
 class Placed(Line, frozen=True, kw_only=True):
     """A line with its place: what its digest is made of."""

@@ -8,6 +8,8 @@ ModelClass = Literal["reasoning", "writing", "coding", "research", "classificati
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
 ToolStatus = Literal["ok", "error", "forbidden", "rate_limited"]
 ToolTransport = Literal["mcp", "http", "native"]
+MOST_TOKENS = 10**12  # of one call of a model, so that the sum of all can be counted and written
+MOST_USD = 10**9  # the same of what it costs
 
 
 class MemoryShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.protocol.shapes import hidden, marker
-from assay.protocol.values import is_list, is_mapping
+from assay.protocol.values import is_mapping, is_object
 
 TELLING = re.compile(
     r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
@@ -29,17 +29,15 @@ UNKNOWN = "unknown"
 # a quick no for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
-_NAMED = (
-    b"passw",
-    b"passphrase",
-    b"secret",
-    b"authorization",
-    b"credential",
-    b'key"',
-    b'keys"',
-    b'token"',
-    b'tokens"',
-)
+_NAMED = (b"passw", b"passphrase", b"secret", b"authorization", b"credential")
+_ENDING = re.compile(rb'(key|token)s?"')  # of these only some are hidden: a count of tokens is no secret
+_BEFORE = {
+    word: tuple(name + between for name in names for between in (b"", b"_", b"-"))
+    for word, names in (
+        (b"key", (b"api", b"access", b"private", b"secret")),
+        (b"token", (b"access", b"auth", b"bearer", b"refresh", b"session", b"api", b"id")),
+    )
+}
 _BEGUN = re.compile(rb"(?:\b|\\[bfnrt])sk-")
 
 
@@ -60,6 +58,7 @@ def _maybe_secret(line: bytes) -> bool:
     return (
         any(part in line for part in _SHAPED)
         or any(part in small for part in _NAMED)
+        or any(small.endswith(_BEFORE[end[1]], 0, end.start()) for end in _ENDING.finditer(small))
         or (b"sk-" in line and _BEGUN.search(line) is not None)
     )
 
@@ -71,18 +70,23 @@ def redacted(value: Any) -> Any:
         redacted({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
         == {"url": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]"}
     """
-    if isinstance(value, str):
-        return redacted_text(value)
-    if is_mapping(value):
-        return {
-            redacted_text(str(name)): marker(str(name))
-            if isinstance(one, str) and one and HIDDEN.search(str(name))
-            else redacted(one)
-            for name, one in value.items()
-        }
-    if is_list(value) or isinstance(value, tuple):
-        return [redacted(one) for one in value]  # pyright: ignore[reportUnknownVariableType]
-    return value
+    whole: list[Any] = []
+    left: list[tuple[Any, Any]] = [([value], whole)]  # what is to be copied, and where to; without recursion
+    while left:
+        source, copy = left.pop()
+        for name, one in source.items() if is_mapping(source) else enumerate(source):
+            kept: Any = one
+            if isinstance(one, str):
+                telling = one and is_object(copy) and HIDDEN.search(str(name))
+                kept = marker(str(name)) if telling else redacted_text(one)
+            elif is_mapping(one) or isinstance(one, list | tuple):
+                kept = {} if is_mapping(one) else []
+                left.append((one, kept))  # pyright: ignore[reportUnknownArgumentType]
+            if isinstance(copy, list):
+                copy.append(kept)  # pyright: ignore[reportUnknownMemberType]
+            else:
+                copy[redacted_text(str(name))] = kept
+    return whole[0]
 
 
 def redacted_text(text: str) -> str:

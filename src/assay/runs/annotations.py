@@ -5,7 +5,7 @@ A correction of an `eval.scored` event gives an *effective* score in the report;
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -34,9 +34,19 @@ Redact = Callable[[str], str]
 
 
 async def annotate(
-    store: Store, run: Run, said: AnnotationCreate, principal: str, now: datetime, redact: Redact
+    store: Store,
+    run: Run,
+    said: AnnotationCreate,
+    principal: str,
+    now: datetime,
+    redact: Redact,
+    along: Callable[[Annotation], Sequence[Put]] = lambda _: (),
 ) -> Annotation:
-    """Keep it, without what looks like a secret. Accepted on a run that goes on and on one that has ended."""
+    """
+    Keep it, without what looks like a secret. Accepted on a run that goes on and on one that has ended.
+
+    What goes `along` with it is written in the same transaction.
+    """
     if (member := said.signal.lacking) is not None:
         raise InvalidRequest(Problem(f"signal.{member}", f"a signal of kind {said.signal.kind!r} needs it"))
     anchor = UNSET if said.target is UNSET else said.target
@@ -57,7 +67,7 @@ async def annotate(
     )
     put = Put(tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation))
     lines = [audited(run.tenant, "run.annotate", run.id)]
-    await store.commit(Batch(documents=[put], lines=lines))
+    await store.commit(Batch(documents=[put, *along(annotation)], lines=lines))
     return annotation
 
 

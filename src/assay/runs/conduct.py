@@ -9,6 +9,7 @@ from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
 from assay.ports.kinds import COPYING, DRIVEN, Kind, Story
 from assay.ports.watch import tracing, watch
 from assay.runs.record import Record
+from assay.workers import pool
 
 PAGE = 1_000
 CUT_SHORT = 2.5  # seconds that units have to come back after a cancel
@@ -57,6 +58,7 @@ class Conductor:
         """To a terminal event, unless somebody else has the run by now, or this process parks it."""
         said, now = self._run.head.get("traceparent", ""), tracing.get()
         tracing.set(said or now)  # of a task of our own
+        pool.owner.set(self._run.tenant)
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
         parent = (
             None if said in ("", now) else {"traceparent": said}
@@ -74,8 +76,13 @@ class Conductor:
 
     async def _fail(self, why: str, code: str = "internal_error") -> None:
         last = self._kind.broken(self._run, why, code)
+        unbegun = code == LOST and self._run.status == "pending"  # its log begins as any other
         entry = Entry(
-            run=self._run.id, holder=self._holder, status=last.status, events=last.events, head=last.head
+            run=self._run.id,
+            holder=self._holder,
+            status=last.status,
+            events=[*(self._kind.started(self._run).events if unbegun else ()), *last.events],
+            head=last.head,
         )
         await self._store.commit(Batch(entries=[entry]))
 

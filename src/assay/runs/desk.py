@@ -3,13 +3,26 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Generator, Mapping
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
 
 from assay.errors import Broken, Conflict, NotFound, Unavailable
-from assay.ports import ACTIVE, CLOSED, Batch, Engine, Entry, Event, Piece, Run, RunQuery, RunStatus, Store
+from assay.ports import (
+    ACTIVE,
+    CLOSED,
+    Batch,
+    Engine,
+    Entry,
+    Event,
+    Piece,
+    Put,
+    Run,
+    RunQuery,
+    RunStatus,
+    Store,
+)
 from assay.ports.audit import acting
 from assay.ports.audit import line as audited
 from assay.ports.kinds import APART, Kind
@@ -130,23 +143,52 @@ class Desk:
     async def list(self, query: RunQuery) -> list[Run]:
         return await self.store.runs(query)
 
-    async def cancel(self, run: str, tenant: str, *, reason: str = "") -> Run:
-        """What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event."""
+    async def cancel(
+        self,
+        run: str,
+        tenant: str,
+        *,
+        reason: str = "",
+        documents: Sequence[Put] = (),
+        patience: float | None = None,
+    ) -> Run:
+        """
+        What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event.
+
+        `documents` are written when the cancel begins. Its end is waited for until `patience` seconds are over; by then the record
+        knows that it is to stop, whatever becomes of this process.
+        """
+        until = None if patience is None else asyncio.get_running_loop().time() + patience
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
-        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)]))
+        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)], documents=documents))
         if reason:
             await self._because(run, reason)
         if run in self._conductors:
             self._conductors[run][0].cancel()
         else:
             await self._cancel_elsewhere(found)
-        ended = await self.ended(run)
-        if ended.status in CLOSED:
-            return ended
-        await self._cancel_elsewhere(ended)  # it came to rest at that moment
-        return await self.ended(run)
+        ended = await self._ended_by(run, until)
+        if ended is not None and ended.status not in CLOSED:
+            await self._cancel_elsewhere(ended)  # it came to rest at that moment
+            ended = await self._ended_by(run, until)
+        if ended is None:
+            await self._mark(run)
+            ended = await self.get(run, tenant)
+        return ended
+
+    async def _ended_by(self, run: str, until: float | None) -> Run | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await self.ended(run)
+        return None
+
+    async def _mark(self, run: str) -> None:
+        """As one that is to stop: for who conducts it elsewhere, or after this process."""
+        with _moved_on():
+            entry = Entry(run=run, when=frozenset({"pending", "running"}), status="cancelling")
+            await self.store.commit(Batch(entries=[entry]))
 
     async def _because(self, run: str, reason: str) -> None:
         """The first who says why is heard."""
@@ -168,9 +210,7 @@ class Desk:
             self.begin(claimed)
             self._conductors[run.id][0].cancel()
             return
-        with _moved_on():
-            entry = Entry(run=run.id, when=frozenset({"pending", "running"}), status="cancelling")
-            await self.store.commit(Batch(entries=[entry]))
+        await self._mark(run.id)
 
     async def ended(self, run: str) -> Run:
         """Once it has."""

@@ -46,17 +46,24 @@ def state_diff(a: Doc, b: Doc) -> Doc:
     found: Doc = {}
     for name in sorted(a.keys() | b.keys()):
         one, two = a.get(name), b.get(name)
-        if (name in a) == (name in b) and _same(one, two):
-            continue
         if is_object(one) and is_object(two):
-            inner = state_diff(one, two)
-            found[name] = {
-                "a": {k: one[k] for k in inner if k in one},
-                "b": {k: two[k] for k in inner if k in two},
-            }
-        else:
+            if inner := _unlike(one, two):
+                found[name] = {
+                    "a": {k: one[k] for k in inner if k in one},
+                    "b": {k: two[k] for k in inner if k in two},
+                }
+        elif (name in a) != (name in b) or not _same(one, two):
             found[name] = ({"a": one} if name in a else {}) | ({"b": two} if name in b else {})
     return found
+
+
+def _unlike(one: Doc, two: Doc) -> list[str]:
+    """The members of two objects that are not the same in both."""
+    return [
+        name
+        for name in sorted(one.keys() | two.keys())
+        if (name in one) != (name in two) or not _same(one[name], two[name])
+    ]
 
 
 def _places(log: Sequence[Doc]) -> dict[str, int]:

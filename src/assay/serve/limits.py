@@ -14,6 +14,7 @@ class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         512 * MB
     )  # all the JSON bodies held at the same time, with what they become when decoded
     max_tenant_held_bytes: int = 256 * MB  # those of one tenant
+    max_elements: int = 1_000_000  # brackets, quotes and commas of what is decoded in one go
     max_message_bytes: int = 4 * MB  # an answer over gRPC; more is what no client takes unless it is told to
     max_streams: int = 128  # calls at the same time on one connection of gRPC
     max_requests: int = 512  # being answered at the same time, followers aside

@@ -10,7 +10,9 @@ import atexit
 import os
 import threading
 from collections import Counter, OrderedDict, deque
+from collections.abc import Generator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
@@ -27,6 +29,16 @@ Outcome = bytes | Fault
 owner: Final = ContextVar("owner", default="")  # whose turn a batch takes: the tenant, where there is one
 
 
+@contextmanager
+def owned(by: str) -> Generator[None]:
+    """Batches that are made in here are theirs."""
+    token = owner.set(by)
+    try:
+        yield
+    finally:
+        owner.reset(token)
+
+
 class Batch:
     """
     Items for one task: "module:function", which is called with `common` and gives a function of one item, bytes to bytes.
@@ -35,10 +47,10 @@ class Batch:
     """
 
     def __init__(
-        self, task: str, items: list[bytes], seconds: float, *, common: bytes = b"", owned: str | None = None
+        self, task: str, items: list[bytes], seconds: float, *, common: bytes = b"", tenant: str | None = None
     ) -> None:
         self.task, self.items, self.seconds, self.common = task, items, seconds, common
-        self.owner = owner.get() if owned is None else owned
+        self.owner = owner.get() if tenant is None else tenant
         self.future: Future[list[Outcome]] = Future()
         self.outcomes: list[Outcome] = []
         self._pace = MOST_ITEMS

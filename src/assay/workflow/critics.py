@@ -5,7 +5,6 @@ Whatever goes wrong on the way to a verdict is a fail (contract §8.2): a crash,
 """
 
 import asyncio
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -83,7 +82,7 @@ class Critics:
         agent = self._agents.get(id)
         if agent is None:
             return _failed(id, "there is no such critic")
-        stage = Stage(agent.card, seconds=self._seconds)
+        stage = Stage(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
         asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
             finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow weighs how sure it is
@@ -125,7 +124,7 @@ class Critics:
         except (Refusal, Fault, TimeoutError) as wrong:
             why = f"the checks could not be put to it: {wrong}"
             return _failed(id, why, _used(heard), criteria=keys)
-        answers: list[dict[str, Any]] = json.loads(scored.line)["check_results"]
+        answers: list[dict[str, Any]] = msgspec.json.decode(scored.line)["check_results"]
         told = dict(zip(keys, answers, strict=True))
         met = {key: _passed(answer) for key, answer in told.items()}
         errors = [key for key, held in met.items() if held is None]

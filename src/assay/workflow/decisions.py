@@ -65,7 +65,8 @@ def decide(
     flow.supervisor = agent
     flow.iteration += 1
     decision = closed_decision(decision, configured_keys(flow.workflow), declared)
-    if gives_up(decision) and decision.get("reason") == REACHED:
+    rejected = flow.last is not None and flow.last.verdict in ("fail", "revise")
+    if decision.get("reason") == REACHED and (rejected or gives_up(decision)):
         decision["reason"] = GAVE_UP
     flow.decision = decision
     decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=flow.iteration)

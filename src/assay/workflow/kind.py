@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,6 +11,7 @@ from msgspec import UNSET
 from assay.errors import Refusal
 from assay.ports import Clock, Drop, Event, Put, Run, RunStatus, Store
 from assay.ports.kinds import APART, Ending, Outcome, split
+from assay.ports.supervise import guarded
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.facts import Fact, stored
 from assay.protocol.secrets import redacted, redacted_json
@@ -85,8 +85,8 @@ class WorkflowKind:
 
     async def _cancel(self, child: str, tenant: str) -> None:
         assert self._performer.hands is not None
-        with suppress(Refusal):  # it has ended by itself
-            await self._performer.hands.cancel(child, tenant)
+        # where it is refused, it has ended by itself
+        await guarded("cancel of a child", self._performer.hands.cancel(child, tenant), Refusal)
 
     def broken(self, run: Run, why: str, code: str) -> Ending:
         fact = Fact(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))

@@ -1,6 +1,7 @@
 """Which workflows there are, and how a run of one begins."""
 
 from collections.abc import Callable, Iterable, Mapping
+from reprlib import repr as brief
 from typing import Any
 
 import msgspec
@@ -104,15 +105,17 @@ def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
         value = configurable.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found.append(
-                Problem(f"configurable.{name}", f"wanted a whole number from {least}, got {value!r}")
+                Problem(f"configurable.{name}", f"wanted a whole number from {least}, got {brief(value)}")
             )
     share = configurable.get("escalationThreshold", 0)
     if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
         found.append(
-            Problem("configurable.escalationThreshold", f"wanted a number from 0 to 1, got {share!r}")
+            Problem("configurable.escalationThreshold", f"wanted a number from 0 to 1, got {brief(share)}")
         )
     if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
-        found.append(Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {said!r}"))
+        found.append(
+            Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {brief(said)}")
+        )
     return found + [
         Problem(f"configurable.{name}", f"wanted {words}")
         for name, (fits, words) in VALUES.items()

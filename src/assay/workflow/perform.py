@@ -136,6 +136,7 @@ class Performer:
             invocation_id=wanted.invocation,
             memory_ref=wanted.memory or "agent",
             seconds=self._seconds,
+            max_depth=self._services.limits.max_depth,
         )
         try:
             finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from reprlib import repr as brief
 from typing import Any
 
 from msgspec import UNSET
@@ -135,9 +136,12 @@ class Room:
 
     # answering
 
-    async def respond(self, principal: Principal, run: str, node: str, value: Any) -> Run:
+    async def respond(
+        self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[Put] = ()
+    ) -> Run:
         """
         A person's answer to a run that waits. The first counts; whoever comes later, or after its time, is in conflict.
+        `documents` are written with it.
 
         An approval takes `{"action": "accept" | "reject"}`, a clarification any value.
         """
@@ -157,9 +161,8 @@ class Room:
             await self._answer(found, wait, _expired(), now)
             raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
         action = _action(value, wait, story.drive.flow.asked)
-        return await self._answer(
-            found, wait, {"action": action, "value": value, "by": principal.id, "expired": False}, now
-        )
+        said = {"action": action, "value": value, "by": principal.id, "expired": False}
+        return await self._answer(found, wait, said, now, documents)
 
     async def expire(self) -> int:
         """End the waits whose time has run out, of all tenants; how many."""
@@ -194,7 +197,9 @@ class Room:
             raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
         return story, wait
 
-    async def _answer(self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime) -> Run:
+    async def _answer(
+        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[Put] = ()
+    ) -> Run:
         """One transaction: what was said, what follows from it, and that the run goes on."""
         story, now_at = await self._story(run)
         if now_at.interrupt != wait.interrupt:
@@ -211,7 +216,7 @@ class Room:
             head=story.head(),
         )
         told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
-        await self.store.commit(Batch(entries=[entry], documents=documents, lines=[told]))
+        await self.store.commit(Batch(entries=[entry], documents=[*documents, *along], lines=[told]))
         claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
         if claimed is not None:
             self.hands.begin(claimed)
@@ -285,7 +290,7 @@ def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
     action = value.get("action") if is_object(value) else None
     if action not in wait.actions:
         wanted = ", ".join(wait.actions)
-        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {action!r}"))
+        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {brief(action)}"))
     if action == "edit-accept":
         _edited(value, wait, asked or {})
     return action

@@ -13,6 +13,7 @@ import msgspec
 
 from assay.backends.agents.bounded import within
 from assay.backends.agents.said import Unheard, act, noted, read_end, read_frame, read_json, shown
+from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import Scene
 from assay.protocol.agents import AgentCard, Finish
@@ -42,6 +43,7 @@ class CommandAgent:
         self.card, self._seconds = card, seconds
         self._words = shlex.split(command)
         self._env = dict(env or {})
+        self._hidden = HiddenWords(self._env)
 
     async def invoke(self, task: Any, scene: Scene) -> Finish:
         return await within(scene, self._seconds, self._invoke(task, scene))
@@ -61,7 +63,7 @@ class CommandAgent:
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
-        talk = Talk(process, scene)
+        talk = Talk(process, scene, self._hidden)
         try:
             finish = await talk.finish(self._first(task, scene))
             await talk.leave()
@@ -78,8 +80,8 @@ class CommandAgent:
 class Talk:
     """One process, from its first frame to its end."""
 
-    def __init__(self, process: Process, scene: Scene) -> None:
-        self._process, self._scene = process, scene
+    def __init__(self, process: Process, scene: Scene, hidden: HiddenWords) -> None:
+        self._process, self._scene, self._hidden = process, scene, hidden
         self._said = b""  # on stderr, the last of it
         self._listening = asyncio.ensure_future(self._listen())
         self._acting: set[asyncio.Task[None]] = set()
@@ -98,7 +100,7 @@ class Talk:
             if line.isspace():
                 continue
             try:
-                if (finish := self._hear(read_json(line))) is not None:
+                if (finish := self._hear(self._hidden.out_of(read_json(line)))) is not None:
                     await self._acted()
                     return finish
             except (Unheard, ValueError) as wrong:
@@ -161,7 +163,7 @@ class Talk:
         code = self._process.returncode
         how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
         how = "closed its output" if code is None else how
-        last = self._said.decode(errors="replace").strip()
+        last = self._hidden.out_of(self._said.decode(errors="replace").strip())
         return _failed(f"it {how} and gave no result" + (f": {last}" if last else ""))
 
     async def _listen(self) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from assay.backends.agents.bounded import within
 from assay.backends.agents.callback import Callbacks, Visit
 from assay.backends.agents.said import Unheard, read_end, read_json, shown
+from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import Scene
 from assay.ports.watch import carried
@@ -17,6 +18,7 @@ from assay.protocol.agents import AgentCard, Finish
 from assay.protocol.secrets import redacted_text
 
 BODY = 64 * 1024 * 1024  # bytes of an answer
+LOOKED = 4_000  # bytes of an error body that are looked at
 SAID = 300  # characters of an error body that are repeated
 # Not the agent's answer but that of what stands before it, or of an address where no agent is: nothing was measured.
 ELSEWHERE = frozenset({401, 403, 404, 405, 407, 408, 413, 415, 429, 502, 503, 504, 529})
@@ -52,6 +54,7 @@ class HttpAgent:
     ) -> None:
         self.card, self._url, self._seconds, self._wait = card, url, seconds, wait
         self._headers = {**(headers or {}), "Content-Type": "application/json", "Accept": "application/json"}
+        self._hidden = HiddenWords(headers or {})
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
 
     async def invoke(self, task: Any, scene: Scene) -> Finish:
@@ -106,12 +109,12 @@ class HttpAgent:
         if status in ELSEWHERE or 300 <= status < 400:
             raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
         try:
-            finish = read_end(read_json(said), scene)
+            finish = read_end(self._hidden.out_of(read_json(said)), scene)
         except ValueError as wrong:  # Unheard, or usage that cannot be
             why = (
                 str(wrong)
                 if isinstance(wrong, Unheard) and status < 400
-                else said[:SAID].decode(errors="replace")
+                else self._hidden.out_of(said[:LOOKED].decode(errors="replace"))[:SAID]
             )
             return Finish(outcome="failed", error=f"it answered {status}: {why}")
         if status >= 400 and finish.outcome == "completed":

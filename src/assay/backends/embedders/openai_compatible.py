@@ -14,6 +14,7 @@ from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import Fault, ForeignFault
 from assay.ports import Embedded
+from assay.protocol.agents import MOST_TOKENS
 
 PATH = "/embeddings"
 
@@ -136,6 +137,7 @@ class OpenAICompatibleEmbedder:
         told = without_key(said.model, content_key(provider))
         names = (told, model) if told else (model,)
         used = said.usage.prompt_tokens if said.usage else None
+        used = None if used is not None and used > MOST_TOKENS else used
         tokens = shares(used, texts)
         return [
             _Part(tuple(each.embedding), names[0], part, cost(provider, names, Usage(part, 0)), delivered)

@@ -5,20 +5,26 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from assay.backends.models.wire import need
-from assay.errors import ValueFault
+from assay.errors import Fault, ValueFault
 from assay.ports import Embedded
+from assay.workers import pool
+from assay.workers.pool import Batch
 
 MODEL = "wordllama-l2-supercat-256"
 NAMES = frozenset({"wordllama", MODEL})
 SIZES = (64, 128, 256)  # what it was trained to be cut to
 PIECE = 4096  # token vectors held at once: a long text may not fill the memory
 SHORT = 8192  # characters that are embedded before a thread would have started
+LONG = 65_536  # characters from which on a process that can be killed does it…
+SECONDS = 20.0  # …of processor time, for each text
 
 _lock = threading.Lock()
 
@@ -42,7 +48,10 @@ class WordLlamaEmbedder:
         if dimensions is not None and dimensions not in SIZES:
             raise ValueFault(f"wordllama has no vectors of {dimensions} dimensions; it can give {SIZES}")
         started = time.perf_counter()
-        if not _read.cache_info().currsize or sum(map(len, texts)) > SHORT:
+        long = sum(map(len, texts))
+        if long > LONG:
+            vectors, tokens = await _embed_elsewhere(texts, dimensions)
+        elif not _read.cache_info().currsize or long > SHORT:
             vectors, tokens = await asyncio.to_thread(_embed, texts, dimensions)
         else:
             vectors, tokens = _embed(texts, dimensions)
@@ -78,6 +87,36 @@ def _embed(texts: Sequence[str], dimensions: int | None) -> tuple[tuple[tuple[fl
         vectors.append(tuple((total / max(1, len(ids))).tolist()))
         tokens += len(ids)
     return tuple(vectors), tokens
+
+
+async def _embed_elsewhere(
+    texts: Sequence[str], dimensions: int | None
+) -> tuple[tuple[tuple[float, ...], ...], int]:
+    """The same in a worker process, which ends with its caller's patience or its own time."""
+    items = [text.encode("utf-8", "surrogatepass") for text in texts]
+    common = msgspec.json.encode(dimensions)
+    batch = Batch("assay.backends.embedders.wordllama:task", items, SECONDS, common=common)
+    outcomes = await asyncio.wrap_future(pool.submit(batch))
+    vectors: list[tuple[float, ...]] = []
+    total = 0
+    for outcome in outcomes:
+        if isinstance(outcome, Fault):
+            raise outcome
+        vector, tokens = msgspec.msgpack.decode(outcome, type=tuple[tuple[float, ...], int])
+        vectors.append(vector)
+        total += tokens
+    return tuple(vectors), total
+
+
+def task(common: bytes) -> Callable[[bytes], bytes]:
+    """In a worker process: one text to its vector and the number of its tokens."""
+    dimensions = msgspec.json.decode(common, type=int | None)
+
+    def run(item: bytes) -> bytes:
+        (vector,), tokens = _embed([item.decode("utf-8", "surrogatepass")], dimensions)
+        return msgspec.msgpack.encode((vector, tokens))
+
+    return run
 
 
 def _load() -> Any:

@@ -14,6 +14,7 @@ from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import ForeignFault, ValueFault
 from assay.ports import RESERVED_PARAMETERS, Ask, Message, Reply, ToolCall
+from assay.protocol.agents import MOST_TOKENS
 
 PATH = "/chat/completions"
 REMEMBERED = 1000  # refusals; names and schemas may come from a request
@@ -153,7 +154,7 @@ def _memory(ask: Ask) -> tuple[str, str]:
     return ask.model, json.dumps(ask.schema, sort_keys=True)
 
 
-Tokens = Annotated[int, msgspec.Meta(ge=0)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Piece(msgspec.Struct):

@@ -1,12 +1,12 @@
 """What a call costs: the operator's prices, else the published ones (genai-prices); unknown is None, never 0."""
 
-import functools
 from decimal import Decimal
 
 import msgspec
 
 from assay.backends.models.wire import OPENAI, need
 from assay.ports import Prices, Provider
+from assay.protocol.cache import remembered
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -46,7 +46,11 @@ def _published(model: str, where: str, usage: Usage) -> float:
     return float(calc_price(counted, model, provider_api_url=where).total_price)
 
 
-@functools.lru_cache(maxsize=1024)  # a name may come from a request
+def _names(model: str, where: str) -> int:
+    return len(model) + len(where)
+
+
+@remembered(1 << 20, _names)  # a name may come from a request
 def _has_price(model: str, where: str) -> bool:
     try:
         _published(model, where, Usage(0, 0))

@@ -1,10 +1,13 @@
 """Keeps a key out of everything that is shown or kept of a provider's words; what is parsed is what came."""
 
 import re
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from assay.errors import WrongUsage
 from assay.ports import Provider
+from assay.protocol.secrets import is_secret
 from assay.protocol.values import is_list, is_object
 
 REDACTED = "[REDACTED]"
@@ -31,6 +34,7 @@ def content_key(provider: Provider) -> str:
     return key if looks_random(key) else ""
 
 
+@lru_cache(256)
 def looks_random(key: str) -> bool:
     """
     Whether the key is no word of any text: only such a key is searched for in content (docs/decisions/0036).
@@ -54,6 +58,30 @@ def without_key(value: Any, key: str) -> Any:
     if is_object(value):
         return {without_key(name, key): without_key(one, key) for name, one in value.items()}
     return [without_key(one, key) for one in value] if is_list(value) else value
+
+
+class HiddenWords:
+    """
+    The secrets of configured headers or variables, taken out of what an agent or a tool says back, after it was parsed.
+
+    A secret is known by the name of its header or variable, and is searched for only if it looks random.
+    """
+
+    def __init__(self, *tables: Mapping[str, str]) -> None:
+        words = {
+            word
+            for table in tables
+            for name, value in table.items()
+            if is_secret(name, value)
+            for word in value.split()
+            if looks_random(word)
+        }
+        self._words = tuple(sorted(words, key=len, reverse=True))
+
+    def out_of(self, value: Any) -> Any:
+        for word in self._words:
+            value = without_key(value, word)
+        return value
 
 
 def scrubbed(text: str, key: str) -> str:

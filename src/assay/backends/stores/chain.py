@@ -8,12 +8,27 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, select, text, tuple_
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    LargeBinary,
+    Table,
+    Text,
+    and_,
+    func,
+    not_,
+    select,
+    text,
+    true,
+    tuple_,
+)  # fmt: skip
 
 from assay.backends.stores.tables import audit, audit_heads, moment, stamp
 from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
 
 MOST = 10_000  # tenants whose lanes are held open
+LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
 
 Row = tuple[Any, ...]  # values in the order of their table's columns
@@ -63,7 +78,8 @@ def _new(connection: Connection, tenant: str) -> LaneHead:
     """A lane that nobody has, bound to the beginning of the one before."""
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK, {"tenant": tenant})
-    query = select(audit_heads).where(audit_heads.c.tenant == tenant).order_by(audit_heads.c.lane.desc())
+    query = select(audit_heads).where(audit_heads.c.tenant == tenant, _readable(connection, audit_heads))
+    query = query.order_by(audit_heads.c.lane.desc())
     row = connection.execute(query.limit(1)).one_or_none()
     lane, before = (0, START) if row is None else (row.lane + 1, row.root)
     return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
@@ -77,12 +93,37 @@ def head_row(head: LaneHead) -> Row:
     return head.tenant, head.lane, head.lines, head.digest, head.root
 
 
+def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:
+    """Whether a row is one of ours: SQLite takes a value of any type in any column, and both a moment that no calendar has."""
+    conditions = [table.c.at.between(0, LAST)] if "at" in table.c else []
+    if connection.dialect.name == "sqlite":
+        kinds = {Text: "text", BigInteger: "integer", LargeBinary: "blob"}
+        conditions += [
+            func.typeof(column) == said
+            for column in table.c
+            for kind, said in kinds.items()
+            if isinstance(column.type, kind)
+        ]
+    return and_(true(), *conditions)
+
+
+def misfits_of(connection: Connection, tenant: str | None) -> int:
+    """How many rows are neither a line nor a head, though they stand where those do."""
+    many = 0
+    for table in (audit, audit_heads):
+        query = select(func.count()).select_from(table).where(not_(_readable(connection, table)))
+        if tenant is not None:
+            query = query.where(table.c.tenant == tenant)
+        many += connection.execute(query).scalar_one()
+    return many
+
+
 def lines_of(
     connection: Connection, tenant: str | None, following: Audited | None, limit: int
 ) -> list[Audited]:
     """By tenant, then by time."""
     place = audit.c.tenant, audit.c.at, audit.c.lane, audit.c.number
-    query = select(audit).order_by(*place).limit(limit)
+    query = select(audit).where(_readable(connection, audit)).order_by(*place).limit(limit)
     if tenant is not None:
         query = query.where(audit.c.tenant == tenant)
     if following is not None:
@@ -102,7 +143,8 @@ def lines_of(
 
 
 def heads_of(connection: Connection, tenant: str | None) -> Sequence[LaneHead]:
-    query = select(audit_heads).order_by(audit_heads.c.tenant, audit_heads.c.lane)
+    place = audit_heads.c.tenant, audit_heads.c.lane
+    query = select(audit_heads).where(_readable(connection, audit_heads)).order_by(*place)
     if tenant is not None:
         query = query.where(audit_heads.c.tenant == tenant)
     return [

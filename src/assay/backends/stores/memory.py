@@ -151,6 +151,9 @@ class MemoryStore:
     async def heads(self, tenant: str | None = None) -> list[LaneHead]:
         return [head for head in self._heads.values() if tenant in (None, head.tenant)]
 
+    async def misfits(self, tenant: str | None = None) -> int:
+        return 0
+
     async def reseal(self, following: str = "") -> Resealed:
         return Resealed(0, "")  # it is on no disk
 

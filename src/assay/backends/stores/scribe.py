@@ -169,7 +169,7 @@ class Scribe:
             for document in queries.find_documents(connection, self._vault, document_names, lock=True)
         }
         old_runs, old_documents = set(known), set(kept)
-        locked = self._locked(connection, run_names, document_names, known, kept) if self._postgres else {}
+        locked = self._locked(connection, batches, known, kept) if self._postgres else {}
         outcomes = settled(batches, known, kept, now, locked)
         done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
@@ -182,19 +182,20 @@ class Scribe:
     def _locked(
         self,
         connection: Connection,
-        run_names: Sequence[str],
-        document_names: Sequence[rules.Name],
+        batches: Sequence[Batch],
         known: Mapping[str, Run],
         kept: Mapping[rules.Name, Document],
     ) -> dict[str | rules.Name, str]:
-        """What is there and another process is writing, with how to speak of it."""
-        absent = [name for name in run_names if name not in known]
-        missing = [name for name in document_names if name not in kept]
+        """What is there and another process is writing, with how to speak of it. What is to be made is not there: nobody asks."""
+        absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - known.keys()
+        absent -= {entry.run for batch in batches for entry in batch.entries if entry.opens}
+        changes = (change for batch in batches for change in batch.documents if change.version != 0)
+        missing = {rules.name_of(change) for change in changes} - kept.keys()
         found: dict[str | rules.Name, str] = {}
         if absent:
-            found |= {id: f"run {id}" for id in queries.locked_runs(connection, absent)}
+            found |= {id: f"run {id}" for id in queries.locked_runs(connection, sorted(absent))}
         if missing:
-            there = queries.locked_documents(connection, missing)
+            there = queries.locked_documents(connection, sorted(missing))
             found |= {name: f"{name[1]} {name[2]!r}" for name in there}
         return found
 

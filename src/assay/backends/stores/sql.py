@@ -205,6 +205,9 @@ class SqlStore:
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
         return await self._read(lambda connection: chain.heads_of(connection, tenant))
 
+    async def misfits(self, tenant: str | None = None) -> int:
+        return await self._read(lambda connection: chain.misfits_of(connection, tenant))
+
     async def reseal(self, following: str = "") -> Resealed:
         done = await self._do(lambda connection: self._resealing.step(connection, following))
         if not done.following:

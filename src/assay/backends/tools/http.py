@@ -7,12 +7,14 @@ from typing import Any
 import aiohttp  # an extra: `box.py` imports this file when somebody asks
 import msgspec
 
+from assay.backends.models.secrets import HiddenWords
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import DeclaredTool
 from assay.ports.watch import carried
 from assay.protocol.agents import ToolSpec
 
 BODY = 16 * 1024 * 1024
+LOOKED = 4_000  # bytes of a failure's body that are looked at
 SAID = 300
 CODES = {
     401: "forbidden",
@@ -49,6 +51,7 @@ class HttpTool:
         self, id: str, declared: DeclaredTool, sessions: Sessions, headers: Mapping[str, str]
     ) -> None:
         self._declared, self._sessions, self._headers = declared, sessions, headers
+        self._hidden = HiddenWords(headers)
         self.known = ToolSpec(
             id=id,
             description=declared.description,
@@ -83,9 +86,9 @@ class HttpTool:
         except (aiohttp.ClientError, OSError) as lost:
             raise ToolFailure("tool_error", f"could not be reached: {type(lost).__name__}") from None
         if not 200 <= response.status < 300:
-            said = body[:SAID].decode(errors="replace")
+            said = self._hidden.out_of(body[:LOOKED].decode(errors="replace"))[:SAID]
             raise ToolFailure(CODES.get(response.status, "tool_error"), f"answered {response.status}: {said}")
-        return _read(body)
+        return self._hidden.out_of(_read(body))
 
 
 def _read(body: bytes) -> Any:

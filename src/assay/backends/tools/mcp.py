@@ -15,6 +15,7 @@ from mcp import types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import McpServer
@@ -89,6 +90,7 @@ class McpTools:
         self, name: str, server: McpServer, headers: Mapping[str, str], env: Mapping[str, str]
     ) -> None:
         self.name, self._server, self._headers, self._env = name, server, headers, env
+        self._hidden = HiddenWords(headers, env)
         self._sessions: dict[asyncio.AbstractEventLoop, Session] = {}
 
     async def spec(self, tool: str, id: str) -> ToolSpec | None:
@@ -128,14 +130,14 @@ class McpTools:
             if said.error.code == CONNECTION_CLOSED:
                 await self._drop(held)
             code = "timeout" if said.error.code == REQUEST_TIMEOUT else "tool_error"
-            raise ToolFailure(code, said.error.message[:SAID]) from None
+            raise ToolFailure(code, self._hidden.out_of(said.error.message)[:SAID]) from None
         except ClosedResourceError:
             await self._drop(held)
             raise
         except Exception as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
             await self._drop(held)
-            raise ToolFailure("tool_error", f"the MCP server {_why(lost)}") from None
-        return _read(answer)
+            raise ToolFailure("tool_error", self._hidden.out_of(f"the MCP server {_why(lost)}")) from None
+        return self._hidden.out_of(_read(answer, self._hidden))
 
     async def close(self) -> None:
         held = self._sessions.pop(asyncio.get_running_loop(), None)
@@ -193,11 +195,12 @@ async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
             return tools
 
 
-def _read(answer: types.CallToolResult) -> Any:
+def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
     """What it said in a structure; else its one text; else all its parts."""
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
     if answer.isError:
-        raise ToolFailure("tool_error", "\n".join(texts)[:SAID] or "it failed and said no more")
+        told = hidden.out_of("\n".join(texts))[:SAID]
+        raise ToolFailure("tool_error", told or "it failed and said no more")
     if answer.structuredContent is not None:
         structure = answer.structuredContent
         return structure["result"] if list(structure) == ["result"] else structure

@@ -6,6 +6,7 @@ from typing import Any
 from grpc.aio import ServicerContext
 
 from assay.errors import Refusal
+from assay.ports.supervise import guarded
 from assay.serve.grpc.statuses import Metadata
 from assay.serve.rest.answers import log
 from assay.serve.rest.call import Asking, Host, together
@@ -46,9 +47,8 @@ _STOPPING: set[asyncio.Task[None]] = set()
 
 
 async def _stop(call: Call, run: str) -> None:
-    try:
-        await call.host.desk.cancel(run, call.tenant)
-    except Refusal as trouble:  # it has ended meanwhile, or the database is away
+    trouble = await guarded("stop", call.host.desk.cancel(run, call.tenant), Refusal)
+    if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is away
         log.info("request %s: run %s was not stopped: %s", call.id, run, trouble)
 
 

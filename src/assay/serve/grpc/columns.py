@@ -6,7 +6,6 @@ to it (a check that erred) is left to the plain form, which writes the same.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
 
@@ -16,12 +15,13 @@ from msgspec import UNSET
 from assay.checks.arguments import Bound
 from assay.fep.compiled import Told
 from assay.fep.sheet import Sheet
+from assay.protocol.cache import beside
 from assay.protocol.results import TestCaseSummary
 from assay.serve.grpc import packed
 from assay.serve.grpc.packed import entry, size, sized
 from assay.serve.grpc.results import Echo, Writer, counts, decode, ends, moment
 
-_KEPT = 4_096  # lengths whose surroundings are remembered
+_KEPT, _HELD = 4_096, 1 << 20  # lengths whose surroundings are remembered, and the bytes of those
 _encode = msgspec.json.Encoder().encode
 Around = tuple[Any, ...]  # how long a check's result is in all, and what stands before each of its values
 Write = Callable[[Told, Echo], bytes]
@@ -41,6 +41,7 @@ class Column:
         self.takes = takes if arguments else ()
         self.back = ends(self._type, "completed", b"{}", self._metadata)[1]
         self.known: dict[tuple[Any, ...], Around] = {}
+        self._held = 0
 
     def around(self, key: tuple[Any, ...]) -> Around:
         """What depends on nothing but lengths: of the values, and of what ends the result."""
@@ -51,8 +52,10 @@ class Column:
         front += self._tag and self._tag + size(args)
         many = size(len(front) + args + tail)
         first = b"".join((b"\x1a", many, front, self._literals, *before[:1]))
-        if len(self.known) >= _KEPT:
+        self._held += len(results) + len(first)
+        if len(self.known) >= _KEPT or self._held > _HELD:
             self.known.clear()
+            self._held = len(results) + len(first)
         all = 1 + len(many) + len(front) + args + tail
         found = self.known[key] = (all, first, *before[1:])
         return found
@@ -65,7 +68,7 @@ class Column:
         return whole[: len(whole) - abs(long)]
 
 
-@lru_cache(maxsize=64)
+@beside
 def together(sheet: Sheet, arguments: bool) -> Write:
     """One function for all of them, as the sheet has one that scores: a TestCaseResult, as a field of its EvaluationRunResult."""
     pairs = zip(sheet.bounds, sheet.takes, strict=True)

@@ -1,6 +1,5 @@
 """The door of a method: who may come in, and what goes out, whatever happens inside."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import aclosing, contextmanager
@@ -20,7 +19,7 @@ from assay.errors import Refusal
 from assay.ports.watch import watch
 from assay.serve.grpc.asked import no_message
 from assay.serve.grpc.call import Call, Context
-from assay.serve.grpc.incoming import Incoming
+from assay.serve.grpc.incoming import LARGE, Incoming
 from assay.serve.grpc.statuses import code_of, sentence, status_of, trailing
 from assay.serve.rest.answers import failure, told
 from assay.serve.rest.call import Host
@@ -29,7 +28,6 @@ from assay.serve.rest.seen import told as told_of
 
 Answer = Callable[[Call, Any], Awaitable[bytes]]
 Stream = Callable[[Call, Any], AsyncGenerator[bytes]]
-LARGE = 256 * 1024  # bytes that are read in a thread, so that others are served meanwhile
 
 
 class Method(Struct, frozen=True, kw_only=True):
@@ -124,7 +122,7 @@ class Door:
             return data
         read = self._method.takes.FromString
         try:
-            message: Any = read(data) if len(data) <= LARGE else await asyncio.to_thread(read, data)
+            message: Any = read(data) if len(data) <= LARGE else await call.aside(lambda: read(data))
         except DecodeError as wrong:
             raise no_message(self._method.takes, wrong) from None
         call.named = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")

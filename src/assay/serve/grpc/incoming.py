@@ -8,10 +8,12 @@ from contextlib import asynccontextmanager
 from grpc.aio import EOF
 
 from assay.errors import InvalidRequest
+from assay.serve.footprint import message_footprint
 from assay.serve.grpc.call import Call
 from assay.serve.limits import Serving
 from assay.serve.rest.bodies import too_slow
 
+LARGE = 256 * 1024  # bytes that are counted and read in a thread, so that others are served meanwhile
 SLOWEST = 128 * 1024  # bytes a second, at which the largest message must come
 
 
@@ -40,7 +42,11 @@ class Incoming:
             raise too_slow(self._patience) from None
         if data is EOF:
             raise InvalidRequest("wanted a message, and none came")
-        call.share.hold(len(data))
+        call.share.hold(
+            message_footprint(data)
+            if len(data) <= LARGE
+            else await asyncio.to_thread(message_footprint, data)
+        )
         return data
 
     @asynccontextmanager

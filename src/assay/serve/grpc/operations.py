@@ -3,14 +3,13 @@
 from msgspec import UNSET
 
 from assay.ports import CLOSED
-from assay.protocol.operations import CancelOperationResponse
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.call import Call
 from assay.serve.grpc.filters import read_filter
 from assay.serve.grpc.packed import sized
 from assay.serve.grpc.shown import AnswerTooLarge, kept_result, operation_of
 from assay.serve.grpc.starting import begin_wanted, digest_of
-from assay.serve.rest.evaluations import cancelled
+from assay.serve.rest.evaluations import cancelled_once
 from assay.serve.rest.idempotency import Once
 from assay.serve.rest.operations import listed
 
@@ -50,11 +49,7 @@ async def list_operations(call: Call, request: fep.ListOperationsRequest) -> byt
 async def cancel_operation(call: Call, request: fep.CancelOperationRequest) -> bytes:
     """What is done stays, the rest is skipped."""
     once = Once(call, "CancelOperation", lambda: digest_of(request))
-
-    async def cancel() -> CancelOperationResponse:
-        return CancelOperationResponse(cancelled=await cancelled(call, request.operation_id))
-
-    said, replayed = await once.answered(cancel, CancelOperationResponse, lambda said: said.cancelled)
+    said, replayed = await cancelled_once(call, request.operation_id, once)
     if replayed:
         call.tell(("openwop-idempotent-replay", "true"))
     return fep.CancelOperationResponse(cancelled=said.cancelled).SerializeToString()

@@ -92,7 +92,7 @@ class Writer:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
         if (found := self._checks.get(key)) is None:
             found = ends(*key)
-            _keep(self._checks, key, found, 0)
+            _keep(self._checks, key, found, len(check.results) + len(check.metadata))
         front, back = found
         arguments = b""
         if check.resolved_arguments is not None:
@@ -122,7 +122,7 @@ class Writer:
         path = self._paths.get((name, argument.jsonpath))
         if path is None:
             path = name.encode(), entry(b"jsonpath", packed.text(argument.jsonpath.encode()))
-            _keep(self._paths, (name, argument.jsonpath), path, 0)
+            _keep(self._paths, (name, argument.jsonpath), path, len(argument.jsonpath))
         return entry(path[0], sized(b"\x2a", path[1] + entry(b"value", self._value(raw))))
 
     def _value(self, raw: bytes) -> bytes:

@@ -2,14 +2,14 @@
 
 import asyncio
 import hashlib
+from collections.abc import Callable
 
 from google.protobuf.message import Message
 
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.asked import Converted, convert
 from assay.serve.grpc.call import Call
-from assay.serve.grpc.door import LARGE
-from assay.serve.rest.asked import WITHOUT_ARGUMENTS, shows_arguments
+from assay.serve.grpc.incoming import LARGE
 from assay.serve.rest.idempotency import Once
 from assay.serve.rest.starting import Begun, Wanted, begin
 
@@ -18,11 +18,7 @@ async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool
     """Start it, or find what its idempotency-key has started before."""
     call.host.load.open()
     converted = await converted_from(call, data)
-
-    def digest() -> str:
-        return digest_of(fep.EvaluationRequest.FromString(data), arguments=arguments_of(call))
-
-    once = Once(call, operation, digest)
+    once = Once(call, operation, await _digest_for(call, data))
     want = Wanted(converted.whole, once)
     if at_once and converted.whole.asked.at_once:
         begun = await begin(call, want, at_once=True)
@@ -34,23 +30,27 @@ async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool
 
 
 async def converted_from(call: Call, data: bytes) -> Converted:
-    host, arguments = call.host, arguments_of(call)
+    host = call.host
     if len(data) <= LARGE:
-        return convert(data, host.plans, host.limits, arguments=arguments)
-    return await asyncio.to_thread(convert, data, host.plans, host.limits, arguments=arguments)
+        return convert(data, host.plans, host.limits)
+    return await call.aside(lambda: convert(data, host.plans, host.limits))
 
 
-def arguments_of(call: Call) -> bool:
-    """The metadata `resolved-arguments` is what REST has in its query."""
-    return shows_arguments(call.header(b"resolved-arguments"), "resolved-arguments")
+async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
+    """What makes the digest of a message, if it is wanted; that of a large one has been made in a thread."""
+
+    def make() -> str:
+        return digest_of(fep.EvaluationRequest.FromString(data))
+
+    if len(data) <= LARGE or call.header(b"idempotency-key") is None:
+        return make
+    digest = await call.aside(make)
+    return lambda: digest
 
 
-def digest_of(request: Message, *, arguments: bool = True) -> str:
+def digest_of(request: Message) -> str:
     """Of what it says, not of how it was written."""
-    digest = hashlib.sha256(request.SerializeToString(deterministic=True))
-    if not arguments:
-        digest.update(WITHOUT_ARGUMENTS)
-    return digest.hexdigest()
+    return hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
 
 
 async def _begun(call: Call, want: Wanted) -> Begun:

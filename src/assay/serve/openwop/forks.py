@@ -31,7 +31,7 @@ async def fork_run(call: Call) -> Answer:
         raise NotProvided("replay")
     form_of(call)
     body = await whole(call)
-    request = _sensible(decoded(_request, body))
+    request = _sensible(decoded(_request, body, call.host.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
     no_doubles(call, overlay.get("configurable", overlay))
     source = await run_of(call, surface)

@@ -64,7 +64,7 @@ async def put_suite(call: Call) -> Answer:
     call.query()
     form_of(call)
     body = await whole(call)
-    shelved, new = await surface_of(call).shelf.put(call.tenant, decoded(_any, body))
+    shelved, new = await surface_of(call).shelf.put(call.tenant, decoded(_any, body, call.host.limits))
     headers = ((b"location", f"/v1/host/assay/suites/{shelved.suite_id}@{shelved.version}".encode()),)
     return answer(shelved, 201 if new else 200, headers)
 

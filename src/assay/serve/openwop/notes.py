@@ -1,20 +1,21 @@
 """Annotations and diffs: what is said of a run, and of two (contract §9.1, §9.2)."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 
 from assay.access.keys import authorize
 from assay.errors import InvalidRequest, Problem
-from assay.ports import CLOSED
-from assay.protocol.annotations import AnnotationCreate
+from assay.ports import CLOSED, Put
+from assay.protocol.annotations import Annotation, AnnotationCreate
 from assay.protocol.secrets import redacted, redacted_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.reading import whole as whole_log
 from assay.runs.refusals import NotProvided
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
-from assay.serve.rest.answers import Answer, answer, encode
+from assay.serve.rest.answers import Answer, answer
 from assay.serve.rest.asked import decoded, digest_of
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Call
@@ -36,19 +37,18 @@ async def annotate_run(call: Call) -> Answer:
     _offered(surface)
     form_of(call)
     body = await whole(call)
-    said = decoded(_create, body)
+    said = decoded(_create, body, call.host.limits)
     run = await run_of(call, surface)
     once = Once(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
 
-    async def make() -> msgspec.Raw:
+    async def make(along: Callable[[Annotation], list[Put]]) -> Annotation:
         now = call.host.clock.now()
-        made = await annotate(surface.store, run, said, call.who.id, now, redacted_text)
-        return msgspec.Raw(encode(made))
+        return await annotate(surface.store, run, said, call.who.id, now, redacted_text, along)
 
-    made, replayed = await once.answered(make, msgspec.Raw, lambda _: True)
+    made, replayed = await once.made(make, Annotation)
     if not replayed:
         surface.feeds.hear(run.id)
-    return Answer(bytes(made), 201, headers=REPLAYED if replayed else ())
+    return answer(made, 201, REPLAYED if replayed else ())
 
 
 async def list_annotations(call: Call) -> Answer:

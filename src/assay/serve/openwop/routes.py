@@ -200,6 +200,7 @@ OPENWOP = [
         takes="InterruptAnswer",
         gives={200: Given("it goes on", "InterruptResolved")},
         refuses=(400, 404, 409, 413, 415),
+        parameters=(ONCE,),
     ),
     Operation(
         method="GET",

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -50,7 +51,7 @@ async def create_run(call: Call) -> Answer:
     surface = surface_of(call)
     form_of(call)
     body = await whole(call)
-    request = decoded(_request, body)
+    request = decoded(_request, body, call.host.limits)
     _permitted(call, request)
     request = _without_secrets(request)
     kind = surface.kind_for(request)
@@ -126,26 +127,29 @@ async def cancel_run(call: Call) -> Answer:
     call.query()
     surface, run = surface_of(call), call.run_id
     body = await whole(call) or b"{}"
-    said = decoded(_cancel, body)
+    said = decoded(_cancel, body, call.host.limits)
     once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
-    async def cancel() -> CancelAnswer:
-        return await _cancelled(call, surface, run, said.reason)
+    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+        return await _cancelled(call, surface, run, said.reason, documents)
 
-    result, replayed = await once.answered(cancel, CancelAnswer, lambda said: said.status != "cancelling")
+    result, replayed = await once.done(cancel, cancel)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
-async def _cancelled(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> CancelAnswer:
+async def _cancelled(
+    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, documents: Sequence[Put] = ()
+) -> CancelAnswer:
     run = await run_of(call, surface, id)
     if run.status not in CLOSED:
         try:
-            async with asyncio.timeout(PATIENCE):
-                said = "" if reason is UNSET else reason
-                run = await call.host.desk.cancel(run.id, call.tenant, reason=said)
-        except TimeoutError:
-            return CancelAnswer(run_id=run.id, status="cancelling")
-        except Conflict:
+            said = "" if reason is UNSET else reason
+            run = await call.host.desk.cancel(
+                run.id, call.tenant, reason=said, documents=documents, patience=PATIENCE
+            )
+        except Conflict as conflict:
+            if conflict.what == "exists":
+                raise  # its key is another request's
             run = await run_of(call, surface, id)
     status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)
     return CancelAnswer(run_id=run.id, status=status or "cancelling")
@@ -157,24 +161,29 @@ async def bulk_cancel(call: Call) -> Answer:
     surface = surface_of(call)
     form_of(call)
     body = await whole(call)
-    request = decoded(_bulk, body)
+    request = decoded(_bulk, body, call.host.limits)
     if len(request.run_ids) > MOST:
         raise TooMany(len(request.run_ids))
     once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
 
     async def cancel() -> BulkCancelAnswer:
-        each = (_one(call, surface, id, request.reason) for id in request.run_ids)
+        each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
         return BulkCancelAnswer(results=list(await asyncio.gather(*each)))
 
     result, replayed = await once.answered(cancel, BulkCancelAnswer, lambda _: True)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
-async def _one(call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType) -> BulkCancelled:
+async def _one(
+    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, once: Once
+) -> BulkCancelled:
+    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+        return await _cancelled(call, surface, id, reason, documents)
+
     try:
         if not NAME.fullmatch(id):
             raise NotFound(f"there is no run {id[:128]!r}")
-        done = await _cancelled(call, surface, id, reason)
+        done, _ = await once.done(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.note(refusal, id)
         said = told(refusal, call.id)

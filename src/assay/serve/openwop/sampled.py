@@ -96,7 +96,7 @@ async def emit_usage(call: Call) -> Answer:
     call.query()
     surface = surface_of(call)
     form_of(call)
-    said = decoded(_emitted, await whole(call))
+    said = decoded(_emitted, await whole(call), call.host.limits)
     if "secret:" in msgspec.json.encode(said.payload).decode():
         raise CredentialLeak
     try:
@@ -124,7 +124,7 @@ async def eval_run(call: Call) -> Answer:
     """To its end, before anything is answered."""
     call.query()
     form_of(call)
-    said = decoded(_eval_run, await whole(call) or b"{}")
+    said = decoded(_eval_run, await whole(call) or b"{}", call.host.limits)
     modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
     run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
     told = run.head
@@ -144,7 +144,7 @@ async def live_invoke(call: Call) -> Answer:
     """One invocation, as the one task of an eval, or as the one node of a workflow."""
     call.query()
     form_of(call)
-    said = decoded(_live, await whole(call) or b"{}")
+    said = decoded(_live, await whole(call) or b"{}", call.host.limits)
     agent = said.agent_id
     if agent is UNSET:
         agent = STRICT if said.return_schema_ref == STRICT_SCHEMA else SAMPLE

@@ -52,7 +52,11 @@ async def _dispatch(call: Call) -> Answer:
     if card is None:
         raise NotFound(f"there is no agent {said[:256]!r}")
     form_of(call)
-    return answer(await seams.dispatch(room, call.who, card, decoded(_any, await whole(call) or b"{}")))
+    return answer(
+        await seams.dispatch(
+            room, call.who, card, decoded(_any, await whole(call) or b"{}", call.host.limits)
+        )
+    )
 
 
 def _route(path: str, id: str, seam: Seam) -> Operation:
@@ -60,7 +64,7 @@ def _route(path: str, id: str, seam: Seam) -> Operation:
         call.query()
         room = workflows_of(surface_of(call)).room
         form_of(call)
-        return answer(await seam(room, call.who, decoded(_any, await whole(call) or b"{}")))
+        return answer(await seam(room, call.who, decoded(_any, await whole(call) or b"{}", call.host.limits)))
 
     return _operation(path, id, endpoint)
 

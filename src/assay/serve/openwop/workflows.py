@@ -12,9 +12,10 @@ from assay.protocol.runs import ForkRequest, InterruptAnswer, InterruptResolved,
 from assay.protocol.values import JSON
 from assay.serve.openwop.surface import Surface, run_of, surface_of
 from assay.serve.rest.answers import Answer, answer
-from assay.serve.rest.asked import decoded
+from assay.serve.rest.asked import decoded, digest_of
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Call
+from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.workflow.opening import KIND
 from assay.workflow.phases import Host, execution_model
 from assay.workflow.replay import forked
@@ -108,9 +109,18 @@ async def respond(call: Call) -> Answer:
     named = call.scope["path_params"]
     run = await run_of(call, surface, named["run_id"])
     form_of(call)
-    said = decoded(_answer, await whole(call))
-    gone_on = await room.respond(call.who, run.id, named["node_id"], said.resume_value)
-    return answer(InterruptResolved(run_id=run.id, node_id=named["node_id"], status=gone_on.status))
+    body, node = await whole(call), named["node_id"]
+    said = decoded(_answer, body, call.host.limits)
+    once = Once(
+        call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
+    )
+
+    async def resolve(documents: list[Put]) -> Run:
+        return await room.respond(call.who, run.id, node, said.resume_value, documents)
+
+    gone_on, replayed = await once.done(resolve, lambda: room.get(run.id, call.tenant))
+    resolved = InterruptResolved(run_id=run.id, node_id=node, status=gone_on.status)
+    return answer(resolved, headers=REPLAYED if replayed else ())
 
 
 async def ancestry(call: Call) -> Answer:

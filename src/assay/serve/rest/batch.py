@@ -17,13 +17,14 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.rest.answers import Answer, encode, told
-from assay.serve.rest.asked import ARGUMENTS, Whole, decoded, digest_of, shows_arguments
+from assay.serve.rest.asked import Whole, decoded
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
-from assay.serve.rest.starting import Begun, Wanted, begin, read
+from assay.serve.rest.starting import LARGE, Begun, Wanted, begin, digest_for, read
 
 CONCURRENT = 4
+LARGEST = 2**53 - 1  # of a number of a batch's options
 PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out otherwise the next time
 _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 
@@ -57,17 +58,16 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 async def run_batch(call: Call) -> Answer:
-    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
+    call.query()
     call.host.load.open()
     form_of(call)
-    body = await whole(call)
-    request = decoded(_decode, body)
+    body = await whole(call, in_parts=True)
+    request = (
+        await call.aside(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
+    )
     options = BatchOptions() if request.options is UNSET else request.options
-    once = Once(call, "POST /v1/evaluate:batch", lambda: digest_of(body, arguments=arguments))
-    parts = [
-        Part(index, partial(read, call, bytes(one), arguments=arguments))
-        for index, one in enumerate(request.evaluations)
-    ]
+    once = Once(call, "POST /v1/evaluate:batch", await digest_for(call, body))
+    parts = [Part(index, partial(read, call, bytes(one))) for index, one in enumerate(request.evaluations)]
     kept, replayed = await conduct(call, parts, options, once)
     return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
 
@@ -93,8 +93,11 @@ def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:
         problems.append(Problem("evaluations", said))
     for name in ("max_concurrent", "timeout_ms"):
         value = getattr(options, name)
-        if value is not UNSET and value < 1:
-            problems.append(Problem(f"options.{name}", f"wanted a number above 0, got {value}"))
+        if value is not UNSET and not 1 <= value <= LARGEST:
+            got = value if abs(value) <= LARGEST else "one of more than 16 digits"
+            problems.append(
+                Problem(f"options.{name}", f"wanted a whole number from 1 to {LARGEST}, got {got}")
+            )
     if problems:
         raise InvalidRequest(problems)
 

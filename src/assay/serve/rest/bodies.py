@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, WrongMedia
+from assay.serve.footprint import Footprint, bounded, footprint
 from assay.serve.rest.call import Call, Gone
 
 SLOWEST = 1024  # bytes a second, once a body has had its time
@@ -34,25 +35,28 @@ def form_of(call: Call, *, lines: bool = False) -> str:
     return form
 
 
-async def whole(call: Call) -> bytes:
-    """A body that is held in memory."""
+async def whole(call: Call, *, in_parts: bool = False) -> bytes:
+    """A body that is held in memory, which counts with what it becomes. `in_parts`: it is not decoded in one go."""
+    body = await _whole(call)
+    if not in_parts:
+        bounded(body, call.host.serving.max_elements)
+    return body
+
+
+async def _whole(call: Call) -> bytes:
     most = call.host.serving.max_body_bytes
     first: Any = None
     if b"content-encoding" not in call.headers and _announced(call) <= most:
         first = await _message(call)
         if not first.get("more_body"):  # all of it at once, as most are
-            call.share.hold(len(first["body"]))
-            return unmarked(first["body"])
+            call.share.hold(footprint(first["body"]))
+            return first["body"]
     parts: list[bytes] = []
+    taken = Footprint()
     async for part in pieces(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
-        call.share.hold(len(part))
+        call.share.hold(taken.more(part))
         parts.append(part)
-    return unmarked(parts[0] if len(parts) == 1 else b"".join(parts))
-
-
-def unmarked(body: bytes) -> bytes:
-    """Without a byte order mark, as files are read."""
-    return body[3:] if body.startswith(b"\xef\xbb\xbf") else body
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 async def pieces(

@@ -20,6 +20,7 @@ from assay.serve.rest.feeds import Feeds
 from assay.serve.rest.load import Load
 from assay.serve.rest.plans import Plans
 from assay.serve.rest.turns import Turns
+from assay.workers import pool
 
 Receive = Callable[[], Awaitable[Any]]
 Authenticate = Callable[[str], Awaitable[Principal]]
@@ -61,6 +62,9 @@ class Host:
         self.plans = Plans(office)
         self.feeds = Feeds(office.store)
         self.turns = Turns()
+        self.large = asyncio.Semaphore(
+            1
+        )  # for what is decoded in a thread: two of them would keep the loop waiting
         self.stopping = asyncio.Event()
         self.openapi = b""
         self.surface: Followed | None = None  # of OpenWOP, where it is offered
@@ -113,6 +117,7 @@ class Asking:
         """Now it is known who is asking."""
         self.who = who
         acting.set(Acting(who.id[:MOST], self.id))
+        pool.owner.set(who.tenant)
 
     async def note(self, refusal: Refusal, what: str = "") -> None:
         """That it was refused, if somebody we know is asking."""
@@ -153,6 +158,11 @@ class Asking:
         finally:
             for task in (wanted, gone, stopping):
                 task.cancel()
+
+    async def aside(self, work: Callable[[], T]) -> T:
+        """Something that is long, in a thread, one at a time."""
+        async with self.host.large:
+            return await asyncio.to_thread(work)
 
     async def gone(self) -> None:
         """Once the client is; a transport that cancels what nobody waits for never says so."""

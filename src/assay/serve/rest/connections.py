@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import logging
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -17,6 +18,7 @@ FULL = (
     b"x-content-type-options: nosniff\r\nx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b"
 )
 SAID = b'{"error":"unavailable","message":"%d are connected, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
+NO_FILES = b'{"error":"unavailable","message":"this host has no file descriptors left for now; retry later"}'
 AT_ONCE = 128  # that are let in before others have a turn
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}  # no more of them for now, for anybody
 AGAIN = 1.0  # seconds until somebody may be let in after that
@@ -40,6 +42,8 @@ class Entrance:
         self._loop = asyncio.get_running_loop()
         self._coming: set[asyncio.Task[None]] = set()
         self._later: asyncio.TimerHandle | None = None
+        self._spare: int | None = _open_spare()
+        self._exhausted = False
         self.inside = 0
 
     def open(self, backlog: int) -> None:
@@ -53,6 +57,7 @@ class Entrance:
             self._later.cancel()
         self._loop.remove_reader(self._heard)
         self._heard.close()
+        self._close_spare()
         for task in self._coming:
             task.cancel()
 
@@ -72,10 +77,17 @@ class Entrance:
             except OSError as trouble:
                 if trouble.errno not in EXHAUSTED:
                     raise
-                log.error("nobody can be let in for now: %s", trouble.strerror)
+                if (
+                    not self._exhausted
+                ):  # once, until there is one again: who can reach the port could fill the log
+                    log.error("nobody can be let in for now: %s", trouble.strerror)
+                self._exhausted = True
+                if trouble.errno == errno.EMFILE and self._turn_away():
+                    continue
                 self._loop.remove_reader(self._heard)
                 self._later = self._loop.call_later(AGAIN, self._hear)
                 return
+            self._exhausted = False
             if self.inside < self._most:
                 connection = Connection(accepted, self)
                 task = self._loop.create_task(self._greet(connection))
@@ -97,12 +109,44 @@ class Entrance:
         if task.cancelled():  # perhaps before it could begin
             connection.close()
 
-    def _send_home(self, accepted: socket.socket) -> None:
+    def _turn_away(self) -> bool:
+        """
+        With 503, by the descriptor that is held for it: clients need not wait for what does not come.
+
+        False: not even that was possible, since another thread was first.
+        """
+        if self._spare is None:
+            self._spare = _open_spare()
+            return False
+        self._close_spare()
+        try:
+            accepted, _ = self._heard.accept()
+        except OSError:
+            return False
+        else:
+            self._send_home(accepted, NO_FILES)
+            return True
+        finally:
+            self._spare = _open_spare()
+
+    def _close_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+    def _send_home(self, accepted: socket.socket, said: bytes | None = None) -> None:
         with accepted, suppress(OSError):
             accepted.setblocking(False)
             if self._tls is None:
-                said = SAID % self._most
+                said = said or SAID % self._most
                 accepted.send(FULL % (new_number().encode(), len(said), said))
+
+
+def _open_spare() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
 
 
 class Connection(socket.socket):

@@ -1,15 +1,14 @@
 """Evaluations: run one, start one, read one, cancel one (FEP 5.1; decisions 3, 41)."""
 
-import asyncio
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
 from assay.errors import Conflict, Ended, Unfinished
 from assay.fep.office import Office
 from assay.fep.office import whole as whole_result
-from assay.ports import CLOSED, Run
+from assay.ports import CLOSED, Put, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
 from assay.serve.rest import pages
@@ -131,27 +130,35 @@ async def cancel_evaluation(call: Call) -> Answer:
     """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
     call.query()
     body, run = await whole(call) or b"{}", call.run_id
-    decoded(_cancel, body)
+    decoded(_cancel, body, call.host.limits)
     once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
-    async def cancel() -> CancelOperationResponse:
-        return CancelOperationResponse(cancelled=await cancelled(call, run))
-
-    said, replayed = await once.answered(cancel, CancelOperationResponse, lambda said: said.cancelled)
+    said, replayed = await cancelled_once(call, run, once)
     return answer(said, headers=REPLAYED if replayed else ())
 
 
-async def cancelled(call: Asking, id: str) -> bool:
+async def cancelled_once(call: Asking, id: str, once: Once) -> tuple[CancelOperationResponse, bool]:
+    """And whether an earlier request with this key did it."""
+
+    async def cancel(documents: Sequence[Put] = ()) -> CancelOperationResponse:
+        return CancelOperationResponse(cancelled=await cancelled(call, id, documents))
+
+    return await once.done(cancel, cancel)
+
+
+async def cancelled(call: Asking, id: str, documents: Sequence[Put] = ()) -> bool:
     """Whether it has stopped by now; false: it was asked to."""
     run = await call.run_named(id)
     if run.status not in CLOSED:
         try:
-            async with asyncio.timeout(PATIENCE):
-                run = await call.host.desk.cancel(run.id, call.tenant)
-        except TimeoutError:
-            return False  # it was asked to, and has not stopped yet
-        except Conflict:
+            desk = call.host.desk
+            run = await desk.cancel(run.id, call.tenant, documents=documents, patience=PATIENCE)
+        except Conflict as conflict:
+            if conflict.what == "exists":
+                raise  # its key is another request's
             run = await call.run_named(id)
+    if run.status not in CLOSED:
+        return False  # it was asked to, and has not stopped yet
     if run.status == "cancelled":
         return True
     raise Ended(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)

@@ -92,21 +92,77 @@ class Once:
             await begin([])
             return Started(run, replayed=False)
         digest = self._digest()
+
+        async def start() -> str:
+            await begin([self.put(Kept(digest=digest, run=run), part)])
+            return run
+
+        async def old() -> str | None:
+            kept = await self.kept(digest, part)
+            return None if kept is None else kept.run
+
+        return Started(*await self._once(start, old, part))
+
+    async def made(
+        self, make: Callable[[Callable[[T], list[Put]]], Awaitable[T]], kind: type[T]
+    ) -> tuple[T, bool]:
+        """
+        An answer that is small enough to be kept itself; and whether it is an old one.
+
+        `make` writes what goes along with its answer in the transaction that makes it.
+        """
+        if not self.keyed:
+            return await make(lambda _: []), False
+        digest = self._digest()
+
+        def along(answer: T) -> list[Put]:
+            return [self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))]
+
+        async def old() -> T | None:
+            kept = await self.kept(digest)
+            return None if kept is None else msgspec.json.decode(kept.answer, type=kind)
+
+        return await self._once(lambda: make(along), old)
+
+    async def done(
+        self, do: Callable[[list[Put]], Awaitable[T]], again: Callable[[], Awaitable[T]], part: str = ""
+    ) -> tuple[T, bool]:
+        """
+        Something that can be seen at a run, and that the same request does not do twice; and whether it was done before.
+
+        `do` writes what it is given in the transaction in which it begins. `again` says how it stands, and goes on with what a
+        crash cut off.
+        """
+        if not self.keyed:
+            return await do([]), False
+        digest = self._digest()
+
+        async def old() -> T | None:
+            return None if await self.kept(digest, part) is None else await again()
+
+        return await self._once(lambda: do([self.put(Kept(digest=digest), part)]), old, part)
+
+    async def _once(
+        self, do: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
+    ) -> tuple[T, bool]:
         async with self._call.host.turns.of((self._call.tenant, self.key(part))):
-            if (kept := await self.kept(digest, part)) is not None:
-                return Started(kept.run, replayed=True)
+            if (before := await old()) is not None:
+                return before, True
             try:
-                await begin([self.put(Kept(digest=digest, run=run), part)])
-            except Conflict as conflict:  # another process had the same key at the same moment
-                if conflict.what != "exists" or (kept := await self.kept(digest, part)) is None:
+                return await do(), False
+            except Conflict:  # another process may have had the same key at the same moment
+                if (before := await old()) is None:
                     raise
-                return Started(kept.run, replayed=True)
-        return Started(run, replayed=False)
+                return before, True
 
     async def answered(
         self, make: Callable[[], Awaitable[T]], kind: type[T], final: Callable[[T], bool]
     ) -> tuple[T, bool]:
-        """An answer that is small enough to be kept itself, if it is final; and whether it is an old one."""
+        """
+        An answer of many parts, each of which is kept with what it made; it is kept itself, if it is final.
+
+        Without it the parts are found by their own keys, and give the same answer.
+        """
         if not self.keyed:
             return await make(), False
         digest = self._digest()

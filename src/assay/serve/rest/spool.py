@@ -10,11 +10,13 @@ from assay.errors import BadLine, Broken, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.evaluation import stored_line
 from assay.fep.office import Asked
-from assay.serve.rest.asked import WITHOUT_ARGUMENTS, experiment_of, read_head
+from assay.serve.footprint import Footprint, bounded
+from assay.serve.rest.asked import experiment_of, read_head
 from assay.serve.rest.bodies import pieces
 from assay.serve.rest.call import Call
 from assay.serve.rest.plans import Planned
 
+LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -32,15 +34,26 @@ class Lined:
 
 
 @asynccontextmanager
-async def read_lines(call: Call, *, arguments: bool) -> AsyncGenerator[Lined]:
+async def read_lines(call: Call) -> AsyncGenerator[Lined]:
     """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
     serving = call.host.serving
     with _spool() as file:
-        intake = _Intake(call, file, arguments=arguments)
+        intake = _Intake(call, file)
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
+        taken, held = Footprint(), 0  # of a line that is long
         async for piece in pieces(call, most, "max_upload_bytes", seconds):
-            intake.more(piece)
-        yield intake.end()
+            if not intake.long:
+                intake.more(piece)
+                continue
+            call.share.hold(grown := taken.more(piece))
+            held += grown
+            if b"\n" in piece:
+                await call.aside(lambda piece=piece: intake.more(piece))
+                call.share.drop(held)
+                taken, held = Footprint(), 0
+            else:
+                intake.more(piece)
+        yield await call.aside(intake.end) if intake.long else intake.end()
 
 
 @contextmanager
@@ -64,17 +77,21 @@ def _on_disk() -> Generator[None]:
 
 
 class _Intake:
-    def __init__(self, call: Call, file: IO[bytes], *, arguments: bool) -> None:
-        self._host, self._file, self._arguments = call.host, file, arguments
+    def __init__(self, call: Call, file: IO[bytes]) -> None:
+        self._host, self._file = call.host, file
         self._limits = call.host.limits
         self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
-        if self._digest is not None and not arguments:
-            self._digest.update(WITHOUT_ARGUMENTS)
         self._tail: list[bytes] = []
         self._held = self._number = self._cases = self._own = 0
         self._planned: Planned | None = None
         self._experiment = None
         self._waits = False
+        self._most = call.host.serving.max_elements
+
+    @property
+    def long(self) -> bool:
+        """Whether the line that has not ended is worth a thread."""
+        return self._held > LONG
 
     def more(self, piece: bytes) -> None:
         lines = piece.split(b"\n")
@@ -113,6 +130,7 @@ class _Intake:
             self._head(line)
             return None
         try:
+            bounded(line, self._most)
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
@@ -125,21 +143,22 @@ class _Intake:
         if self._cases > self._limits.max_cases:
             said = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
             raise self._bad(self._number, [Problem("", said)])
-        return stored_line(context)
+        return line if context.checks is None else stored_line(context)
 
     def _head(self, line: bytes) -> None:
         problems: list[Problem] = []
         planned: Planned | None = None
         try:
+            bounded(line, self._most)
             head = read_head(line)
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
         try:
-            planned = self._host.plans.of(bytes(head.checks), arguments=self._arguments)
+            planned = self._host.plans.of(bytes(head.checks))
         except InvalidRequest as wrong:
             problems += wrong.problems
         try:
-            self._experiment = experiment_of(bytes(head.experiment_metadata))
+            self._experiment = experiment_of(bytes(head.experiment_metadata), self._limits)
         except InvalidRequest as wrong:
             problems += wrong.problems
         if problems or planned is None:

@@ -1,7 +1,6 @@
 """From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
 
-import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from assay.fep.context import Context
@@ -9,7 +8,7 @@ from assay.fep.office import Asked
 from assay.fep.project import new_id
 from assay.ports import Put, Run
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.serve.rest.asked import ARGUMENTS, Whole, digest_of, read_request, shows_arguments
+from assay.serve.rest.asked import Whole, digest_of, read_request
 from assay.serve.rest.bodies import form_of
 from assay.serve.rest.bodies import whole as whole_body
 from assay.serve.rest.call import Asking, Call
@@ -44,23 +43,31 @@ class Wanted(NamedTuple):
 
 async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
     """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
-    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
+    call.query()
     call.host.load.open()
     if form_of(call, lines=True) == "lines":
-        async with read_lines(call, arguments=arguments) as lined:
+        async with read_lines(call) as lined:
             want = Wanted(lined, Once(call, operation, lambda: lined.digest))
             return await begin(call, want, at_once=at_once)
-    body = await whole_body(call)
-    once = Once(call, operation, lambda: digest_of(body, arguments=arguments))
-    want = Wanted(await read(call, body, arguments=arguments), once)
+    body = await whole_body(call, in_parts=True)
+    request = await read(call, body)
+    want = Wanted(request, Once(call, operation, await digest_for(call, body)))
     return await begin(call, want, at_once=at_once, spent=True)
 
 
-async def read(call: Call, body: bytes, *, arguments: bool) -> Whole:
-    host = call.host
+async def digest_for(call: Call, body: bytes) -> Callable[[], str]:
+    """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
+    if len(body) <= LARGE or b"idempotency-key" not in call.headers:
+        return lambda: digest_of(body)
+    digest = await call.aside(lambda: digest_of(body))
+    return lambda: digest
+
+
+async def read(call: Call, body: bytes) -> Whole:
+    host, most = call.host, call.host.serving.max_elements
     if len(body) <= LARGE:
-        return read_request(body, host.plans, host.limits, arguments=arguments)
-    return await asyncio.to_thread(read_request, body, host.plans, host.limits, arguments=arguments)
+        return read_request(body, host.plans, host.limits, most)
+    return await call.aside(lambda: read_request(body, host.plans, host.limits, most))
 
 
 async def begin(

@@ -1,0 +1,357 @@
+"""
+What a search may cost: a bound on the steps of `re` for a text, proved from the pattern.
+
+`re` tries each start in turn, and from a start every way through the pattern until one matches. So the steps from a
+start are at most those of a search in which every way is tried and fails in the end. `cost` follows a pattern item by
+item and counts two things: the steps, and the ways to get through it. It knows what the next character may be (`here`):
+
+- An item of one character takes a step, and goes on only if `here` and its set have something in common.
+- A repeat of one character stops after each count from its least to its most. Where it gives back, the next character
+  is in its set; where it stopped by itself, the next is outside. So what follows `\\d+` in `\\d+\\s*m` fails at once
+  after all counts but one, and the costs add up; in `\\d+\\d*m` they multiply.
+- Alternatives add up, but only those that one and the same next character can begin.
+- A repeat of anything else is written out, if that is short; else each round must have one way only and consume
+  something: then there are at most as many rounds as characters. `(a?){40}a{40}` has 2^40 ways written out.
+- Look-around and atomic groups are left with one way. A back-reference takes as many steps as the text is long.
+
+Anything else, or a pattern that is too large to follow, has no bound.
+"""
+
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from assay.patterns.charsets import END, LINE_FEED, Alphabet, Set, op, parser
+
+MOST_NODES = 600
+MOST_VISITS = 20_000
+COUNTED = 0.1  # a character that a repeat counts, in steps
+ROUND = 4.0  # a round of a repeat of several items
+ONE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
+REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
+LOOKS = (op.ASSERT, op.ASSERT_NOT)
+
+
+class NoBound(Exception):
+    """Nothing can be promised."""
+
+
+class Cost(NamedTuple):
+    steps: float
+    ways: float
+
+
+class Text(NamedTuple):
+    """What is known of a text: its length, and how long a run of characters of one repeat's set is at most."""
+
+    length: int
+    run: int
+
+
+Visit = Callable[["Node", int], Cost]
+
+
+class Node:
+    """An item and all that follows it. `first` is what the next character may be where it does not fail at once."""
+
+    first: int
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        raise NotImplementedError
+
+
+class Last(Node):
+    def __init__(self, every: int) -> None:
+        self.first = every
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        return Cost(0.0, 1.0)
+
+
+class Characters(Node):
+    def __init__(self, first: int, size: int, then: Node, every: int) -> None:
+        self.first, self.size, self.then, self.every = first, size, then, every
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        if not here & self.first:
+            return Cost(1.0, 0.0)
+        steps, ways = visit(self.then, self.every)
+        return Cost(self.size + steps, ways)
+
+
+class Repeat(Node):
+    """Of one character."""
+
+    def __init__(self, held: Set, least: int, most: int, then: Node, every: int) -> None:
+        self.held, self.least, self.most, self.then, self.every = held, least, most, then, every
+        self.first = held.may | (0 if least else then.first)
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        outside = here & ~self.held.may
+        none = Cost(0.0, 0.0) if self.least or not outside else visit(self.then, outside)
+        if not here & self.held.may or not self.most:
+            return Cost(1.0 + none.steps, none.ways)
+        long = min(self.most, text.length, text.run)
+        back = visit(self.then, self.held.may)
+        stop = visit(self.then, self.every if self.most <= long else self.every & ~self.held.must)
+        fewer = max(0, long - self.least)
+        steps = 1.0 + COUNTED * long + fewer * back.steps + max(stop.steps, none.steps)
+        return Cost(steps, fewer * back.ways + max(stop.ways, none.ways))
+
+
+class Position(Node):
+    """`$`, `\\b` and their like: no character."""
+
+    def __init__(self, allowed: int, then: Node) -> None:
+        self.allowed, self.then = allowed, then
+        self.first = allowed & then.first
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        if not here & self.allowed:
+            return Cost(1.0, 0.0)
+        steps, ways = visit(self.then, here & self.allowed)
+        return Cost(1.0 + steps, ways)
+
+
+class Choice(Node):
+    def __init__(self, parts: Sequence[Node]) -> None:
+        self.parts = parts
+        self.first = 0
+        for part in parts:
+            self.first |= part.first
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        steps = 1.0
+        by_first: dict[int, Cost] = {}
+        for part in self.parts:
+            if here & ~part.first:
+                steps += visit(part, here & ~part.first).steps
+            if begins := here & part.first:
+                more, ways = visit(part, begins)
+                before = by_first.get(begins, Cost(0.0, 0.0))
+                by_first[begins] = Cost(before.steps + more, before.ways + ways)
+        together = _together(by_first)
+        return Cost(steps + together.steps, together.ways)
+
+
+class Rounds(Node):
+    """A repeat of what has one way only and consumes something each round."""
+
+    def __init__(self, body: Node, least: int, most: int, width: int, then: Node, every: int) -> None:
+        self.body, self.least, self.most, self.width = body, least, most, width
+        self.then, self.every = then, every
+        self.first = body.first | (0 if least else then.first)
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        body = visit(self.body, self.every)
+        if body.ways > 1:
+            raise NoBound
+        rounds = min(self.most, text.length // self.width)
+        between, last = visit(self.then, self.body.first), visit(self.then, self.every)
+        steps = (rounds + 1) * (ROUND + body.steps) + rounds * between.steps + last.steps
+        return Cost(steps, rounds * between.ways + last.ways)
+
+
+class Aside(Node):
+    """What is tried until it matches once, and never again: look-around, atomic groups."""
+
+    def __init__(self, inner: Node, then: Node, every: int, *, ahead: bool, consumes: bool) -> None:
+        self.inner, self.then, self.every, self.ahead, self.consumes = inner, then, every, ahead, consumes
+        self.first = inner.first if consumes else then.first
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        inner = visit(self.inner, here if self.ahead else self.every)
+        steps, ways = visit(self.then, self.every if self.consumes else here)
+        return Cost(1.0 + inner.steps + steps, ways)
+
+
+class Reference(Node):
+    def __init__(self, then: Node, every: int) -> None:
+        self.then, self.every, self.first = then, every, every
+
+    def cost(self, here: int, text: Text, visit: Visit) -> Cost:
+        steps, ways = visit(self.then, self.every)
+        return Cost(1.0 + text.length + steps, ways)
+
+
+def _together(by_first: dict[int, Cost]) -> Cost:
+    """The most that alternatives come to which one and the same character can begin."""
+    groups: dict[int, Cost] = {}  # disjoint masks
+    for mask, cost in by_first.items():
+        left = mask
+        for known in list(groups):
+            if not (both := known & left):
+                continue
+            before = groups.pop(known)
+            groups[both] = Cost(before.steps + cost.steps, before.ways + cost.ways)
+            if known & ~both:
+                groups[known & ~both] = before
+            left &= ~both
+        if left:
+            groups[left] = cost
+    steps = max((one.steps for one in groups.values()), default=0.0)
+    return Cost(steps, max((one.ways for one in groups.values()), default=0.0))
+
+
+class Builder:
+    """A parsed pattern as nodes, from its end to its beginning."""
+
+    def __init__(self, alphabet: Alphabet) -> None:
+        self.alphabet, self.every, self.left = alphabet, alphabet.all, MOST_NODES
+        self.repeats: list[tuple[tuple[Any, Any, int], int]] = []  # of one character, and how many at most
+
+    def sequence(self, parts: Any, flags: int, then: Node) -> Node:
+        for code, what in reversed(list(parts)):
+            then = self._item(code, what, flags, then)
+            self.left -= 1
+            if self.left < 0:
+                raise NoBound
+        return then
+
+    def _item(self, code: Any, what: Any, flags: int, then: Node) -> Node:
+        if code in ONE:
+            what = tuple(what) if code is op.IN else what
+            size = 1
+            if isinstance(then, Characters):
+                self.left += 1
+                size, then = then.size + 1, then.then
+            return Characters(self.alphabet.of(code, what, flags).may, size, then, self.every)
+        if code is op.AT:
+            allowed = {op.AT_END: END | LINE_FEED, op.AT_END_STRING: END}.get(what, self.every)
+            return Position(allowed, then)
+        if code is op.BRANCH:
+            return Choice([self.sequence(one, flags, then) for one in what[1]])
+        if code in REPEATS:
+            least, most, item = what
+            return self._repeat(code, least, most, item, flags, then)
+        if code is op.SUBPATTERN:
+            _, more, less, inner = what
+            return self.sequence(inner, (flags | more) & ~less, then)
+        return self._rare(code, what, flags, then)
+
+    def _rare(self, code: Any, what: Any, flags: int, then: Node) -> Node:
+        last = Last(self.every)
+        if code is op.ATOMIC_GROUP:
+            return Aside(self.sequence(what, flags, last), then, self.every, ahead=True, consumes=True)
+        if code in LOOKS:
+            direction, inner = what
+            looked = self.sequence(inner, flags, last)
+            return Aside(looked, then, self.every, ahead=direction > 0, consumes=False)
+        if code is op.GROUPREF:
+            return Reference(then, self.every)
+        if code is op.GROUPREF_EXISTS:
+            _, yes, no = what
+            return Choice([self.sequence(one or [], flags, then) for one in (yes, no)])
+        raise NoBound
+
+    def _repeat(self, code: Any, least: int, most: int, item: Any, flags: int, then: Node) -> Node:
+        if code is op.POSSESSIVE_REPEAT:
+            inner = self._repeat(op.MAX_REPEAT, least, most, item, flags, Last(self.every))
+            return Aside(inner, then, self.every, ahead=True, consumes=True)
+        alone = _single(item, flags)
+        if alone is not None:
+            self.repeats.append((alone, most))
+            return Repeat(self.alphabet.of(*alone), least, most, then, self.every)
+        width = item.getwidth()[0]
+        body = self.sequence(item, flags, Last(self.every))
+        if not (most <= self.left and most * _size(item) <= self.left):
+            if not width:
+                raise NoBound
+            return Rounds(body, least, most, width, then, self.every)
+        rest = then
+        for _ in range(most - least):
+            rest = Choice([self.sequence(item, flags, rest), then])
+        for _ in range(least):
+            rest = self.sequence(item, flags, rest)
+        return rest
+
+
+def _single(item: Any, flags: int) -> tuple[Any, Any, int] | None:
+    """The one item of one character that is repeated, if it is one, in a group or not."""
+    while len(item) == 1:
+        code, what = item[0]
+        if code in ONE:
+            return code, tuple(what) if code is op.IN else what, flags
+        if code is not op.SUBPATTERN:
+            return None
+        _, more, less, item = what
+        flags = (flags | more) & ~less
+    return None
+
+
+def _size(parts: Any) -> int:
+    """How many items, those of groups included."""
+    return sum(1 for _ in walk(parts))
+
+
+def walk(parts: Any) -> Iterator[tuple[Any, Any]]:
+    """Every item, at any depth."""
+    stack: list[Any] = [parts]
+    while stack:
+        for code, what in stack.pop():
+            yield code, what
+            if code in REPEATS or code is op.SUBPATTERN or code in LOOKS:
+                stack.append(what[-1])
+            elif code is op.BRANCH:
+                stack += what[1]
+            elif code is op.ATOMIC_GROUP:
+                stack.append(what)
+            elif code is op.GROUPREF_EXISTS:
+                stack += [one for one in what[1:] if one]
+
+
+def named(parts: Any) -> Iterator[str]:
+    """The characters that a pattern names."""
+    for code, what in walk(parts):
+        for part, value in what if code is op.IN else [(code, what)]:
+            if part in (op.LITERAL, op.NOT_LITERAL):
+                yield chr(value)
+
+
+def parsed(pattern: str, flags: int) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return parser.parse(pattern, flags)
+
+
+class Tree:
+    """A pattern as nodes; `cost(text)` is from one start, `inf` where there is no bound."""
+
+    def __init__(self, parts: Any, flags: int) -> None:
+        self.parts, self.flags = parts, flags
+        self.anchored = bool(parts) and self._begins(*parts[0])
+        self.root: Node | None = None
+        self.repeats: list[tuple[tuple[Any, Any, int], int]] = []
+        try:
+            self.alphabet = Alphabet(named(parts))
+            builder = Builder(self.alphabet)
+            self.repeats = builder.repeats
+            self.root = builder.sequence(parts, flags, Last(self.alphabet.all))
+        except (NoBound, RecursionError):
+            return
+
+    def _begins(self, code: Any, what: Any) -> bool:
+        if code is not op.AT:
+            return False
+        return what is op.AT_BEGINNING_STRING or (what is op.AT_BEGINNING and not self.flags & re.MULTILINE)
+
+    def cost(self, text: Text) -> float:
+        root = self.root
+        if root is None:
+            return float("inf")
+        seen: dict[tuple[int, int], Cost] = {}
+
+        def visit(node: Node, here: int) -> Cost:
+            key = id(node), here
+            found = seen.get(key)
+            if found is None:
+                if len(seen) > MOST_VISITS:
+                    raise NoBound
+                found = seen[key] = node.cost(here, text, visit)
+            return found
+
+        try:
+            return visit(root, self.alphabet.all).steps
+        except (NoBound, RecursionError, OverflowError):
+            return float("inf")

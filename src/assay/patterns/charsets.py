@@ -1,0 +1,136 @@
+"""
+Sets of characters as bit masks, exact where it matters: what the items of a pattern can match.
+
+The bits are the first 256 characters, the other characters that the pattern names, the end of the text, and four
+classes for all the rest (decimal digits, other word characters, white space, other). A set is a pair: what it may hold
+and what it must hold. They differ only in the classes, where a range holds a part of one.
+"""
+
+import importlib
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+# the parser of `re` itself: what it reads is what a pattern means
+parser: Any = importlib.import_module("re._parser")
+compiler: Any = importlib.import_module("re._compiler")
+op: Any = importlib.import_module("re._constants")
+
+LATIN = "".join(map(chr, range(256)))
+END, DIGITS, WORDS, SPACES, OTHERS = (1 << bit for bit in range(256, 261))
+REST = DIGITS | WORDS | SPACES | OTHERS
+NAMED = 261  # the first bit of a character that the pattern names
+LINE_FEED = 1 << 10
+
+_CATEGORIES = {
+    op.CATEGORY_DIGIT: DIGITS,
+    op.CATEGORY_NOT_DIGIT: REST & ~DIGITS,
+    op.CATEGORY_SPACE: SPACES,
+    op.CATEGORY_NOT_SPACE: REST & ~SPACES,
+    op.CATEGORY_WORD: DIGITS | WORDS,
+    op.CATEGORY_NOT_WORD: SPACES | OTHERS,
+}
+_NEGATIVE = {op.CATEGORY_NOT_DIGIT, op.CATEGORY_NOT_SPACE, op.CATEGORY_NOT_WORD}
+
+
+class Set(NamedTuple):
+    may: int
+    must: int
+
+
+class Alphabet:
+    """The characters of one pattern."""
+
+    def __init__(self, named: Iterable[str]) -> None:
+        self.named = "".join(sorted({one for one in named if one > "ÿ"}))
+        self.all = (1 << (NAMED + len(self.named))) - 1
+        self._sets: dict[Any, Set] = {}
+
+    def of(self, code: Any, what: Any, flags: int) -> Set:
+        """What an item of one character matches; the members of a class are a tuple."""
+        key = code, what, flags
+        found = self._sets.get(key)
+        if found is None:
+            may, must = rest_of(code, what, flags)
+            exact = self._exact(code, what, flags)
+            found = self._sets[key] = Set(exact | may, exact | must)
+        return found
+
+    def _exact(self, code: Any, what: Any, flags: int) -> int:
+        """Of the characters that have a bit, by asking `re`."""
+        if code is op.LITERAL and not flags & re.IGNORECASE:
+            return 1 << what if what < 256 else 1 << (NAMED + self.named.index(chr(what)))
+        one = alone([(code, what)], flags)
+        mask = sum(1 << ord(char) for char in one.findall(LATIN))
+        if self.named:
+            mask |= sum(1 << (NAMED + at) for at, char in enumerate(self.named) if one.match(char))
+        return mask
+
+
+def alone(items: list[Any], flags: int) -> "re.Pattern[str]":
+    """Items of a parsed pattern as a pattern of their own; no group is among them, and lists stand for sequences."""
+    state = parser.State()
+    state.flags, state.str = flags, ""
+    return compiler.compile(_sequence(state, items), flags)
+
+
+def _sequence(state: Any, items: list[Any]) -> Any:
+    made: list[Any] = []
+    for code, what in items:
+        if code is op.IN:
+            made.append((code, list(what)))
+        elif isinstance(what, tuple) and isinstance(what[-1], list):
+            made.append((code, (*what[:-1], _sequence(state, what[-1]))))  # pyright: ignore[reportUnknownArgumentType]
+        else:
+            made.append((code, what))
+    return parser.SubPattern(state, made)
+
+
+def rest_of(code: Any, what: Any, flags: int) -> tuple[int, int]:
+    """Which of the classes, and which of them whole. The lower case of a character is in the same class."""
+    if code is op.ANY:
+        return REST, REST
+    if code is op.NOT_LITERAL:
+        may, _ = _part(op.LITERAL, what, flags)
+        return REST, REST & ~may
+    if code is not op.IN:
+        return _part(code, what, flags)
+    may = must = 0
+    negated = False
+    for part, value in what:
+        if part is op.NEGATE:
+            negated = True
+        else:
+            more, surely = _part(part, value, flags)
+            may, must = may | more, must | surely
+    return (REST & ~must, REST & ~may) if negated else (may, must)
+
+
+def _part(code: Any, what: Any, flags: int) -> tuple[int, int]:
+    if code is op.CATEGORY:
+        mask = _CATEGORIES[what]
+        if flags & re.ASCII:
+            mask = REST if what in _NEGATIVE else 0
+        return mask, mask
+    highest = what[1] if code is op.RANGE else what
+    if flags & re.IGNORECASE:
+        return (REST, 0) if highest > 255 else (WORDS, 0)  # ſ is an s, the sign of kelvin a k
+    return (REST, 0) if code is op.RANGE and highest > 255 else (0, 0)
+
+
+@lru_cache(maxsize=1)
+def categories() -> dict[str, str]:
+    """Each general category of Unicode, `L` and `Lu` alike, as the inside of a character class of `re`."""
+    from itertools import groupby  # a lazy door
+    from unicodedata import category  # a lazy door: few patterns name one
+
+    known: dict[str, list[str]] = {}
+    names = list(map(category, map(chr, range(0x110000))))
+    for column in (names, [name[0] for name in names]):
+        code = 0
+        for name, many in groupby(column):
+            first, code = code, code + sum(1 for _ in many)
+            last = f"-{re.escape(chr(code - 1))}" if code - 1 > first else ""
+            known.setdefault(name, []).append(re.escape(chr(first)) + last)
+    return {name: "".join(ranges) for name, ranges in known.items()}

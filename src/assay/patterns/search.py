@@ -1,0 +1,229 @@
+"""
+A pattern of `re`, and which texts it may be searched in here: those for which the steps are surely few.
+
+Short texts need only their length. For a longer one two things are looked at, each in a time that is linear in its
+length: at how many places a match can begin, and whether any repeat finds a long run of its characters.
+"""
+
+import re
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from assay.errors import ValueFault
+from assay.patterns.backtracking import ONE, REPEATS, Text, Tree, parsed, walk
+from assay.patterns.charsets import alone, compiler, op
+
+STEPS = 600_000  # some milliseconds…
+QUICK = 50_000  # …and less than one: no thread waits for another before a search of so few
+LOOKED_AT = 1 << 17  # characters of a text that is looked at before it is searched
+RUNS = (1024, 512, 256, 64, 16)
+WIDE = 200_000  # characters in the ranges of a pattern: more take `re` too long to compile
+PREFIX = 16  # characters
+_one_at_a_time = threading.Lock()
+
+
+class TooLarge(ValueError):
+    """A pattern that `re` cannot read."""
+
+
+class Search:
+    """`pattern` is None where it is too dear to compile here. A ValueError says why a text is no pattern."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        try:
+            parts = parsed(text, flags)
+            flags = parts.state.flags
+            wide = sum(spans(parts)) > WIDE
+            self.pattern: re.Pattern[str] | None = None if wide else compiler.compile(parts, flags)
+        except re.error as wrong:
+            at = "" if wrong.pos is None else f" at position {wrong.pos}"
+            raise ValueError(f"not a regular expression: {wrong.msg}{at}") from None
+        except (OverflowError, RecursionError, MemoryError):
+            raise TooLarge("not a regular expression: it is too large or nested too deeply") from None
+        self._costs: dict[tuple[int, int], float] = {}
+        self._guards: dict[int, list[re.Pattern[str]]] = {}
+        self.longest = 0  # characters of a text that is searched whatever it holds…
+        self.quick = 0  # …and of one that is searched at once
+        if self.pattern is not None:
+            _strip(parts)
+            self._tree = Tree(parts, flags)
+            self._places = _places(parts, flags)
+            self.longest, self.quick = self._longest(STEPS), self._longest(QUICK)
+
+    def found(self, text: str) -> bool | None:
+        """
+        Whether the pattern is found; None: this text may not be searched here.
+
+        A search holds Python's lock. So of those that take longer one runs at a time, and an event loop has to wait for
+        one search at most, however many threads have some to do.
+        """
+        if self.pattern is None or not self.vouches(text):
+            return None
+        if len(text) <= self.quick:
+            return self.pattern.search(text) is not None
+        with _one_at_a_time:
+            return self.pattern.search(text) is not None
+
+    def vouches(self, text: str) -> bool:
+        """Whether this text may be searched here."""
+        length = len(text)
+        if length <= self.longest:
+            return True
+        if self.pattern is None or length > LOOKED_AT:
+            return False
+        size = _rounded(length)
+        least = self._cost(size, RUNS[-1])
+        if least > STEPS:
+            return False  # whatever the text holds
+        starts = length
+        if self._tree.anchored:
+            starts = 1
+        elif self._places is not None:
+            starts = self._places(text)
+        if not starts:
+            return True
+        left = (STEPS - length) / starts
+        if self._cost(size, size) <= left:
+            return True
+        if least > left:
+            return False
+        run = next(run for run in RUNS if self._cost(size, run) <= left)
+        return not any(one.search(text) for one in self._guards_of(run))
+
+    @property
+    def linear(self) -> float:
+        """Steps a character, for texts up to `longest`."""
+        return self._cost(self.longest, self.longest)
+
+    def _longest(self, most: int) -> int:
+        """By doubling, then by eighths."""
+        length = 0
+        for power in range(4, 27):
+            if not self._fits(1 << power, most):
+                break
+            length = 1 << power
+        return max(
+            (one for one in range(length, 2 * length, max(1, length // 8)) if self._fits(one, most)),
+            default=0,
+        )
+
+    def _fits(self, length: int, most: int) -> bool:
+        return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= most
+
+    def _cost(self, length: int, run: int) -> float:
+        """From one start."""
+        found = self._costs.get((length, run))
+        if found is None:
+            found = self._costs[length, run] = 1 + self._tree.cost(Text(length, run))
+        return found
+
+    def _guards_of(self, run: int) -> "list[re.Pattern[str]]":
+        """Each finds more than so many in a row of what one repeat takes."""
+        found = self._guards.get(run)
+        if found is None:
+            items = {item: None for item, most in self._tree.repeats if most > run}
+            found = self._guards[run] = [_guard(item, run) for item in items]
+        return found
+
+
+def _rounded(length: int) -> int:
+    """Up to the next eighth of a power of two, so that few lengths are worked out."""
+    eighth = max(1, 1 << max(0, length.bit_length() - 4))
+    return -(-length // eighth) * eighth
+
+
+def spans(parts: Any) -> Iterator[int]:
+    """How many characters beyond the first 256 each range has, of those that cost something to compile."""
+    for code, what in walk(parts):
+        if code is op.IN:
+            for part, value in what:
+                if part is op.RANGE and value[1] > 255:
+                    yield min(value[1], 0xFFFF) - min(value[0], 0xFFFF)
+
+
+def _strip(parts: Any) -> None:
+    """A repeat at the end that may be empty decides nothing: whatever it takes, the pattern is found."""
+    while len(parts) and parts[-1][0] in (op.MAX_REPEAT, op.MIN_REPEAT):
+        least, _, item = parts[-1][1]
+        if least or len(item) != 1 or item[0][0] not in ONE:
+            return
+        del parts[-1]
+
+
+def _places(parts: Any, flags: int) -> Callable[[str], int] | None:
+    """How many places of a text a match can begin at; None where any may be one."""
+    prefix = ""
+    if not flags & re.IGNORECASE:
+        for code, what in parts:
+            if code is not op.LITERAL or len(prefix) == PREFIX:
+                break
+            prefix += chr(what)
+    if prefix:
+        overlaps = any(prefix.startswith(prefix[at:]) for at in range(1, len(prefix)))
+        many = len(prefix) if overlaps else 1  # `count` counts those that do not overlap
+        return lambda text: text.count(prefix) * many
+    first = _first(parts, flags)
+    if first is None:
+        return None
+    begin = alone([first[:2]], first[2])
+    return lambda text: len(begin.findall(text))
+
+
+def _first(parts: Any, flags: int) -> tuple[Any, Any, int] | None:
+    """The item that takes the first character of every match, if it is always the same."""
+    for code, what in parts:
+        if code in ONE:
+            return code, what, flags
+        if code is op.SUBPATTERN:
+            _, more, less, inner = what
+            return _first(inner, (flags | more) & ~less)
+        if code in REPEATS:
+            least, _, inner = what
+            return _first(inner, flags) if least else None
+        if code is not op.AT:
+            return None
+    return None
+
+
+def _guard(item: tuple[Any, Any, int], run: int) -> "re.Pattern[str]":
+    """Finds more than so many in a row; it looks from the beginning of a row only, so it is linear."""
+    code, what, flags = item
+    return alone(
+        [(op.ASSERT_NOT, (-1, [(code, what)])), (op.MAX_REPEAT, (run + 1, run + 1, [(code, what)]))], flags
+    )
+
+
+# What is searched elsewhere.
+
+SECONDS = 1.0
+TASK = "assay.patterns.search:task"
+
+
+def common(text: str, flags: int) -> bytes:
+    return msgspec.msgpack.encode((text.encode("utf-8", "surrogatepass"), flags))
+
+
+def item(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+@lru_cache(maxsize=4)
+def task(common: bytes) -> Callable[[bytes], bytes]:
+    """In a worker process: whether a pattern is found in a text."""
+    text, flags = msgspec.msgpack.decode(common, type=tuple[bytes, int])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            search = re.compile(text.decode("utf-8", "surrogatepass"), flags).search
+        except re.error as wrong:
+            raise ValueFault(f"not a regular expression: {wrong.msg}") from None
+
+    def found(item: bytes) -> bytes:
+        return b"1" if search(item.decode("utf-8", "surrogatepass")) else b""
+
+    return found

@@ -6,6 +6,7 @@ Everything is imported first. The last line on standard output is a Sample.
 
 import asyncio
 import os
+import re
 import resource
 import sys
 import time
@@ -21,9 +22,11 @@ import assay.cli.main  # all that the command loads before it begins, and at its
 import assay.cli.report
 from assay.cli.asked import Asked
 from assay.cli.evaluating import carry_out
+from assay.workers import pool
 from bench import byhand, straight
 
 BLOCK = 1 << 20
+UNBOUNDED = r"item.*lamp.*!"  # two unbounded repeats: no bound is proved for a line of 1 kB
 
 
 class Task(Struct, omit_defaults=True):
@@ -114,6 +117,39 @@ def waiting(task: Task) -> Sample:
     return measured(work)
 
 
+def searching(task: Task) -> Sample:
+    """`evaluate_sync` of a pattern that worker processes search for; one case first, to have everything loaded and started."""
+    cases = [{"id": str(at), "input": at} for at in range(task.many)]
+    outputs = [{"value": text} for text in texts(task.many)]
+    checks = [{"type": "regex", "arguments": {"text": "$.output.value", "pattern": UNBOUNDED}}]
+    assay.evaluate_sync(cases[:64], outputs[:64], checks)
+    runs = list[assay.EvaluationRunResult]()
+
+    def work() -> None:
+        runs.append(assay.evaluate_sync(cases, outputs, checks))
+        pool.close()  # so that what the processes took is counted, their start included
+
+    sample = measured(work)
+    sample.passed = sum(one.check_results[0].results["passed"] for one in runs[0].results)
+    return sample
+
+
+def plain_search(task: Task) -> Sample:
+    """The same by `re` itself, one text after the other."""
+    found = re.compile(UNBOUNDED).search
+    many = texts(task.many)
+    there = list[bool]()
+    sample = measured(lambda: there.extend(found(text) is not None for text in many))
+    sample.passed = sum(there)
+    return sample
+
+
+def texts(many: int) -> list[str]:
+    """1 kB each, on one line; in every third the pattern is found."""
+    line = "The order of Mr. Smith has 12 items, and the first of them is a lamp; "
+    return [(line * 15)[:1000] + ("!" if at % 3 == 0 else str(at)) for at in range(many)]
+
+
 def judging(task: Task) -> Sample:
     """Judges that a provider answers after a while, many at a time; one of them first, to have everything loaded."""
     cases = [{"id": str(at), "input": at} for at in range(task.many)]
@@ -139,7 +175,10 @@ def judging(task: Task) -> Sample:
     return measured(lambda: work(task.many))
 
 
-WORKS = {work.__name__: work for work in (command, anchor, hand, library, waiting, judging)}
+WORKS = {
+    work.__name__: work
+    for work in (command, anchor, hand, library, waiting, searching, plain_search, judging)
+}
 
 
 def _loop(run: Callable[[Any, Any], object], task: Task) -> Sample:

@@ -112,6 +112,22 @@ def waiting(bench: Bench) -> list[Row]:
     return [Row("500 async checks of 50 ms, 64 at a time: wall to the ideal", "at most", 1.25, values=values)]
 
 
+def searching(bench: Bench) -> list[Row]:
+    """What no bound is proved for: worker processes search."""
+    many = bench.size(10_000)
+    taken = side_by_side(
+        {
+            "assay": lambda: run(Task(work="searching", many=many)),
+            "re": lambda: run(Task(work="plain_search", many=many)),
+        },
+        bench.rounds(),
+    )
+    agree(taken)
+    name = f"regex, {many:,} texts of 1 kB, two unbounded repeats: CPU to that of `re` alone"
+    note = "worker processes search; their start is counted"
+    return [Row(name, "at most", 4.0, values=ratios(taken, "assay", "re"), note=note)]
+
+
 def starting(bench: Bench) -> list[Row]:
     """Fresh processes, the interpreter's own start included."""
     one = (
@@ -129,7 +145,20 @@ def starting(bench: Bench) -> list[Row]:
 
 RUNS = {
     run.__name__: run
-    for run in (first, flex, pydantic, other, large, waiting, judges, starting, service, calls, agents)
+    for run in (
+        first,
+        flex,
+        pydantic,
+        other,
+        large,
+        waiting,
+        searching,
+        judges,
+        starting,
+        service,
+        calls,
+        agents,
+    )
 }
 
 

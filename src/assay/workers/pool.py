@@ -223,9 +223,10 @@ def _renew() -> None:
     before.forget()
 
 
-def _close() -> None:
+def close() -> None:
+    """All processes of this host; it ends."""
     _pool.close()
 
 
 os.register_at_fork(after_in_child=_renew)
-atexit.register(_close)
+atexit.register(close)

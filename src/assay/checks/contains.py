@@ -11,16 +11,19 @@ from assay.checks.checker import (
     PASSED_SCHEMA,
     PLAIN,
     Answer,
-    Checker,
     Phrase,
     Run,
     Text,
     verdict,
 )
+from assay.checks.heavy import Heavy, elsewhere
+from assay.checks.work import Work
 from assay.ports import Services
 
+SEARCHED = 16_000_000  # characters that are searched where the check stands, of all phrases together
 
-class Contains(Checker):
+
+class Contains(Heavy):
     type = "contains"
     waits = False
     results_schema = PASSED_SCHEMA
@@ -30,7 +33,12 @@ class Contains(Checker):
     negate: bool = False
     case_sensitive: bool = True
 
-    def run(self, services: Services) -> Answer:
+    def run(self, services: Services) -> Answer | Work:
+        if len(self.text) * len(self.phrases) > SEARCHED:
+            return elsewhere(self, "phrases", "negate", "case_sensitive")
+        return self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
         fold = str if self.case_sensitive else str.casefold
         text = fold(self.text)
         found = [fold(phrase) in text for phrase in self.phrases]
@@ -43,10 +51,11 @@ class Contains(Checker):
         exactly: bool = literals["case_sensitive"]
         phrases: list[str] = [one if exactly else one.casefold() for one in literals["phrases"]]
         negate: bool = literals["negate"]
+        longest = SEARCHED // len(phrases)
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
 
         def look(text: Any) -> Answer:
-            if type(text) is not str:
+            if type(text) is not str or len(text) > longest:
                 return PLAIN
             if not exactly:
                 text = text.casefold()
@@ -59,7 +68,7 @@ class Contains(Checker):
             (only,) = phrases
 
             def look_for_it(text: Any) -> Answer:
-                if type(text) is not str:
+                if type(text) is not str or len(text) > SEARCHED:
                     return PLAIN
                 return found if only in text else missing
 

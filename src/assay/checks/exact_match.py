@@ -10,17 +10,20 @@ from assay.checks.checker import (
     PLAIN,
     Answer,
     Canonical,
-    Checker,
     Run,
     Text,
     verdict,
 )
-from assay.checks.json_match import equal
+from assay.checks.heavy import Heavy, elsewhere, is_large
+from assay.checks.json_match import JsonMatch, equal
+from assay.checks.work import Work
 from assay.ports import Services
 from assay.protocol.canonical import exact
 
+FOLDED = 500_000  # characters whose case is folded where the check stands
 
-class ExactMatch(Checker):
+
+class ExactMatch(Heavy):
     type = "exact_match"
     waits = False
     results_schema = PASSED_SCHEMA
@@ -30,7 +33,16 @@ class ExactMatch(Checker):
     negate: bool = False
     case_sensitive: bool = True
 
-    def run(self, services: Services) -> Answer:
+    def run(self, services: Services) -> Answer | Work:
+        one, two = self.actual, self.expected
+        if isinstance(one, Canonical) and isinstance(two, Canonical):
+            if self.case_sensitive and is_large(one.value) and is_large(two.value):
+                return elsewhere(JsonMatch(actual=one.value, expected=two.value, negate=self.negate))
+        elif not self.case_sensitive and len(one) + len(two) > FOLDED:
+            return elsewhere(self)
+        return self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
         return verdict(self._same() != self.negate)
 
     def _same(self) -> bool:
@@ -52,6 +64,8 @@ class ExactMatch(Checker):
 
         def compare(one: Any, two: Any) -> Answer:
             if type(one) is not str or type(two) is not str:
+                return PLAIN
+            if not exactly and len(one) + len(two) > FOLDED:
                 return PLAIN
             return same if (one == two if exactly else one.casefold() == two.casefold()) else other
 

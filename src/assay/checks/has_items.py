@@ -6,12 +6,14 @@ from typing import Any
 
 from msgspec import field
 
-from assay.checks.checker import Answer, Checker
+from assay.checks.checker import Answer
+from assay.checks.heavy import Heavy, elsewhere, is_large
+from assay.checks.work import Work
 from assay.ports import Services
 from assay.protocol.canonical import exact
 
 
-class HasItems(Checker):
+class HasItems(Heavy):
     type = "has_items"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
@@ -30,7 +32,12 @@ class HasItems(Checker):
     forbidden_items: list[Any] = field(default_factory=list[Any])
     ordered: bool = False
 
-    def run(self, services: Services) -> Answer:
+    def run(self, services: Services) -> Answer | Work:
+        if is_large(self.items, self.required_items, self.forbidden_items):
+            return elsewhere(self)
+        return self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
         items = [item_key(item) for item in self.items]
         missing = (_missing_in_order if self.ordered else _missing)(self.required_items, items)
         there = frozenset(items) if self.forbidden_items else frozenset[str]()

@@ -2,12 +2,14 @@
 
 from typing import Any, Literal
 
-from assay.checks.checker import PASSED_SCHEMA, Answer, Checker, verdict
+from assay.checks.checker import PASSED_SCHEMA, Answer, verdict
+from assay.checks.heavy import Heavy, elsewhere, is_large
+from assay.checks.work import Work
 from assay.ports import Services
 from assay.protocol.values import is_list, is_object
 
 
-class JsonMatch(Checker):
+class JsonMatch(Heavy):
     type = "json_match"
     waits = False
     results_schema = PASSED_SCHEMA
@@ -17,7 +19,11 @@ class JsonMatch(Checker):
     mode: Literal["equal", "subset"] = "equal"
     negate: bool = False
 
-    def run(self, services: Services) -> Answer:
+    def run(self, services: Services) -> Answer | Work:
+        # the smaller one is all that is compared
+        return elsewhere(self) if is_large(self.actual) and is_large(self.expected) else self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
         compare = equal if self.mode == "equal" else part_of
         return verdict(compare(self.expected, self.actual) != self.negate)
 

@@ -5,15 +5,17 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.checker import Answer, Checker, Unfit
-from assay.checks.schemas import place_of, validator_for
+from assay.checks.checker import Answer, Unfit
+from assay.checks.heavy import Heavy, elsewhere
+from assay.checks.schemas import Validator, place_of, validator_for
+from assay.checks.work import Work
 from assay.errors import ValueFault
 from assay.ports import Services
 
 SHOWN = 20
 
 
-class JsonSchema(Checker):
+class JsonSchema(Heavy):
     type = "json_schema"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
@@ -37,17 +39,25 @@ class JsonSchema(Checker):
     schema: dict[str, Any] | bool
     negate: bool = False
 
-    def run(self, services: Services) -> Answer:
-        try:
-            validator = validator_for(msgspec.json.encode(self.schema))
-        except ValueError as wrong:
-            raise ValueFault(f"schema: {wrong}") from None
+    def run(self, services: Services) -> Answer | Work:
+        if self._validator().heavy(self.value):
+            return elsewhere(self, "schema", "negate")
+        return self.answer(services)
+
+    def answer(self, services: Services) -> Answer:
+        validator = self._validator()
         errors = [
             {"path": place_of(one.path), "message": one.message}
             for one in validator.errors(self.value, SHOWN)
         ]
         answer: dict[str, Any] = {"passed": (not errors) != self.negate}
         return answer | {"errors": errors} if errors else answer
+
+    def _validator(self) -> Validator:
+        try:
+            return validator_for(msgspec.json.encode(self.schema))
+        except ValueError as wrong:
+            raise ValueFault(f"schema: {wrong}") from None
 
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:

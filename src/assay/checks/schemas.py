@@ -1,6 +1,7 @@
 """JSON Schemas that come from outside: checked once, bounded, and never fetching anything."""
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -70,9 +71,16 @@ class Validator:
     """A schema that first counts what it could do with a value, and does not begin what has no end."""
 
     def __init__(self, made: Any, schema: Any, size: int, *, backtracks: bool) -> None:
-        self._made, self._size, self._backtracks = made, size, backtracks
-        self._unfolding = Unfolding(schema)
-        self._repeated = size if b'"not"' in msgspec.json.encode(schema) else longest_keyword(schema)
+        self._made, self._schema, self._size, self._backtracks = made, schema, size, backtracks
+
+    @cached_property  # not before a value comes: of a large schema it takes a while
+    def _unfolding(self) -> Unfolding:
+        text = msgspec.json.encode(self._schema)
+        return Unfolding(self._schema, linked=b'Ref"' in text or b'$ref"' in text)
+
+    @cached_property
+    def _repeated(self) -> int:
+        return self._size if b'"not"' in msgspec.json.encode(self._schema) else longest_keyword(self._schema)
 
     def heavy(self, value: Any) -> bool:
         """Whether it may take longer than an event loop has time."""

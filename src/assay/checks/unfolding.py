@@ -33,7 +33,9 @@ class _Place(NamedTuple):
 class Unfolding:
     """Of one schema."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, *, linked: bool = True) -> None:
+        """A schema that is not `linked` has no references."""
+        self._linked = linked
         self._ids: dict[int, int] = {}
         self._nodes: list[tuple[JSON, str]] = []
         self._named: dict[str, list[int]] = {}
@@ -83,10 +85,18 @@ class Unfolding:
         while stack:
             node, base, pointer = stack.pop()
             if is_list(node):
-                stack.extend((one, base, f"{pointer}/{at}") for at, one in enumerate(node))
+                stack.extend(
+                    (one, base, f"{pointer}/{at}" if self._linked else "") for at, one in enumerate(node)
+                )
             if not is_object(node):
                 continue
             at = self._ids[id(node)] = len(self._nodes)
+            if not self._linked:
+                self._nodes.append((node, base))
+                stack.extend(
+                    [(one, base, pointer) for one in node.values() if is_object(one) or is_list(one)]
+                )
+                continue
             if isinstance(own := node.get("$id"), str):
                 base, pointer = urljoin(base, own), ""
             self._nodes.append((node, base))

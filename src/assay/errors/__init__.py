@@ -53,7 +53,7 @@ Everything that can go wrong, on one page.
     serve/rest/guard.py                           a bug of ours: answered with its number, never a traceback
     serve/grpc/door.py                            the same
     serve/rest/checks.py                          the fields of a check that have no schema
-    api.py                                        a thread's outcome, carried over to the caller's
+    api.py, fep/shares.py                         a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,14 +8,13 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import islice
 from typing import cast
 
 from assay.checks.arguments import Bound
 from assay.checks.checker import Checker
-from assay.checks.contains import Contains
+from assay.checks.contains import SEARCHED, Contains
 from assay.checks.exact_match import ExactMatch
 from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
@@ -26,16 +25,18 @@ from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
+from assay.fep.shares import Shares
 from assay.fep.sheet import Begun, Scored, Sheet
 from assay.fep.tally import Tally
 from assay.paths import Query
+from assay.paths.query import stopping
 from assay.protocol.cache import beside
 
 LONGEST = 32 * 1024  # bytes of a context
 MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # of all searches of a request
-THREADS = 8
+CHECKS = 50_000  # of all cases, each of which takes a microsecond
 
 
 async def scored(
@@ -50,25 +51,31 @@ async def scored(
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
     until = time.monotonic() + seconds
-    if max(sizes, default=0) <= LONGEST and size <= min(
-        (prompt(sheet) for sheet in sheets(plan, contexts, first)), default=MOST
-    ):
+    here = max(sizes, default=0) <= LONGEST and all(
+        size <= prompt(sheet) and len(contexts) * len(sheet.bounds) <= CHECKS
+        for sheet in sheets(plan, contexts, first)
+    )
+    if here:
         if plan.shared is not None and all(context.checks is None for context in contexts):
             return await _finished(plan.shared.lines(contexts, tally, told), tally, until)
         begun = [one for _, one in begin(plan, contexts, tally, first, told)]
         return await _finished(begun, tally, until)
     stopped = False
 
+    def over() -> bool:
+        return stopped or time.monotonic() > until
+
     def work() -> list[Scored | Begun]:
+        stopping.set(over)
         begun: list[Scored | Begun] = []
         for _, one in begin(plan, contexts, tally, first, told):
             begun.append(one)
-            if stopped or time.monotonic() > until:
+            if over():
                 break
         return begun
 
     try:
-        begun = await asyncio.get_running_loop().run_in_executor(_threads(), work)
+        begun = await asyncio.wrap_future(_threads().submit(work))
         return await _finished(begun, tally, until)
     finally:
         stopped = True
@@ -117,6 +124,9 @@ def prompt(sheet: Sheet) -> int:
 def _prompt(bound: Bound) -> int:
     if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
         return 0
+    if bound.checker is Contains:
+        phrases = bound.literals.get("phrases")
+        return 0 if phrases is None else min(MOST, SEARCHED // len(phrases))
     if bound.checker in LINEAR:
         return MOST
     return _searched(bound) if bound.checker is Regex else 0
@@ -131,5 +141,5 @@ def _searched(bound: Bound) -> int:
 
 
 @lru_cache(maxsize=1)
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="assay-checks")
+def _threads() -> Shares:
+    return Shares()

@@ -4,6 +4,7 @@ descends or filters goes through the library (RFC 9535; FEP decisions 12–16).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
 from enum import Enum
 from itertools import chain, islice, takewhile
 from typing import Any, Final, NoReturn
@@ -25,6 +26,9 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
+
+# asked before each search: whether its result is still of use
+stopping: ContextVar[Callable[[], bool]] = ContextVar("stopping")
 
 Getter = Callable[[Any], Any]
 Run = Callable[[Any, int, float], list[Any]]  # document, max_nodes, max_seconds
@@ -54,6 +58,8 @@ class Query:
     ) -> list[Any]:
         """The nodes' values in order; PathFault when finding them takes more nodes or time than allowed."""
         if self._run is not None:
+            if (over := stopping.get(None)) is not None and over():
+                raise PathFault("the request ended before this path was followed")
             return self._run(document, max_nodes, max_seconds)
         value = self.get(document)
         return [] if value is MISSING else [value]

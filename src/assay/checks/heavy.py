@@ -1,0 +1,89 @@
+"""
+Checks with much to compare: a worker process does it, which has an end to its time.
+
+A check that does not wait runs where it stands, on an event loop or in a thread, and holds the interpreter meanwhile. That is
+right for what takes a millisecond. A check that sees more than that gives its work away: `return elsewhere(self)`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from assay.checks.checker import Checker
+from assay.checks.work import Work
+from assay.errors import Fault
+from assay.ports import Services
+from assay.protocol.values import base_of, is_list, is_object
+
+TASK = "assay.checks.heavy:task"
+SECONDS = 10.0  # of processor time, for one check of one case
+PARTS = 20_000  # values that are compared where the check stands: about a millisecond
+TEXT = 4_096  # characters that take as long as one value
+_here = Services()
+
+
+def is_large(*values: Any) -> bool:
+    """Whether there are more than PARTS values in them, long texts counted as several; no more than those are looked at."""
+    left, stack = PARTS, list(values)
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            left -= len(part) // TEXT
+        elif is_list(part):
+            left -= len(part)
+            stack.extend(part if left >= 0 else ())
+        elif is_object(part):
+            left -= 2 * len(part)
+            stack.extend(part.values() if left >= 0 else ())
+        if left < 0:
+            return True
+    return False
+
+
+def elsewhere(checker: Checker, *common: str) -> Work:
+    """The same check in a worker process. Arguments that all cases have in `common` are sent once for many of them."""
+    kind = type(checker)
+    arguments = {name: getattr(checker, name) for name in kind.__struct_fields__}
+    shared = {name: arguments.pop(name) for name in common}
+    named = f"{kind.__module__}:{kind.__qualname__}", shared
+    return Work(TASK, _encode(named), _encode(arguments), SECONDS, _answer)
+
+
+def task(common: bytes) -> Callable[[bytes], bytes]:
+    """In a worker process: the arguments of a check to its answer."""
+    named, shared = _decode(common)
+    kind = _class(named)
+
+    def run(item: bytes) -> bytes:
+        checker = kind(**shared, **_decode(item))
+        return _encode(dict(checker.answer(_here)))
+
+    return run
+
+
+class Heavy(Checker):
+    """A check whose `answer` may take long. `run` gives it away where it is large."""
+
+    def answer(self, services: Services) -> Mapping[str, Any]:
+        """Where it stands, whatever its size."""
+        raise NotImplementedError
+
+
+@lru_cache(maxsize=16)
+def _class(named: str) -> type[Heavy]:
+    module, _, name = named.partition(":")
+    return getattr(import_module(module), name)
+
+
+def _answer(outcome: bytes | Fault) -> Mapping[str, Any] | Fault:
+    return outcome if isinstance(outcome, Fault) else _decode(outcome)
+
+
+def _encode(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=base_of)
+
+
+_decode = msgspec.json.Decoder().decode

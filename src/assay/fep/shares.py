@@ -1,0 +1,60 @@
+"""Threads for checks that may take a while: each owner has a share, so that one owner's checks do not hold those of another."""
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import Context, copy_context
+from typing import Any, TypeVar
+
+from assay.workers import pool
+
+T = TypeVar("T")
+THREADS, EACH = (
+    8,
+    2,
+)  # of all owners, and of one: they take turns with the interpreter, and more of them are not faster
+_Waiting = tuple["Future[Any]", Context, Callable[[], Any]]
+
+
+class Shares:
+    """At most EACH threads for an owner; what is more waits for its own."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="assay-checks")
+        self._lock = threading.Lock()
+        self._busy: Counter[str] = Counter()
+        self._waiting: dict[str, deque[_Waiting]] = {}
+
+    def submit(self, work: Callable[[], T]) -> "Future[T]":
+        """In the context of the caller, for its owner."""
+        owner, future = pool.owner.get(), Future[T]()
+        with self._lock:
+            self._waiting.setdefault(owner, deque()).append((future, copy_context(), work))
+            if self._busy[owner] >= EACH:
+                return future
+            self._busy[owner] += 1
+        self._threads.submit(self._run, owner)
+        return future
+
+    def _run(self, owner: str) -> None:
+        """What waits, one after the other, until nothing does."""
+        while (following := self._next(owner)) is not None:
+            future, context, work = following
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                future.set_result(context.run(work))
+            except BaseException as surprise:  # noqa: BLE001  # carried over to the caller
+                future.set_exception(surprise)
+
+    def _next(self, owner: str) -> _Waiting | None:
+        with self._lock:
+            waiting = self._waiting.get(owner)
+            if waiting:
+                return waiting.popleft()
+            self._waiting.pop(owner, None)
+            self._busy[owner] -= 1
+            if not self._busy[owner]:
+                del self._busy[owner]
+            return None

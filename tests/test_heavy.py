@@ -1,0 +1,86 @@
+"""Checks with much to compare: they answer the same in a worker process, and are sent there where they are large."""
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assay.checks import STANDARD
+from assay.checks.arguments import bind, build
+from assay.checks.heavy import PARTS, TEXT, elsewhere, is_large
+from assay.checks.work import Work, answered
+from assay.errors import TimeFault
+from assay.ports import Services
+from assay.protocol.evaluation import Check
+
+leaf = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**25), 10**25)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=4)
+)
+value = st.recursive(
+    leaf,
+    lambda below: st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=2), below, max_size=3),
+    max_leaves=6,
+)
+some = st.lists(value, max_size=4)
+ARGUMENTS = {
+    "has_items": st.fixed_dictionaries({"items": some, "required_items": some, "forbidden_items": some.filter(bool), "ordered": st.booleans()}),
+    "json_match": st.fixed_dictionaries({"actual": value, "expected": value, "mode": st.sampled_from(["equal", "subset"])}),
+    "json_schema": st.fixed_dictionaries({"value": value, "schema": st.sampled_from([{"type": "array", "items": {"type": "string"}}, {"enum": [1]}, True])}),
+    "contains": st.fixed_dictionaries({"text": st.text(), "phrases": st.lists(st.text(min_size=1, max_size=1), min_size=1), "case_sensitive": st.booleans()}),
+    "exact_match": st.fixed_dictionaries({"actual": st.text(max_size=3), "expected": st.text(max_size=3), "case_sensitive": st.booleans()}),
+}  # fmt: skip
+
+
+def made(kind, arguments):
+    literal = {
+        name: f"\\{one}" if isinstance(one, str) and one.startswith("$.") else one
+        for name, one in arguments.items()
+    }
+    bound = bind(Check(type=kind, arguments=literal), STANDARD, "check")
+    return build(bound, {})
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+@pytest.mark.parametrize("kind", ARGUMENTS)
+def test_a_worker_process_answers_the_same(kind, data):
+    checks = [made(kind, data.draw(ARGUMENTS[kind])) for _ in range(3)]
+    shared = ("schema",) if kind == "json_schema" else ()
+    expected = [msgspec.json.decode(msgspec.json.encode(check.answer(Services()))) for check in checks]
+    assert answered([elsewhere(check, *shared) for check in checks]) == expected
+
+
+LONG = "x" * 9_000_000
+LARGE = {
+    "has_items": {"items": list(range(PARTS + 1)), "required_items": [1]},
+    "json_match": {"actual": list(range(PARTS + 1)), "expected": list(range(PARTS + 1))},
+    "json_schema": {"value": list(range(10 * PARTS)), "schema": {"items": {"type": "integer"}}},
+    "contains": {"text": LONG, "phrases": ["x", "xx"]},
+    "exact_match": {"actual": LONG, "expected": LONG.upper(), "case_sensitive": False},
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_large_check_is_sent_to_a_worker_process(kind):
+    work = made(kind, LARGE[kind]).run(Services())
+    assert isinstance(work, Work)
+    assert answered([work]) == [{"passed": True}]
+
+
+@pytest.mark.parametrize(
+    ("values", "large"),
+    [([[]] * PARTS, False), ([[]] * (PARTS + 1), True), ({"a": [0] * PARTS}, True), ("x" * (PARTS * TEXT), False), ("x" * (PARTS + 1) * TEXT, True), ([["x" * TEXT] * (PARTS // 2)] * 2, True), (1, False)],
+)  # fmt: skip
+def test_what_is_large_is_seen_without_looking_at_all_of_it(values, large):
+    assert is_large(values) is large
+
+
+def test_a_check_that_takes_too_long_is_a_fault(monkeypatch):
+    monkeypatch.setattr("assay.checks.heavy.SECONDS", 0.05)
+    items = [[at] for at in range(200_000)]
+    (outcome,) = answered([elsewhere(made("has_items", {"items": items, "required_items": items}))])
+    assert isinstance(outcome, TimeFault)

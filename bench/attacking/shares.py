@@ -16,6 +16,7 @@ def many_followers(target: Target, many: int = 900, meanwhile: Callable[[], obje
     with ExitStack() as held:
         for _ in range(many):
             _send(target, held, "GET", f"/v1/evaluations/{run}/events")
+            time.sleep(0.003)  # a burst of requests would be another attack
         time.sleep(0.5)
         meanwhile()
 

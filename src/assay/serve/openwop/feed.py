@@ -16,6 +16,7 @@ from assay.runs.annotations import Heard
 from assay.runs.follow import follow
 from assay.runs.modes import TERMINAL
 from assay.runs.reading import documents, filled
+from assay.serve.rest.turns import Turns
 from assay.serve.sharing import shared
 
 KEPT = 4 * 1024 * 1024  # bytes of the end of a run, for those who are nearly there
@@ -37,6 +38,9 @@ class LogFeeds:
 
     def __init__(self, store: Store, *, hearing: bool = True) -> None:
         self._store, self._hearing = store, hearing
+        self._turns = (
+            Turns()
+        )  # one of a tenant's followers at a time reads the record: all at once would be in others' way
         self._feeds: dict[str, LogFeed] = {}
 
     def close(self) -> None:
@@ -61,7 +65,9 @@ class LogFeeds:
 
     async def follow(self, run: Run, after: int) -> AsyncGenerator[Frame]:
         """Each event after that one once, in order, to the end of the run or as long as this host goes on."""
-        with shared(self._feeds, run.id, lambda: LogFeed(self._store, run, hearing=self._hearing)) as feed:
+        with shared(
+            self._feeds, run.id, lambda: LogFeed(self._store, run, self._turns, hearing=self._hearing)
+        ) as feed:
             async for frame in feed.read(after):
                 yield frame
 
@@ -76,8 +82,8 @@ class Aside(NamedTuple):
 class LogFeed:
     """The end of one run, encoded."""
 
-    def __init__(self, store: Store, run: Run, *, hearing: bool) -> None:
-        self._store, self._run = store, run
+    def __init__(self, store: Store, run: Run, turns: Turns, *, hearing: bool) -> None:
+        self._store, self._run, self._turns = store, run, turns
         self._frames: deque[Frame] = deque()
         self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
         self._asides: deque[Aside] = deque(maxlen=BEHIND)
@@ -131,8 +137,9 @@ class LogFeed:
     async def _older(self, sequence: int) -> list[Frame]:
         """Some of those that are not at hand any more."""
         some = min(100, self._first - sequence)
-        docs = await documents(self._store, self._run.id, after=sequence - 1, limit=some)
-        return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
+        async with self._turns.of(self._run.tenant):
+            docs = await documents(self._store, self._run.id, after=sequence - 1, limit=some)
+            return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
 
     async def _read(self) -> None:
         self._stumble(await guarded("feed", self._reading(), Refusal))

@@ -18,6 +18,7 @@ from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
+from assay.serve.rest.turns import Turns
 from assay.serve.sharing import shared
 
 KEPT = 4 * 1024 * 1024  # bytes of frames at the end of a run, for those who are nearly there
@@ -63,6 +64,9 @@ class Feeds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._turns = (
+            Turns()
+        )  # one of a tenant's followers at a time reads the record: all at once would be in others' way
         self._feeds: dict[str, Feed] = {}
 
     def close(self) -> None:
@@ -81,7 +85,7 @@ class Feeds:
 
     async def follow(self, run: Run, place: Place) -> AsyncIterator[bytes]:
         """Frames from this place on, to the end of the run."""
-        with shared(self._feeds, run.id, lambda: Feed(self._store, run)) as feed:
+        with shared(self._feeds, run.id, lambda: Feed(self._store, run, self._turns)) as feed:
             async for frames in feed.read(place):
                 yield frames
 
@@ -89,8 +93,8 @@ class Feeds:
 class Feed:
     """The end of one run, framed; and how far the run was at every event."""
 
-    def __init__(self, store: Store, run: Run) -> None:
-        self._store, self._run = store, run
+    def __init__(self, store: Store, run: Run, turns: Turns) -> None:
+        self._store, self._run, self._turns = store, run, turns
         self._done: list[int] = []  # cases, after each event
         self._frames: deque[bytes] = deque()
         self._size = self._first = 0  # of the frames: their bytes, and the first one's sequence
@@ -120,7 +124,8 @@ class Feed:
                     continue
                 page = min(PAGE, self._next - sequence)
                 for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
-                    parts = await self._framed(event, self._done[event.sequence])
+                    async with self._turns.of(self._run.tenant):
+                        parts = await self._framed(event, self._done[event.sequence])
                     yield b"".join(parts[skip:])
                     sequence, skip = event.sequence + 1, 0
             elif self._trouble is not None:

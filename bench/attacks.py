@@ -7,7 +7,9 @@ Part of `make soak`: attacks on a real server, one after the other, and how long
 Tenant A attacks from a process of its own, at a lower priority: what is measured is the server, not the shortage of cores.
 Tenant B sends an ordinary request every 20 ms, whether or not the ones before were answered, so that one long stop of the
 server is seen by all the requests that fall into it. B's wait is the 99th percentile. A process that only echoes is asked
-at the same moments; what it needed is the noise of the machine, and is subtracted.
+at the same moments; what it needed is the noise of the machine, and is subtracted. Where other work keeps the machine busy,
+the server's event loop waits for a core: what is left is divided by how much slower that made it ("slowed", from Linux's
+/proc/PID/schedstat), which is 1 on a quiet machine.
 """
 
 import argparse
@@ -56,11 +58,13 @@ class Waits(NamedTuple):
     refused: int
     memory: float
     cpu: float
+    slowed: float
     trouble: str
 
     @property
     def wait(self) -> float:
-        return percentile(self.waits, 0.99) - percentile(self.echoes, 0.99)
+        own = percentile(self.waits, 0.99) - percentile(self.echoes, 0.99)
+        return max(0.0, own) / self.slowed
 
     @property
     def held(self) -> bool:
@@ -86,7 +90,7 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
         into.append(time.perf_counter() - began)
 
     host.forget_memory()
-    before = host.cpu
+    before, (ran, queued) = host.cpu, scheduled(host)
     headers = {"X-API-Key": key, "Content-Type": "application/json"}
     limit, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=LONGEST)
     async with aiohttp.ClientSession(headers=headers, connector=limit, timeout=patience) as session:
@@ -106,7 +110,16 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
         except TimeoutError:
             process.kill()
             trouble = [f"the attack did not end in {LONGEST:g} s"]
-    return Waits(waits, echoes, len(refused), host.memory("VmHWM"), host.cpu - before, "".join(trouble))
+    ran, queued = (after - first for after, first in zip(scheduled(host), (ran, queued), strict=True))
+    slowed = (ran + queued) / max(ran, 1)
+    memory, cpu = host.memory("VmHWM"), host.cpu - before
+    return Waits(waits, echoes, len(refused), memory, cpu, slowed, "".join(trouble))
+
+
+def scheduled(host: Hosted) -> tuple[int, int]:
+    """Nanoseconds that the thread of the event loop ran, and that it waited for a core."""
+    ran, queued, _ = Path(f"/proc/{host.process.pid}/schedstat").read_text().split()
+    return int(ran), int(queued)
 
 
 def told(name: str, one: Waits) -> str:
@@ -121,6 +134,7 @@ def told(name: str, one: Waits) -> str:
         *(f"{seconds * 1000:.0f} ms" for seconds in (middle, one.wait, most, echo)),
         f"{one.memory:.0f} MB",
         f"{one.cpu:.1f} s",
+        f"{one.slowed:.1f}x",
         "yes"
         if one.held
         else f"**no** {one.trouble or (f'{one.refused} refused' if one.refused else '')}".strip(),
@@ -138,8 +152,8 @@ def main() -> int:
         name, *target = given.one
         ATTACKS[name](Target(*target))
         return 0
-    print("| attack | B's median | B's wait | B's longest | echo | memory | CPU | at most 250 ms |")
-    print("|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
+    print("| attack | B's median | B's wait | B's longest | echo | memory | CPU | slowed | at most 250 ms |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|---|", flush=True)
     good = True
     with tempfile.TemporaryDirectory(prefix="assay-attack-") as folder, hosted(Path(folder, "echo")) as echo:
         for number, name in enumerate(name for name in ATTACKS if given.only in name):

@@ -14,11 +14,15 @@ def many_followers(target: Target, many: int = 900, meanwhile: Callable[[], obje
     """As many streams of a run's events as there are followers at all; none is read, so that none ends."""
     run = _started(target)
     with ExitStack() as held:
+        streams = list[socket.socket]()
         for _ in range(many):
-            _send(target, held, "GET", f"/v1/evaluations/{run}/events")
+            streams.append(_send(target, held, "GET", f"/v1/evaluations/{run}/events"))
             time.sleep(0.003)  # a burst of requests would be another attack
         time.sleep(0.5)
         meanwhile()
+        for connection in streams:
+            connection.close()
+            time.sleep(0.003)
 
 
 def trickled_bodies(

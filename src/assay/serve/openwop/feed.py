@@ -38,9 +38,7 @@ class LogFeeds:
 
     def __init__(self, store: Store, *, hearing: bool = True) -> None:
         self._store, self._hearing = store, hearing
-        self._turns = (
-            Turns()
-        )  # one of a tenant's followers at a time reads the record: all at once would be in others' way
+        self._turns = Turns()  # of a tenant's followers, one by one: together they keep others waiting
         self._feeds: dict[str, LogFeed] = {}
 
     def close(self) -> None:
@@ -125,8 +123,12 @@ class LogFeed:
                     yield frame
                     sequence += 1
             elif self._open and sequence < self._next:
-                yield self._frames[sequence - self._first]
-                sequence += 1
+                async with self._turns.of(self._run.tenant):  # or all are sent in one turn of the loop
+                    at = sequence - self._first
+                    frame = self._frames[at] if at >= 0 else None
+                if frame is not None:
+                    yield frame
+                    sequence += 1
             elif self._trouble is not None:
                 raise self._trouble
             elif self._ended:

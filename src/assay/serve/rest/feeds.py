@@ -64,9 +64,7 @@ class Feeds:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turns = (
-            Turns()
-        )  # one of a tenant's followers at a time reads the record: all at once would be in others' way
+        self._turns = Turns()  # of a tenant's followers, one by one: together they keep others waiting
         self._feeds: dict[str, Feed] = {}
 
     def close(self) -> None:
@@ -119,8 +117,12 @@ class Feed:
             news = self._news
             if self._live and sequence < self._next:
                 if sequence >= self._first and not skip:
-                    yield self._frames[sequence - self._first]
-                    sequence += 1
+                    async with self._turns.of(self._run.tenant):  # or all are sent in one turn of the loop
+                        at = sequence - self._first
+                        frames = self._frames[at] if at >= 0 else None
+                    if frames is not None:
+                        yield frames
+                        sequence += 1
                     continue
                 page = min(PAGE, self._next - sequence)
                 for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):

@@ -35,6 +35,11 @@ def lines(documents: list[Any]) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in documents)
 
 
+def numbered(pairs: list[Any]) -> list[Any]:
+    """With ids of their own, so that they are different cases."""
+    return [{**pair, "test_case": {**pair["test_case"], "id": f"case-{at}"}} for at, pair in enumerate(pairs)]
+
+
 def whole(document: Any) -> bytes:
     return json.dumps(document).encode()
 
@@ -182,7 +187,7 @@ def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
             [MATCH],
             ["--min-pass-rate", "0.6"],
             3,
-            ["assay: pass rate 50.0% (15.0–85.0%), below the bar of 60.0%"],
+            ["assay: pass rate 50.0% (15.0–85.0%) over 4 cases, below the bar of 60.0%"],
         ),
         (
             [MATCH, ABSENT],
@@ -410,16 +415,19 @@ def test_the_table_tells_what_passed_and_how_sure_that_is(run):
     assert ended.code == 1
     said = [re.sub(r"\s{2,}", " | ", line.strip()) for line in ended.out.splitlines()]
     assert re.sub(r"[0-9.]+ s$", "0 s", said[0]) == "first [red]: 4 cases, 16 checks in 0 s"
-    assert said[1:] == [
-        "check | passed | failed | error | skip | pass rate (95% interval) | values",
-        "exact_match #1 | 2 | 2 | 0 | 0 | 50.0% (15.0–85.0%)",
-        "contains | 3 | 1 | 0 | 0 | 75.0% (30.1–95.4%)",
-        "exact_match #2 | 0 | 0 | 4 | 0 | –",  # errors are never failures
-        "score | – | – | 0 | 0 | – | score: mean 0.75 of 4; mood: good 2, bad 2",
-        "pass rate 62.5% (30.6–86.3%), below the bar of 70.0%",
-        "not measured: 4 errored of 16 checks",
-        "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
-    ]
+    assert (
+        said[1:]
+        == [
+            "check | passed | failed | error | skip | cases | pass rate (95% interval) | values",
+            "exact_match #1 | 2 | 2 | 0 | 0 | 4 | 50.0% (15.0–85.0%)",
+            "contains | 3 | 1 | 0 | 0 | 4 | 75.0% (30.1–95.4%)",
+            "exact_match #2 | 0 | 0 | 4 | 0 | – | –",  # errors are never failures
+            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2907–1.209) of 4; mood: good 2, bad 2",
+            "pass rate 62.5% (25.8–88.9%) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
+            "not measured: 4 errored of 16 checks",
+            "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
+        ]
+    )
 
 
 LOUD = b"""import os
@@ -485,8 +493,9 @@ def test_only_some_checks_tell_why_they_errored(run):
 )
 def test_a_rate_says_how_sure_it_is(run, many, rate):
     pairs = PAIRS[:1] * many if many == 1 else PAIRS[:1] * (many - 1) + PAIRS[3:]
-    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", x_jsonl=lines(pairs))
-    assert ended.out.splitlines()[-1] == f"pass rate {rate}"
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", x_jsonl=lines(numbered(pairs)))
+    cases = "1 case" if many == 1 else f"{many:,} cases"
+    assert ended.out.splitlines()[-1] == f"pass rate {rate} over {cases}"
 
 
 SLOW = b"""
@@ -556,10 +565,10 @@ def test_a_line_that_changes_never_runs_over(columns, how, said):
     assert columns == 0 or len(line) < columns
 
 
-@pytest.mark.parametrize("columns", [40, 80, 120])
+@pytest.mark.parametrize("columns", [40, 80, 160])
 def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
     (tmp_path / "tone.py").write_bytes(TONE)
-    (tmp_path / "x.jsonl").write_bytes(lines(PAIRS * 300))
+    (tmp_path / "x.jsonl").write_bytes(lines(numbered(PAIRS * 300)))
     tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
     (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
     said = on_a_terminal(
@@ -569,17 +578,19 @@ def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
         code=0,
     )
     told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*[mK]", "", said).splitlines()]
-    beside = "  words: mean 1 of 1,200; tone: x 600, xx 300, no 300"
-    assert told[-4:] == [
-        "check        passed  failed  error  skip  pass rate (95% interval)  values",
-        "exact_match     600     600      0     0        50.0% (47.2–52.8%)",
-        f"tone              –       –      0     0                         –{beside}",
-        "pass rate 50.0% (47.2–52.8%)",
-    ] if columns == 120 else [
-        "tone              –       –      0     0                         –",
+    beside = "  words: mean 1 (1–1) of 1,200; tone: x 600, xx 300, no 300"
+    wide = [
+        "check        passed  failed  error  skip  cases  pass rate (95% interval)  values",
+        "exact_match     600     600      0     0  1,200        50.0% (47.2–52.8%)",
+        f"tone              –       –      0     0      –                         –{beside}",
+        "pass rate 50.0% (47.2–52.8%) over 1,200 cases",
+    ]
+    narrow = [
+        "tone              –       –      0     0      –                         –",
         f"  tone:{beside[1:]}",
-        "pass rate 50.0% (47.2–52.8%)",
-    ]  # fmt: skip
+        "pass rate 50.0% (47.2–52.8%) over 1,200 cases",
+    ]
+    assert " ".join(told).endswith(" ".join(wide if columns == 160 else narrow))
 
 
 def test_elsewhere_a_quick_run_says_nothing_of_its_progress(run):

@@ -338,9 +338,10 @@ def test_decision_29_status_is_the_worst(checks, fail_fast, status):
 
 
 def test_decision_30_what_counts_as_passed():
-    from assay.fep.tally import Row
+    from assay.fep.tally import Tally
 
-    row = Row()
+    tally = Tally()
+    answers = tally.answers(("one",))
     for results in (
         {"passed": True},
         {"response": {"passed": False}},
@@ -348,7 +349,8 @@ def test_decision_30_what_counts_as_passed():
         {"score": 3},
         {"response": {"tone": "calm"}},
     ):
-        row.note("completed", results)
+        answers.close("a", answers.note(0, "completed", results, "a"))
+    row = tally.rows["one"]
     assert (row.passed, row.failed, row.other) == (2, 1, 2)
     assert (row.numbers, row.categories) == ({"score": (1, 3.0)}, {"tone": {"calm": 1}})
 

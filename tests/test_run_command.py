@@ -56,7 +56,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     passed = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--tag", "k=v",
                    "-o", "card.json", "-o", "results.jsonl")  # fmt: skip
     assert passed.code == 0, passed.err
-    assert "score 1.000 (0.439–1.000)  passed: at least the bar of 0.7" in passed.out
+    assert "score 1.000 (0.439–1.000) over 3 tasks  passed: at least the bar of 0.7" in passed.out
     assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 1
     assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 3
     worse = suite_of(

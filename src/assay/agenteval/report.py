@@ -1,8 +1,8 @@
 """What a person wants to know of an eval beyond its summary: how sure we are, trials, which bar decided (contract §6.4)."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
-from math import comb, fsum
+from math import fsum
 from typing import Any
 
 import msgspec
@@ -10,9 +10,10 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.fold import Fold, Verdict, p95, verdict_of
 from assay.agenteval.judging import reasons
-from assay.agenteval.request import RESULTS, EvalRequest, read_request, read_tasks
+from assay.agenteval.request import RESULTS, read_request, read_tasks
 from assay.agenteval.scoring import bar_of
-from assay.compare.intervals import wilson
+from assay.compare.intervals import Rate, clustered_mean, clustered_rate
+from assay.fep.statistics import pass_k
 from assay.ports import Event, Run, Store
 from assay.protocol.events import TrialEnded
 from assay.protocol.facts import read_stored
@@ -37,8 +38,9 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    A run as it is recorded. `low` and `high` are the 95% interval of the score over tasks: Wilson's, which for scores between 0 and 1
-    is never too narrow. `pass_k[k]` is the chance that k trials of a task all pass. There is no verdict on a run that is not completed.
+    A run as it is recorded. `low` and `high` are the 95% interval of the score, over the `cases` tasks that have one (decision 46): of
+    a rate where tasks pass or fail, of a mean where a rubric is weighed, which one task alone does not have. `pass_k[k]` is the chance
+    that k trials of a task all pass. There is no verdict on a run that is not completed.
     """
 
     run: str
@@ -51,8 +53,9 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     trials: int
     total: int
     score: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
+    cases: int
     pass_score: float
     passed_count: int
     verdict: Verdict | None
@@ -66,6 +69,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     unmeasured: tuple[str, ...]
     tasks: tuple[TaskReport, ...]
     pass_k: dict[int, float] = {}
+    pass_k_intervals: dict[int, Rate] = {}
 
 
 async def report_of(store: Store, run: Run) -> EvalReport:
@@ -81,8 +85,9 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         _task(msgspec.json.decode(line, type=EvalTask), fold, trials)
         async for _, line in read_tasks(store, run.id)
     ]
-    scored = len(fold.tasks)
-    low, high = wilson(fold.score * scored, scored)
+    done = [task for task in tasks if task.score is not None]
+    low, high = _interval(fold.score, done)
+    rates = {int(k): rate for k, rate in pass_k(Counter((task.trials_passed, task.trials) for task in done))}
     bars = request.thresholds
     return EvalReport(
         run=run.id,
@@ -97,6 +102,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         score=fold.score,
         low=low,
         high=high,
+        cases=len(done),
         pass_score=request.pass_score,
         passed_count=fold.passed_count,
         verdict=verdict_of(fold) if run.status == "completed" else None,
@@ -109,7 +115,8 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         baseline_score=request.baseline_score,
         unmeasured=tuple(task.task_id for task in tasks if task.task_id in fold.unmeasured),
         tasks=tuple(tasks),
-        pass_k=_pass_k(tasks, request),
+        pass_k={k: rate.rate for k, rate in rates.items()},
+        pass_k_intervals=rates,
     )
 
 
@@ -144,15 +151,17 @@ def _task(task: EvalTask, fold: Fold, trials: _Trials) -> TaskReport:
     )
 
 
-def _pass_k(tasks: list[TaskReport], request: EvalRequest) -> dict[int, float]:
-    """Of n trials c passed: k of them drawn at random all pass with C(c,k)/C(n,k); the mean over tasks."""
-    done = [task for task in tasks if task.score is not None]
-    if request.trials == 1 or not done:
-        return {}
-    return {
-        k: fsum(comb(task.trials_passed, k) / comb(task.trials, k) for task in done) / len(done)
-        for k in range(1, request.trials + 1)
-    }
+def _interval(score: float, tasks: list[TaskReport]) -> tuple[float | None, float | None]:
+    """Of the score of these tasks, which all have one: a task with its trials is one cluster."""
+    scores = [task.score for task in tasks if task.score is not None]
+    if not scores:
+        return None, None
+    trials = sum(task.trials for task in tasks)
+    if any(task.kind == "rubric" for task in tasks):
+        mean = clustered_mean(scores, trials)
+        return mean.low, mean.high
+    rate = clustered_rate(score, Counter(scores), trials)
+    return rate.low, rate.high
 
 
 class Reason(Struct, frozen=True, rename="camel"):

@@ -148,7 +148,7 @@ class Draft:
         context = context_of(task, finish, told, checks)
         sheet = bench.plan.sheet(0, context)
         if self._fault is None and not sheet.waits:
-            self._line = sheet.score(context, sheet.rows(Tally())).line
+            self._line = sheet.score(context, sheet.counts(Tally())).line
             self._score = score_of(task, _read(self._line).check_results)
             return
         results = (
@@ -156,7 +156,7 @@ class Draft:
             if self._fault
             else await self._judged(sheet, context)
         )
-        self._line = sheet.closed(context, results, sheet.rows(Tally())).line
+        self._line = sheet.closed(context, results, sheet.counts(Tally())).line
         self._score = score_of(task, results)
 
     async def _judged(self, sheet: Sheet, context: Context) -> list[CheckResult]:

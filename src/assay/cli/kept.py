@@ -17,7 +17,6 @@ from assay.cli.say import give, tell
 from assay.errors import Conflict, WrongUsage
 from assay.fep.evaluation import KIND, read_request
 from assay.fep.office import Office, summary_of, terminal
-from assay.fep.project import metadata_of
 from assay.fep.sinks import Closing, sink_for
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
@@ -174,9 +173,12 @@ async def _tally(office: Office, run: Run) -> Tally:
         if run.head.get(DRIVEN):
             case = msgspec.json.decode(line)
             tally.case(case["status"])
-            for check in case["check_results"]:
+            id, code = case["execution_context"]["test_case"]["id"], 0
+            answers = tally.answers(tuple(check["check_type"] for check in case["check_results"]))
+            for at, check in enumerate(case["check_results"]):
                 why = check["error"]["message"] if "error" in check else ""
-                tally.row(check["check_type"]).note(check["status"], check["results"], why)
+                code |= answers.note(at, check["status"], check["results"], id, why)
+            answers.close(id, code)
     return tally
 
 
@@ -236,7 +238,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             status=run.head.get("status", "error"),
             summary=summary_of(run),
             experiment=request.experiment,
-            metadata=metadata_of(await office.tally(run, request)) or None,
+            metadata=await office.metadata(run, request) or None,
         )
         for sink in sinks:
             sink.close(closing)

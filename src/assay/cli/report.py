@@ -6,8 +6,9 @@ from msgspec import UnsetType
 
 from assay.cli import page
 from assay.cli.page import Page, Table, cell
-from assay.compare.intervals import wilson
+from assay.compare.intervals import Mean, Rate
 from assay.fep.spending import Spending, dollars
+from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import Row, Tally
 
 SHOWN = 4  # values of a check without pass or fail
@@ -15,13 +16,19 @@ FOLDED = 24  # columns that values need beside the counts
 REASONS = 10  # checks whose first error is told
 
 
-def rate(passed: int, failed: int) -> str:
+def rate(rated: Rate | None) -> str:
     """`83.3% (57.1–94.9%)`: a number with its 95% interval, or a dash where nothing was measured."""
-    total = passed + failed
-    if total == 0:
+    if rated is None:
         return "–"
-    low, high = wilson(passed, total)
-    return f"{percent(passed / total)} ({percent(low)[:-1]}–{percent(high)})"
+    return f"{percent(rated.rate)} ({percent(rated.low)[:-1]}–{percent(rated.high)})"
+
+
+def mean(averaged: Mean) -> str:
+    """`0.8 (0.61–0.99) of 12`, and how many cases those are where some are repeated; one case has no interval."""
+    found = averaged.low is not None and averaged.high is not None
+    interval = f"{averaged.low:.4g}–{averaged.high:.4g}" if found else "–"
+    cases = "" if averaged.cases == averaged.of else f" in {_many(averaged.cases, 'case')}"
+    return f"mean {averaged.mean:.4g} ({interval}) of {averaged.of:,}{cases}"
 
 
 def percent(share: float) -> str:
@@ -45,6 +52,8 @@ def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | N
         _rows(console, tally)
     if (rated := _overall(tally, bar)) is not None:
         console.put(rated)
+    if (repeated := _pass_k(tally.statistics())) is not None:
+        console.put(repeated)
     if (spent := cost(tally.spending)) is not None:
         console.put(spent)
     if (missing := _missing(tally)) is not None:
@@ -63,15 +72,29 @@ def shortfalls(tally: Tally, bar: float | None) -> list[str]:
 
 
 def _overall(tally: Tally, bar: float | None) -> str | None:
-    totals, share = _totals(tally), overall(tally)
+    share, statistics = overall(tally), tally.statistics()
     if share is None:
         return None
-    told = f"pass rate {rate(totals.passed, totals.failed)}"
+    rated = statistics.pass_rate if statistics else None
+    told = (
+        f"pass rate {rate(rated)} over {_many(rated.cases, 'case')}"
+        if rated
+        else f"pass rate {percent(share)}"
+    )
     return (
         told
         if bar is None
         else f"{told}, {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
     )
+
+
+def _pass_k(statistics: Statistics | None) -> str | None:
+    """`pass^1 75.0% (…), pass^2 50.0% (…)`: of repeated cases; of many k the first, the second and the last."""
+    if statistics is None or not statistics.pass_k:
+        return None
+    every = statistics.pass_k
+    shown = every if len(every) <= SHOWN else [*list(every)[:2], list(every)[-1]]
+    return ", ".join(f"pass^{k} {rate(every[k])}" for k in shown)
 
 
 def _missing(tally: Tally) -> str | None:
@@ -87,7 +110,8 @@ def _missing(tally: Tally) -> str | None:
 
 def _rows(console: Page, tally: Tally) -> None:
     """Values stand beside the counts where there is room for them, else below."""
-    values = {label: _values(row) for label, row in tally.rows.items() if row.other}
+    found = _found(tally)
+    values = {label: _values(row, found.get(label)) for label, row in tally.rows.items() if row.other}
     table = _table(tally, values)
     spare = max(map(len, values.values()), default=0) - FOLDED  # columns that folding them saves
     if not values or page.needed(console, table) - max(spare, 0) <= console.width:
@@ -123,12 +147,13 @@ def cost(spending: Spending) -> str | None:
 
 def summary_of(tally: Tally) -> dict[str, Any]:
     """The same for a machine."""
-    totals = _totals(tally)
+    statistics, found = tally.statistics(), _found(tally)
     return {
         "status": tally.status,
         "summary": tally.summary(),
-        "pass_rate": _rate_of(totals),
-        "checks": {label: _row_of(row) for label, row in tally.rows.items()},
+        "pass_rate": statistics.pass_rate if statistics else None,
+        **({"pass_k": statistics.pass_k} if statistics and statistics.pass_k else {}),
+        "checks": {label: _row_of(row, found.get(label)) for label, row in tally.rows.items()},
         **({"spending": tally.spending} if tally.spending else {}),
     }
 
@@ -151,39 +176,37 @@ def _totals(tally: Tally) -> Row:
     return totals
 
 
-def _rate_of(row: Row) -> dict[str, Any] | None:
-    decided = row.passed + row.failed
-    if not decided:
-        return None
-    low, high = wilson(row.passed, decided)
-    return {"rate": row.passed / decided, "low": low, "high": high, "of": decided}
+def _found(tally: Tally) -> dict[str, CheckStatistics]:
+    statistics = tally.statistics()
+    return statistics.checks if statistics else {}
 
 
-def _row_of(row: Row) -> dict[str, Any]:
+def _row_of(row: Row, found: CheckStatistics | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "passed": row.passed,
         "failed": row.failed,
         "error": row.error,
         "skip": row.skip,
-        "pass_rate": _rate_of(row),
+        "pass_rate": found.pass_rate if found else None,
     }
     if row.why:
         told["first_error"] = row.why
-    if row.numbers:
-        told["means"] = {name: total / many for name, (many, total) in row.numbers.items()}
+    if found and found.means:
+        told["means"] = found.means
     if row.categories:
         told["counts"] = row.categories
     return told
 
 
 def _table(tally: Tally, values: dict[str, str]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("check", "passed", "failed", "error", "skip", "pass rate (95% interval)"):
+    table, found = Table(box=None, pad_edge=False, header_style="bold"), _found(tally)
+    for name in ("check", "passed", "failed", "error", "skip", "cases", "pass rate (95% interval)"):
         table.add_column(name, justify="left" if name == "check" else "right", no_wrap=True)
     if values:
         table.add_column("values", overflow="fold")
     for label, row in tally.rows.items():
-        decided = row.passed + row.failed
+        decided, one = row.passed + row.failed, found.get(label)
+        rated = one.pass_rate if one else None
         cells = [
             cell(label),
             cell(f"{row.passed:,}", style="green" if row.passed else "dim")
@@ -194,7 +217,8 @@ def _table(tally: Tally, values: dict[str, str]) -> Table:
             else cell("–"),
             cell(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
             cell(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
-            cell(rate(row.passed, row.failed)),
+            cell(f"{rated.cases:,}" if rated else "–"),
+            cell(rate(rated)),
         ]
         if values:
             cells.append(cell(values.get(label, "")))
@@ -202,8 +226,8 @@ def _table(tally: Tally, values: dict[str, str]) -> Table:
     return table
 
 
-def _values(row: Row) -> str:
-    told = [f"{name}: mean {total / many:.4g} of {many:,}" for name, (many, total) in row.numbers.items()]
+def _values(row: Row, found: CheckStatistics | None) -> str:
+    told = [f"{name}: {mean(averaged)}" for name, averaged in found.means.items()] if found else []
     for name, counts in row.categories.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])
         listed = ", ".join(f"{value} {many:,}" for value, many in most[:SHOWN])

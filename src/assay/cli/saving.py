@@ -128,7 +128,11 @@ class Saved:
                 status=status,
                 head=head | ({"error": closing.trouble} if closing.trouble else {}),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
-                evidence=[Piece(kind=TALLY, last=max(self._first - 1, 0), data=_encode(self._tally))],
+                evidence=[
+                    Piece(
+                        kind=TALLY, last=max(self._first - 1, 0), data=_encode(self._tally.record(ended=True))
+                    )
+                ],
             )
             self._do(self._store.commit(Batch(entries=[entry])))
         finally:

@@ -10,13 +10,14 @@ from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.report import EvalReport, Reason
 from assay.cli.exporting import Export
 from assay.cli.page import Page, Table, Text, cell
-from assay.cli.report import percent
+from assay.cli.report import rate
 from assay.cli.say import give
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 
+MANY_TRIALS = 4  # beyond these, pass^k is shown for some k
 WIDE = 160  # characters, where no terminal says how many
 
 
@@ -64,7 +65,8 @@ def _corrected(effective: Effective) -> str:
 
 def _headline(report: EvalReport, scored: int) -> Text:
     """The number with its error bar, and the verdict with the bar that decided it."""
-    text = cell(f"score {report.score:.3f} ({report.low:.3f}–{report.high:.3f})  ")
+    interval = "–" if report.low is None or report.high is None else f"{report.low:.3f}–{report.high:.3f}"
+    text = cell(f"score {report.score:.3f} ({interval}) over {_many(scored, 'task')}  ")
     if report.verdict is None:
         return text.append("no verdict", style="bold yellow")
     if report.verdict.passed:
@@ -88,8 +90,8 @@ def _bar(name: str, report: EvalReport) -> str:
 def _tasks(report: EvalReport, scored: int) -> str:
     told = f"tasks {report.passed_count:,} of {scored:,} passed" if scored else "no task was measured"
     if report.pass_k:
-        shown = sorted({1, report.trials} | ({2} if report.trials > 2 else set()))
-        told += "; " + ", ".join(f"pass^{k} {percent(report.pass_k[k])}" for k in shown)
+        shown = range(1, report.trials + 1) if report.trials <= MANY_TRIALS else (1, 2, report.trials)
+        told += "; " + ", ".join(f"pass^{k} {rate(report.pass_k_intervals[k])}" for k in shown)
     if report.baseline_score is not None:
         told += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
     return told

@@ -55,7 +55,7 @@ class _Worker:
     def work(self, span: Span) -> Done:
         began = time.monotonic()
         range_ = _Range(self._brief, span)
-        tally = Tally()
+        tally = Tally(part=True)
         file = self._files[span.file]
         file.seek(0)
         write = file.write if self._brief.write else len
@@ -77,7 +77,7 @@ class _Worker:
             size=file.tell(),
             lines=range_.line,
             seconds=time.monotonic() - began,
-            tally=tally,
+            tally=tally.record(),
             skipped=range_.bad,
             many_skipped=range_.many_bad,
             stopped=stopped,

@@ -26,7 +26,7 @@ from assay.fep.execute import Conduct
 from assay.fep.files import format_of
 from assay.fep.plan import Plan
 from assay.fep.sinks import Lines, Sink
-from assay.fep.tally import Tally
+from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Limits
 from assay.settings import Settings
 
@@ -75,7 +75,7 @@ class Done(Struct, frozen=True, kw_only=True):
     size: int
     lines: int
     seconds: float
-    tally: Tally
+    tally: TallyRecord
     skipped: list[BadSpot] = []
     many_skipped: int = 0
     stopped: BadSpot | None = None

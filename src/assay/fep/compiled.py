@@ -22,7 +22,7 @@ from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 
-Score = Callable[..., bytes | list[Any] | None]  # (node, line, rows, now, told)
+Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
 Told = tuple[list[Any], list[bytes], datetime]  # what checks were given, what each found, as JSON, and when
 Run = Callable[..., Any]
 
@@ -60,11 +60,17 @@ def write_score(
         odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
         body.line(f"if {' or '.join(odd.format(at) for at in checks)}:")
         body.line(f"    return [{', '.join(f'a{at}' for at in checks)}]")
-        body.line(f"[{', '.join(f'r{at}' for at in checks)}] = rows")
+    size = len(bounds)
+    body.line("id = node['test_case']['id']")
+    body.line(f"code = {((1 << size) - 1) << size:#x}")
     for at in checks:
-        body.line(f"if a{at} is PASSED: r{at}.passed += 1; p{at} = YES")
-        body.line(f"elif a{at} is FAILED: r{at}.failed += 1; p{at} = NO")
-        body.line(f"else: r{at}.note('completed', a{at}); p{at} = encode(a{at})")
+        body.line(f"if a{at} is PASSED: code += {1 << at:#x}; p{at} = YES")
+        body.line(f"elif a{at} is FAILED: p{at} = NO")
+        body.line(
+            f"else: code += answers.answer({at}, a{at}, id) - {1 << size + at:#x}; p{at} = encode(a{at})"
+        )
+    body.line("answers.ids.append(id)")
+    body.line("answers.codes.append(code)")
     if arguments:
         for which, value in enumerate(values):
             body.line(f"e{which} = encode({value})")
@@ -73,7 +79,7 @@ def write_score(
     body.line(f"if told is not None: told.append(([{', '.join(values)}], [{found}], when))")
     body.line("moment = encode(when)")
     body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
-    return body.function("node, line, rows, now, told")
+    return body.function("node, line, answers, now, told")
 
 
 def _values(body: "_Body", reading: Reading, many: int) -> list[str]:

@@ -19,7 +19,7 @@ from assay.fep.execute import Conduct, stream
 from assay.fep.plan import Checks, Plan
 from assay.fep.prompt import scored, waits
 from assay.fep.request import checks_from
-from assay.fep.tally import Tally
+from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, Piece, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
@@ -40,7 +40,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resolved_arguments: bool = True
     timings: bool = False
     own: int = 0  # checks that the cases bring themselves, all together
-    tally: Tally | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
+    tally: TallyRecord | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
 
 
 class Shard(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,8 @@ class Done(Struct, frozen=True):
     number: int
     first: int
     lines: list[bytes]
-    tally: Tally
+    tally: TallyRecord
+    summary: EvaluationSummary
 
 
 class Work:
@@ -88,21 +89,21 @@ class Work:
 
     async def perform(self, unit: Unit, how: Conduct) -> Done:
         """A range of cases through their checks."""
-        tally = Tally()
+        tally = Tally(part=True)
         contexts = [read_context(line, self.plan.services.limits) for line in unit.lines]
         if waits(self.plan, contexts, unit.first):
             results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
             lines = await scored(self.plan, contexts, tally, unit.first, how.run_seconds)
-        return Done(unit.number, unit.first, lines, tally)
+        return Done(unit.number, unit.first, lines, tally.record(), tally.summary())
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that were never begun (decision 28)."""
         for at, line in enumerate(lines):
             context = read_context(line, self.plan.services.limits)
             sheet = self.plan.sheet(first + at, context)
-            skipped = sheet.skipped(context, sheet.rows(tally))
+            skipped = sheet.skipped(context, sheet.counts(tally))
             tally.case(skipped.status)
             yield skipped.line
 
@@ -141,7 +142,7 @@ def recorded(done: Done, now: datetime) -> tuple[Event, list[Piece]]:
     """What a unit leaves: one event, its results and its counts."""
     results = lines_piece(RESULTS, done.first, done.lines)
     counts = Piece(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
-    return shard_event(done.number, results, done.tally.summary(), now), [results, counts]
+    return shard_event(done.number, results, done.summary, now), [results, counts]
 
 
 def shard_event(number: int, results: Piece, summary: EvaluationSummary, now: datetime) -> Event:

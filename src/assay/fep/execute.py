@@ -19,11 +19,12 @@ from assay.fep.floor import Case, Floor, Open
 from assay.fep.plan import Plan
 from assay.fep.sheet import Begun, Scored, Sheet
 from assay.fep.spending import Purse
-from assay.fep.tally import Row, Tally
+from assay.fep.tally import Answers, Tally
 
 WINDOW = 1_024  # open cases behind one that is slow
 WINDOW_BYTES = 64 * 1024 * 1024
 CONCURRENCY = 16
+FOLD = 4_096  # cases between two counts of what they answered
 BREATH, BREATH_SECONDS = 64, 0.02  # cases, or time, between two looks at the rest of the program
 
 
@@ -70,11 +71,13 @@ def begin(
     told: list[Told | None] | None = None,
 ) -> Iterator[tuple[Context, Scored | Begun]]:
     """Every case to its end, or to where another process has to work for it."""
-    rows: dict[Sheet, list[Row]] = {}
+    counts: dict[Sheet, Answers] = {}
     for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
-        counted = rows.get(sheet) or rows.setdefault(sheet, sheet.rows(tally))
+        counted = counts.get(sheet) or counts.setdefault(sheet, sheet.counts(tally))
         yield context, sheet.begin(context, counted, told)
+        if at % FOLD == 0:
+            tally.fold()
 
 
 def works_of(begun: Iterable[Any]) -> list[Work]:
@@ -114,7 +117,7 @@ class _Run:
             fail_fast=how.fail_fast,
             purse=self._purse,
         )
-        self._rows: dict[Sheet, list[Row]] = {}
+        self._counts: dict[Sheet, Answers] = {}
         self._window: deque[tuple[Case | Open | Scored, int]] = deque()
         self._held = 0
         self._timer = asyncio.get_running_loop().call_later(how.run_seconds, self._floor.stop)
@@ -158,21 +161,21 @@ class _Run:
                 yield scored
 
     def _begun(self, context: Context, sheet: Sheet) -> Case | Open | Scored:
-        rows = self._rows.get(sheet)
-        if rows is None:
-            if len(self._rows) >= WINDOW:
-                self._rows.clear()
-            rows = self._rows[sheet] = sheet.rows(self._tally)
+        counts = self._counts.get(sheet)
+        if counts is None:
+            if len(self._counts) >= WINDOW:
+                self._counts.clear()
+            counts = self._counts[sheet] = sheet.counts(self._tally)
         if self._floor.stopped or self._purse.empty:
-            return sheet.skipped(context, rows)
+            return sheet.skipped(context, counts)
         if sheet.waits:
-            case = Case(context, sheet, rows)
+            case = Case(context, sheet, counts)
             self._floor.add(case)
             return case
         if not self._how.fail_fast:
-            begun = sheet.begin(context, rows)
+            begun = sheet.begin(context, counts)
             return begun if isinstance(begun, Scored) else self._floor.open(begun)
-        scored = sheet.plainly(context, rows, fail_fast=True)
+        scored = sheet.plainly(context, counts, fail_fast=True)
         if scored.status == "error":
             self._floor.stop()
         return scored
@@ -196,6 +199,8 @@ class _Run:
 
     def _counted(self, scored: Scored) -> Scored:
         self._tally.case(scored.status, scored.spending)
+        if self._tally.cases % FOLD == 0:
+            self._tally.fold()
         return scored
 
     def _spent(self) -> Spent:

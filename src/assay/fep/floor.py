@@ -16,7 +16,7 @@ from assay.fep.crew import Crew, too_many_abandoned
 from assay.fep.isolate import Cells
 from assay.fep.sheet import Begun, Scored, Sheet, waits
 from assay.fep.spending import Purse, spending_of
-from assay.fep.tally import Row
+from assay.fep.tally import Answers
 from assay.ports import Services
 from assay.ports.watch import watch
 from assay.protocol.results import CheckResult
@@ -27,10 +27,10 @@ MOMENT = 0.5  # seconds to tidy up after a deadline
 class Case:
     """A case that is open: which of its checks have a result."""
 
-    __slots__ = ("begun", "context", "dropped", "left", "results", "rows", "sheet")
+    __slots__ = ("answers", "begun", "context", "dropped", "left", "results", "sheet")
 
-    def __init__(self, context: Context, sheet: Sheet, rows: list[Row]) -> None:
-        self.context, self.sheet, self.rows = context, sheet, rows
+    def __init__(self, context: Context, sheet: Sheet, answers: Answers) -> None:
+        self.context, self.sheet, self.answers = context, sheet, answers
         self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
         self.left = len(sheet.bounds)
         self.begun = False  # one that was begun is finished, even when the purse is empty
@@ -42,7 +42,7 @@ class Case:
             self.left -= 1
 
     def scored(self) -> Scored:
-        return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.rows)
+        return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.answers)
 
 
 class Open:

@@ -1,5 +1,6 @@
 """Evaluations and their record: taken in, done at once where they are small, and read back in pieces."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -33,7 +34,7 @@ from assay.fep.intake import Incoming, take_in
 from assay.fep.plan import Checks, Plan
 from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
-from assay.fep.tally import Tally
+from assay.fep.tally import Tally, TallyRecord
 from assay.fep.unbegun import Then, Unplanned
 from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
 from assay.ports.audit import line as audited
@@ -44,7 +45,10 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.workers.pool import owned
 
 AT_ONCE = 1_000  # cases that are done within the request, where none waits
+REMEMBERED = 64  # long runs whose metadata is kept ready
+LARGE = 64 * 1024  # bytes: more than these are not decoded on the event loop, and not kept ready
 _encode = msgspec.json.Encoder().encode
+_record = msgspec.json.Decoder(TallyRecord).decode
 
 
 class Asked(Struct, frozen=True):
@@ -67,7 +71,7 @@ class Asked(Struct, frozen=True):
             return self.waits
         return self.plan.shared is None or self.plan.shared.waits
 
-    def request(self, tally: Tally | UnsetType = UNSET) -> Request:
+    def request(self, tally: TallyRecord | UnsetType = UNSET) -> Request:
         return Request(
             checks=self.checks,
             experiment=self.experiment,
@@ -90,6 +94,7 @@ class Scored(NamedTuple):
     run: Run
     lines: list[bytes]
     entry: Entry
+    metadata: dict[str, Any]
 
 
 class Office:
@@ -97,6 +102,7 @@ class Office:
 
     def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
         self.store, self.registry, self.services, self.lease = store, registry, services, lease
+        self._metadata: dict[tuple[str, int], dict[str, Any]] = {}  # of long runs that have ended
 
     def plan(self, checks: Checks, options: Options | None = None) -> Plan:
         return Plan(checks, self.registry, self.services, options)
@@ -138,7 +144,7 @@ class Office:
             events=3 if lines else 2,
         )
         events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
-        evidence = [request_piece(asked.request(tally))]
+        evidence = [request_piece(asked.request(tally.record(ended=True)))]
         if lines:
             results = lines_piece(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
@@ -154,7 +160,7 @@ class Office:
             events=events,
             evidence=evidence,
         )
-        return Scored(done, lines, entry)
+        return Scored(done, lines, entry, metadata_of(tally))
 
     async def keep(self, scored: Scored, documents: Sequence[Put] = ()) -> None:
         """One transaction: the run begins and ends with it."""
@@ -246,20 +252,39 @@ class Office:
             if len(held) >= 128:
                 yield b"".join(held)
                 held = []
-        told = metadata_of(await self.tally(run, request)) | (metadata or {})
+        told = await self.metadata(run, request) | (metadata or {})
         yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
+
+    async def metadata(self, run: Run, request: Request | None = None) -> dict[str, Any]:
+        """What a run says beside its results. Of one that has ended it is worked out once, however many pages are read."""
+        key = run.id, run.events
+        found = self._metadata.get(key)
+        if found is None:
+            tally = await self.tally(run, request)
+            found = (
+                await asyncio.to_thread(metadata_of, tally) if tally.cases > AT_ONCE else metadata_of(tally)
+            )
+            if run.status in CLOSED and tally.cases > AT_ONCE and len(_encode(found)) <= LARGE:
+                while len(self._metadata) >= REMEMBERED:
+                    self._metadata.pop(next(iter(self._metadata)))
+                self._metadata[key] = found
+        return found
 
     async def tally(self, run: Run, request: Request | None = None) -> Tally:
         """The table: of a run that was done at once beside its request, of another from what each unit counted."""
         if request is None and await self.store.slots(run.id, REQUEST, limit=1):  # none: it was erased
             request = await read_request(self.store, run.id)
-        if request is not None and request.tally is not UNSET:
-            return request.tally
         tally = Tally()
+        if request is not None and request.tally is not UNSET:
+            tally.add(request.tally)
+            return tally
         start = 0
         while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):
-            for piece in pieces:
-                tally.add(msgspec.json.decode(piece.data, type=Tally))
+            many = [piece.data for piece in pieces]
+            if sum(map(len, many)) > LARGE:
+                await asyncio.to_thread(_add, tally, many)
+            else:
+                _add(tally, many)
             start = pieces[-1].last + 1
         return tally
 
@@ -300,14 +325,22 @@ _SEEN: dict[str, OperationStatus] = {
 }
 
 
-def whole(run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes]) -> bytes:
+def _add(tally: Tally, records: Iterable[bytes]) -> None:
+    for record in records:
+        tally.add(_record(record))
+
+
+def whole(
+    run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
+) -> bytes:
     """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
     begun = beginning(run, experiment, (run.started, run.ended))
+    end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
     if not lines:
-        return begun + b"]}"
+        return begun + end
     parts = [*lines]  # which are copied once, but for the first and the last
     parts[0] = begun + parts[0]
-    parts[-1] += b"]}"
+    parts[-1] += end
     return b",".join(parts)
 
 

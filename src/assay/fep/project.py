@@ -27,8 +27,10 @@ def new_id() -> str:
 
 
 def metadata_of(tally: Tally) -> dict[str, Any]:
-    """What a run says beside its results: what it cost (decision 31)."""
-    return msgspec.to_builtins(tally.spending) if tally.spending else {}
+    """What a run says beside its results: what it cost, and how sure its rates and means are (decisions 31, 46)."""
+    statistics = tally.statistics()
+    told: dict[str, Any] = msgspec.to_builtins(tally.spending) if tally.spending else {}
+    return told if statistics is None else {**told, "statistics": msgspec.to_builtins(statistics)}
 
 
 def run_result(

@@ -17,6 +17,7 @@ from msgspec import Struct
 from assay.checks.run import Options
 from assay.errors import Broken, WrongUsage
 from assay.fep.context import Context
+from assay.fep.execute import FOLD
 from assay.fep.plan import Checks, Plan
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
@@ -133,9 +134,13 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
         raise WrongUsage(
             f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
         )
-    for row, result in zip(plan.sheet(at, context).rows(tally), case.check_results, strict=True):
-        row.note(result.status, result.results, result.error.message)
+    answers, id, code = plan.sheet(at, context).counts(tally), context.document["test_case"]["id"], 0
+    for number, result in enumerate(case.check_results):
+        code |= answers.note(number, result.status, result.results, id, result.error.message)
+    answers.close(id, code)
     tally.case(case.status, case.metadata)
+    if at % FOLD == 0:
+        tally.fold()
 
 
 def _digest(value: Any) -> str:

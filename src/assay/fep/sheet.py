@@ -31,7 +31,7 @@ from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.compiled import Reading, Run, Score, Told, write_score
 from assay.fep.context import Context
 from assay.fep.spending import NOTHING, Spending, spending_of_all
-from assay.fep.tally import Row, Tally
+from assay.fep.tally import Answers, Tally
 from assay.paths import MISSING, Query
 from assay.paths.together import Get, together
 from assay.ports import Limits, Services
@@ -81,17 +81,17 @@ class Sheet:
         shown = self._options.resolved_arguments
         self._score = write_score(bounds, self._runs, self.takes, reading, arguments=shown)
 
-    def rows(self, tally: Tally) -> list[Row]:
-        """The lines of a tally that these checks count in: take them once a run, or once a case."""
-        return [tally.row(label) for label in self.labels]
+    def counts(self, tally: Tally) -> Answers:
+        """Where a tally counts what these checks answer: take it once a run, or once a case."""
+        return tally.answers(self.labels)
 
-    def score(self, context: Context, rows: list[Row], told: list[Told | None] | None = None) -> Scored:
+    def score(self, context: Context, counts: Answers, told: list[Told | None] | None = None) -> Scored:
         """A case whose checks do not wait, from beginning to end; for work of another process this thread waits."""
-        begun = self.begin(context, rows, told)
+        begun = self.begin(context, counts, told)
         return begun if isinstance(begun, Scored) else begun.closed(answered(begun.works))
 
     def begin(
-        self, context: Context, rows: list[Row], told: list[Told | None] | None = None
+        self, context: Context, counts: Answers, told: list[Told | None] | None = None
     ) -> "Scored | Begun":
         """
         A case whose checks do not wait, to its end or to where another process has to work for it.
@@ -102,30 +102,32 @@ class Sheet:
             self._patience -= 1
             if self._patience == 0:
                 self._compile()
-            return self._plain(context, rows, told)
-        made = self._score(context.document, context.line, rows, self._services.clock.now, told)
-        return Scored(made, "completed") if isinstance(made, bytes) else self._odd(context, made, rows, told)
+            return self._plain(context, counts, told)
+        made = self._score(context.document, context.line, counts, self._services.clock.now, told)
+        return (
+            Scored(made, "completed") if isinstance(made, bytes) else self._odd(context, made, counts, told)
+        )
 
     def lines(
         self, contexts: Iterable[Context], tally: Tally, told: list[Told | None] | None = None
     ) -> "list[bytes | Begun]":
         """`begin` of one case after the other, counted if it ended, where only the bytes are wanted."""
-        rows, score = self.rows(tally), self._score
+        counts, score = self.counts(tally), self._score
         if score is None:
-            return [_ended(self.begin(context, rows, told), tally) for context in contexts]
+            return [_ended(self.begin(context, counts, told), tally) for context in contexts]
         now = self._services.clock.now
         found: list[bytes | Begun] = []
         for context in contexts:
-            made = score(context.document, context.line, rows, now, told)
+            made = score(context.document, context.line, counts, now, told)
             if isinstance(made, bytes):
                 tally.completed_cases += 1
                 found.append(made)
             else:
-                found.append(_ended(self._odd(context, made, rows, told), tally))
+                found.append(_ended(self._odd(context, made, counts, told), tally))
         return found
 
     def _odd(
-        self, context: Context, answers: list[Any] | None, rows: list[Row], told: list[Told | None] | None
+        self, context: Context, answers: list[Any] | None, counts: Answers, told: list[Told | None] | None
     ) -> "Scored | Begun":
         """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
         values = self._read(context.document)
@@ -135,19 +137,19 @@ class Sheet:
             prepare(bound, context.document, self._services) if answer is PLAIN else self._seen(at, values)
             for at, (bound, answer) in enumerate(zip(self.bounds, answers, strict=True))
         ]
-        return self._begun(context, prepared, answers, rows, told)
+        return self._begun(context, prepared, answers, counts, told)
 
-    def _plain(self, context: Context, rows: list[Row], told: list[Told | None] | None) -> "Scored | Begun":
+    def _plain(self, context: Context, counts: Answers, told: list[Told | None] | None) -> "Scored | Begun":
         """`begin`, by the plain form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
-        return self._begun(context, prepared, [PLAIN] * len(prepared), rows, told)
+        return self._begun(context, prepared, [PLAIN] * len(prepared), counts, told)
 
     def _begun(
         self,
         context: Context,
         prepared: Sequence[Prepared],
         answers: Sequence[Any],
-        rows: list[Row],
+        counts: Answers,
         told: list[Told | None] | None,
     ) -> "Scored | Begun":
         """From the answers; PLAIN is asked for by the plain form."""
@@ -164,13 +166,13 @@ class Sheet:
                 answer if isinstance(answer, CheckResult) else concluded(one, answer, services, self._options)
                 for one, answer in zip(prepared, answers, strict=True)
             ]
-            return self.closed(context, results, rows)
+            return self.closed(context, results, counts)
 
         if any(isinstance(one, Work) for one in answers):
             return Begun(self, answers, close)
         return close(answers)
 
-    def plainly(self, context: Context, rows: list[Row], *, fail_fast: bool = False) -> Scored:
+    def plainly(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> Scored:
         """The same, by the plain form; what follows an error may be skipped."""
         results: list[CheckResult] = []
         for bound in self.bounds:
@@ -178,19 +180,22 @@ class Sheet:
                 results.append(skipped(bound, self._services))
             else:
                 results.append(run_here(bound, context.document, self._services, self._options))
-        return self.closed(context, results, rows)
+        return self.closed(context, results, counts)
 
     def skip(self, bound: Bound) -> CheckResult:
         return skipped(bound, self._services)
 
-    def skipped(self, context: Context, rows: list[Row]) -> Scored:
+    def skipped(self, context: Context, counts: Answers) -> Scored:
         """A case that was not begun."""
-        return self.closed(context, [skipped(bound, self._services) for bound in self.bounds], rows)
+        return self.closed(context, [skipped(bound, self._services) for bound in self.bounds], counts)
 
-    def closed(self, context: Context, results: Sequence[CheckResult], rows: Sequence[Row]) -> Scored:
+    def closed(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> Scored:
         """A case from the results of its checks."""
-        for result, row in zip(results, rows, strict=True):
-            row.note(result.status, result.results, result.error.message if result.error else "")
+        id, code = context.document["test_case"]["id"], 0
+        for at, result in enumerate(results):
+            why = result.error.message if result.error else ""
+            code |= counts.note(at, result.status, result.results, id, why)
+        counts.close(id, code)
         statuses = [result.status for result in results]
         summary = TestCaseSummary(
             total_checks=len(statuses),

@@ -1,13 +1,16 @@
-"""Counts of a run as it goes: what was measured, what was not, and per check how it came out (decisions 29, 30)."""
+"""Counts of a run as it goes: what was measured, what was not, and per check how it came out (decisions 29, 30, 46)."""
 
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from msgspec import Struct
 
+from assay.fep.clusters import BLOCK, Aside, Column
 from assay.fep.spending import NOTHING, Spending
+from assay.fep.statistics import Statistics, statistics_of, totals
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_mapping
 
@@ -36,37 +39,15 @@ class Row(Struct):
     def total(self) -> int:
         return self.completed + self.error + self.skip
 
-    def note(self, status: Status, results: Mapping[str, Any], why: str = "") -> None:
-        if status == "error":
-            self.error += 1
-            self.why = self.why or _short(why)
-        elif status == "skip":
-            self.skip += 1
-        else:
-            self._answer(results)
+    def category(self, name: str, value: bool | str) -> None:
+        counts = self.categories.setdefault(name, {})
+        key = str(value).lower() if isinstance(value, bool) else value[:60]
+        key = key if key in counts or len(counts) < CATEGORIES else "(other)"
+        counts[key] = counts.get(key, 0) + 1
 
-    def _answer(self, results: Mapping[str, Any]) -> None:
-        response = results.get("response")
-        inner: Mapping[str, Any] = response if is_mapping(response) else {}
-        passed = results.get("passed", inner.get("passed"))
-        if passed is True:
-            self.passed += 1
-        elif passed is False:
-            self.failed += 1
-        else:
-            self.other += 1
-            for name, value in (inner or results).items():
-                self._value(name, value)
-
-    def _value(self, name: str, value: Any) -> None:
-        if isinstance(value, bool | str):
-            counts = self.categories.setdefault(name, {})
-            key = str(value).lower() if isinstance(value, bool) else value[:60]
-            key = key if key in counts or len(counts) < CATEGORIES else "(other)"
-            counts[key] = counts.get(key, 0) + 1
-        elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
-            many, total = self.numbers.get(name, (0, 0.0))
-            self.numbers[name] = many + 1, total + value
+    def number(self, name: str, value: float) -> None:
+        many, total = self.numbers.get(name, (0, 0.0))
+        self.numbers[name] = many + 1, total + value
 
     def add(self, other: "Row") -> None:
         self.passed += other.passed
@@ -87,23 +68,163 @@ def _short(why: str) -> str:
     return line if len(line) <= REASON else f"{line[: REASON - 1]}…"
 
 
-class Tally(Struct):
-    """Rows by label, in the order they were first seen, and the cases."""
+class Answers:
+    """
+    The answers of cases that have the same checks, a number a case: a bit a check for those that passed, above them a bit a
+    check for those that passed or failed, and one above all where a check was not measured.
+
+    `ids` and `codes` are the last cases; the first `counted` of them are in the rows.
+    """
+
+    __slots__ = ("_tally", "codes", "column", "counted", "ids", "labels", "rows", "size")
+
+    def __init__(self, labels: tuple[str, ...], tally: "Tally") -> None:
+        self.labels, self.size, self._tally = labels, len(labels), tally
+        self.rows = [tally.row(label) for label in labels]
+        self.ids: list[str] = []
+        self.codes: list[int] = []
+        self.counted = 0
+        self.column = Column(tally.aside, 2 * self.size + 1)
+
+    def note(self, at: int, status: Status, results: Mapping[str, Any], id: str, why: str = "") -> int:
+        """Count what the check at this place came to; its part of the case's code."""
+        if status == "completed":
+            return self.answer(at, results, id)
+        row = self.rows[at]
+        if status == "error":
+            row.error += 1
+            row.why = row.why or _short(why)
+        else:
+            row.skip += 1
+        return 1 << 2 * self.size
+
+    def answer(self, at: int, results: Mapping[str, Any], id: str) -> int:
+        """The same of one that completed. What passed or failed is counted with the code."""
+        response = results.get("response")
+        inner: Mapping[str, Any] = response if is_mapping(response) else {}
+        passed = results.get("passed", inner.get("passed"))
+        if passed is True:
+            return ((1 << self.size) + 1) << at
+        if passed is False:
+            return 1 << self.size + at
+        row = self.rows[at]
+        row.other += 1
+        for name, value in (inner or results).items():
+            if isinstance(value, bool | str):
+                row.category(name, value)
+            elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
+                row.number(name, value)
+                if isfinite(value):
+                    self._tally.numbers(self.labels[at], name).add(id, float(value))
+        return 0
+
+    def close(self, id: str, code: int) -> None:
+        """A case is complete."""
+        self.ids.append(id)
+        self.codes.append(code)
+
+    def fold(self) -> None:
+        """Count the cases that were closed."""
+        if self.counted < len(self.codes):
+            passed, decided = totals(Counter(self.codes[self.counted :]), self.size)
+            for row, good, every in zip(self.rows, passed, decided, strict=True):
+                row.passed += good
+                row.failed += every - good
+            self.counted = len(self.codes)
+
+    def pack(self) -> None:
+        """Those that are counted go into the column."""
+        self.column.extend(self.ids, self.codes)
+        self.ids, self.codes, self.counted = [], [], 0
+
+
+class Numbers:
+    """The numbers that a check found under one name, each with the case it is about."""
+
+    __slots__ = ("column", "ids", "values")
+
+    def __init__(self, aside: Aside) -> None:
+        self.ids: list[str] = []
+        self.values: list[float] = []
+        self.column = Column(aside)
+
+    def add(self, id: str, value: float) -> None:
+        self.ids.append(id)
+        self.values.append(value)
+
+    def pack(self) -> None:
+        self.column.extend(self.ids, self.values)
+        self.ids, self.values = [], []
+
+
+class AnswersRecord(Struct, frozen=True, array_like=True):
+    """Answers as they are kept until a run has ended."""
+
+    labels: tuple[str, ...]
+    ids: list[str]
+    codes: bytes
+
+
+class NumbersRecord(Struct, frozen=True, array_like=True):
+    label: str
+    name: str
+    ids: list[str]
+    values: list[float]
+
+
+class TallyRecord(Struct, omit_defaults=True):
+    """A tally as it is kept or sent. It says what each case answered, or of a run that has ended what all of that comes to."""
 
     rows: dict[str, Row] = {}
     completed_cases: int = 0
     error_cases: int = 0
     skipped_cases: int = 0
     spending: Spending = NOTHING
+    answers: list[AnswersRecord] = []
+    numbers: list[NumbersRecord] = []
+    statistics: Statistics | None = None
+
+
+class Tally:
+    """Rows by label, in the order they were first seen, and the cases. One of a part of a run holds all its cases, for `record`."""
+
+    def __init__(self, *, part: bool = False) -> None:
+        self._part = part
+        self._rows: dict[str, Row] = {}
+        self.completed_cases = self.error_cases = self.skipped_cases = 0
+        self.spending = NOTHING
+        self.aside = Aside()
+        self._answers: dict[tuple[str, ...], Answers] = {}
+        self._numbers: dict[tuple[str, str], Numbers] = {}
+        self._statistics: Statistics | None = None  # those of a run that has ended
+        self._found: tuple[int, Statistics | None] | None = None  # and those after so many cases
 
     @property
     def cases(self) -> int:
         return self.completed_cases + self.error_cases + self.skipped_cases
 
+    @property
+    def rows(self) -> dict[str, Row]:
+        self.fold()
+        return self._rows
+
     def row(self, label: str) -> Row:
-        found = self.rows.get(label)
+        found = self._rows.get(label)
         if found is None:
-            found = self.rows[label] = Row()
+            found = self._rows[label] = Row()
+        return found
+
+    def answers(self, labels: tuple[str, ...]) -> Answers:
+        """Where cases with these checks are counted: take it once a run, or once a case."""
+        found = self._answers.get(labels)
+        if found is None:
+            found = self._answers[labels] = Answers(labels, self)
+        return found
+
+    def numbers(self, label: str, name: str) -> Numbers:
+        found = self._numbers.get((label, name))
+        if found is None:
+            found = self._numbers[label, name] = Numbers(self.aside)
         return found
 
     def case(self, status: Status, spending: Spending = NOTHING) -> None:
@@ -116,13 +237,66 @@ class Tally(Struct):
         else:
             self.skipped_cases += 1
 
-    def add(self, other: "Tally") -> None:
+    def fold(self) -> None:
+        """Count what was answered since the last time; a stream does this now and then, so that little is held."""
+        for answers in self._answers.values():
+            answers.fold()
+        if self._part:
+            return
+        held = 0
+        for one in (*self._answers.values(), *self._numbers.values()):
+            one.pack()
+            held += one.column.held
+        if held >= BLOCK:
+            for one in (*self._answers.values(), *self._numbers.values()):
+                one.column.spill()
+
+    def add(self, other: TallyRecord) -> None:
         for label, row in other.rows.items():
             self.row(label).add(row)
         self.completed_cases += other.completed_cases
         self.error_cases += other.error_cases
         self.skipped_cases += other.skipped_cases
         self.spending += other.spending
+        self._statistics = self._statistics or other.statistics
+        for one in other.answers:
+            column = self.answers(one.labels).column
+            column.extend(one.ids, column.unpacked(one.codes))
+        for one in other.numbers:
+            self.numbers(one.label, one.name).column.extend(one.ids, one.values)
+        self.fold()
+
+    def record(self, *, ended: bool = False) -> TallyRecord:
+        """What is kept of it. `ended`: all of the run is in it, and its statistics are enough."""
+        record = TallyRecord(
+            rows=self.rows,
+            completed_cases=self.completed_cases,
+            error_cases=self.error_cases,
+            skipped_cases=self.skipped_cases,
+            spending=self.spending,
+        )
+        if ended:
+            record.statistics = self.statistics()
+            return record
+        record.answers = [
+            AnswersRecord(labels, one.ids, one.column.packed(one.codes))
+            for labels, one in self._answers.items()
+        ]
+        record.numbers = [
+            NumbersRecord(label, name, one.ids, one.values) for (label, name), one in self._numbers.items()
+        ]
+        return record
+
+    def statistics(self) -> Statistics | None:
+        """Rates and means with their intervals; nothing where nothing was answered."""
+        if self._statistics is not None:
+            return self._statistics
+        if self._found is None or self._found[0] != self.cases:
+            self.fold()
+            answers = [(one.labels, one.column) for one in self._answers.values()]
+            numbers = {name: one.column for name, one in self._numbers.items()}
+            self._found = self.cases, statistics_of(answers, numbers)
+        return self._found[1]
 
     @property
     def status(self) -> Status:

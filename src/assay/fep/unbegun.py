@@ -38,8 +38,8 @@ class Unplanned:
                 )
                 for check in self._of(at, context)
             ]
-            rows = [tally.row(result.check_type) for result in results]
-            skipped = self._sheet.closed(context, results, rows)
+            answers = tally.answers(tuple(result.check_type for result in results))
+            skipped = self._sheet.closed(context, results, answers)
             tally.case(skipped.status)
             yield skipped.line
 

@@ -10,7 +10,6 @@ from msgspec import UNSET
 from assay.errors import TooLarge
 from assay.fep.evaluation import read_request
 from assay.fep.office import moments, summary_of
-from assay.fep.project import metadata_of
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
@@ -53,7 +52,7 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
 def made_result(made: Made, converted: Converted, limit: int) -> bytes:
     """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
     plan, told = converted.whole.asked.plan, converted.whole.told
-    parts = [head(made.run, made.experiment, {})]
+    parts = [head(made.run, made.experiment, made.metadata)]
     if told is None or plan.shared is None or not plan.shared.bounds:
         parts += map(Writer().case, made.lines, converted.echoes)
     else:
@@ -82,7 +81,7 @@ async def result_parts(
     """In messages that are not too large. The first has all but the results; merged they are the whole."""
     most = host.serving.max_message_bytes - MARGIN
     request = await read_request(host.office.store, run.id)
-    metadata = metadata_of(await host.office.tally(run, request)) | (more or {})
+    metadata = await host.office.metadata(run, request) | (more or {})
     held = [head(run, request.experiment, metadata)]
     size = len(held[0])
     write = Writer().case

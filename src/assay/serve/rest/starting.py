@@ -1,7 +1,7 @@
 """From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from assay.fep.context import Context
 from assay.fep.office import Asked
@@ -24,6 +24,7 @@ class Made(NamedTuple):
     run: Run
     experiment: ExperimentMetadata | None
     lines: list[bytes]
+    metadata: dict[str, Any]
 
 
 class Begun(NamedTuple):
@@ -88,7 +89,7 @@ async def begin(
             ):  # not held while the disk is waited for: the next request has their place while it is warm
                 request.contexts.clear()
             await office.keep(scored, documents)
-            made = Made(scored.run, asked.experiment, scored.lines)
+            made = Made(scored.run, asked.experiment, scored.lines, scored.metadata)
         else:
             contexts = request.contexts if isinstance(request, Whole) else request.lines()
             await _take_in(call, asked, contexts, documents, run)

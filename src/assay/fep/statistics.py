@@ -1,0 +1,192 @@
+"""What the answers of a run come to: rates and means with their intervals, and pass^k (decision 46)."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
+from math import comb, fsum
+
+from msgspec import Struct
+
+from assay.compare.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
+from assay.fep.clusters import Column, Part, parts
+
+MOST_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out
+PATTERNS = 256  # distinct outcomes of a case that are counted one by one
+FEW = 32  # distinct outcomes of the cases of a small run that is likely to come again
+
+Labels = tuple[str, ...]
+Group = tuple[tuple[int, int], ...]  # the outcomes of one case: of each repeat, in which column, and its code
+Clusters = Counter[tuple[int, int]]  # (passed, answers) of a case, and how many cases have that
+
+
+class CheckStatistics(Struct, frozen=True, omit_defaults=True):
+    pass_rate: Rate | None = None
+    means: dict[str, Mean] = {}
+
+
+class Statistics(Struct, frozen=True, omit_defaults=True):
+    """`pass_k[k]`: the chance that k repeats of a case pass all their checks, where cases are repeated."""
+
+    confidence: float
+    pass_rate: Rate | None = None
+    checks: dict[str, CheckStatistics] = {}
+    pass_k: dict[str, Rate] = {}
+
+
+def statistics_of(
+    answers: Sequence[tuple[Labels, Column]], numbers: Mapping[tuple[str, str], Column]
+) -> Statistics | None:
+    """Nothing where no check answered."""
+    if len(answers) == 1 and not numbers:
+        ((labels, column),) = answers
+        if not column.aside and column.distinct:
+            counts = Counter[int](chain.from_iterable(column.values()))
+            if len(counts) <= FEW:
+                return _small(labels, frozenset(counts.items()))
+    counted = _Counted([labels for labels, _ in answers])
+    if len(answers) == 1 and answers[0][1].distinct:
+        for codes in answers[0][1].values():
+            counted.once(Counter[int](codes))
+    else:
+        for part in parts([column for _, column in answers]):
+            if len(part) == 1 and len(set(part[0][0])) == len(part[0][0]):
+                counted.once(Counter[int](part[0][1]))
+            else:
+                counted.groups(_groups(part))
+    return counted.concluded(numbers)
+
+
+@lru_cache(maxsize=1_024)
+def _small(labels: Labels, counts: frozenset[tuple[int, int]]) -> Statistics | None:
+    """Of cases of which none is repeated."""
+    counted = _Counted([labels])
+    counted.once(Counter(dict(counts)))
+    return counted.concluded({})
+
+
+def _groups(part: Sequence[Part]) -> Counter[Group]:
+    """The different outcomes of cases, all repeats of a case together, and how many cases have each."""
+    by_id: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+    for which, (ids, codes) in enumerate(part):
+        for id, code in zip(ids, codes, strict=True):
+            by_id[id].append((which, code))
+    return Counter(tuple(sorted(outcomes)) for outcomes in by_id.values())
+
+
+class _Counted:
+    """How many cases have so many answers, and so many of them passed: of all checks, of each, and of whole repeats."""
+
+    def __init__(self, labels: Sequence[Labels]) -> None:
+        self._labels = labels
+        self._all: Clusters = Counter()
+        self._checks: dict[str, Clusters] = {label: Counter() for some in labels for label in some}
+        self._trials: Clusters = Counter()
+
+    def once(self, codes: Counter[int]) -> None:
+        """Cases of the only column, of which none is repeated."""
+        (labels,) = self._labels
+        size = len(labels)
+        if len(self._checks) < size:  # a row that several checks share
+            self.groups(Counter({((0, code),): many for code, many in codes.items()}))
+            return
+        passed, decided = totals(codes, size)
+        for label, good, every in zip(labels, passed, decided, strict=True):
+            self._checks[label][1, 1] += good
+            self._checks[label][0, 1] += every - good
+        full = (1 << size) - 1
+        for code, cases in codes.items():
+            good, every = code & full, code >> size & full
+            if every:
+                self._all[good.bit_count(), every.bit_count()] += cases
+                if not code >> 2 * size:
+                    self._trials[int(good == every), 1] += cases
+
+    def groups(self, groups: Counter[Group]) -> None:
+        for group, cases in groups.items():
+            passed: Counter[str] = Counter()
+            decided: Counter[str] = Counter()
+            trials = trials_passed = 0
+            for which, code in group:
+                labels = self._labels[which]
+                size = len(labels)
+                for at, label in enumerate(labels):
+                    if code >> size + at & 1:
+                        decided[label] += 1
+                        passed[label] += code >> at & 1
+                full = (1 << size) - 1
+                if code >> size & full and not code >> 2 * size:
+                    trials += 1
+                    trials_passed += code & full == code >> size
+            for label, many in decided.items():
+                self._checks[label][passed[label], many] += cases
+            if decided:
+                self._all[passed.total(), decided.total()] += cases
+            if trials:
+                self._trials[trials_passed, trials] += cases
+
+    def concluded(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
+        means: dict[str, dict[str, Mean]] = {}
+        for (label, name), column in numbers.items():
+            if column.many:
+                means.setdefault(label, {})[name] = clustered_mean(_Means(column), column.many)
+        checks: dict[str, CheckStatistics] = {}
+        for label in dict.fromkeys([*self._checks, *means]):
+            one = CheckStatistics(counted_rate(self._checks.get(label, {})), means.get(label, {}))
+            if one.pass_rate or one.means:
+                checks[label] = one
+        if not checks:
+            return None
+        return Statistics(CONFIDENCE, counted_rate(self._all), checks, dict(pass_k(self._trials)))
+
+
+def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
+    """Of each check, how often it passed, and how often it passed or failed."""
+    if len(codes) <= PATTERNS:
+        bits = [sum(many for code, many in codes.items() if code >> at & 1) for at in range(2 * size)]
+        return bits[:size], bits[size:]
+    width = 2 * size + 1
+    text = "".join([f"{code:0{width}b}" for code in codes.elements()])
+    bits = [text[width - 1 - at :: width].count("1") for at in range(2 * size)]
+    return bits[:size], bits[size:]
+
+
+class _Means:
+    """The mean of every case's numbers, as often as they are asked for."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+
+    def __iter__(self) -> Iterator[float]:
+        if self._column.distinct:
+            for values in self._column.values():
+                yield from values
+            return
+        for ((ids, values),) in parts([self._column]):
+            by_id: defaultdict[int, list[float]] = defaultdict(list)
+            for id, value in zip(ids, values, strict=True):
+                by_id[id].append(value)
+            yield from map(_mean, by_id.values())
+
+
+def _mean(values: Sequence[float]) -> float:
+    return fsum(value / len(values) for value in values)
+
+
+def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
+    """
+    For every k the chance that k repeats of a case all pass: of n repeats of which c passed it is C(c,k)/C(n,k).
+
+    The mean over the cases that have k repeats or more; nothing where no case has two.
+    """
+    most = max((many for _, many in trials), default=0)
+    for k in range(1, min(most, MOST_TRIALS) + 1 if most > 1 else 1):
+        rates: dict[float, int] = {}
+        answers = 0
+        for (passed, many), cases in trials.items():
+            if many >= k:
+                rate = comb(passed, k) / comb(many, k)
+                rates[rate] = rates.get(rate, 0) + cases
+                answers += many * cases
+        mean = fsum(rate * cases for rate, cases in rates.items()) / sum(rates.values())
+        yield str(k), clustered_rate(mean, rates, answers)

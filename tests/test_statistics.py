@@ -1,0 +1,301 @@
+"""How sure a number is (decision 46): cases are what counts, repeats of one case are one cluster, however a run was done."""
+
+import json
+import math
+from collections import Counter, defaultdict
+from contextlib import contextmanager
+from fractions import Fraction
+from itertools import combinations
+from statistics import NormalDist, fmean, stdev
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import assay
+from assay.agenteval.report import TaskReport, _interval
+from assay.compare.intervals import clustered_mean, counted_rate, wilson
+from assay.compare.student import t_quantile
+from assay.fep import clusters
+from assay.fep import tally as tallies
+from assay.fep.statistics import totals
+from assay.fep.tally import Tally, TallyRecord
+
+MATCH = {
+    "type": "exact_match",
+    "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"},
+}
+LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["a"]}}
+
+
+@pytest.mark.parametrize(
+    ("df", "p", "quantile"),
+    [  # published tables, to the digits they have
+        (1, 0.975, 12.7062), (2, 0.975, 4.30265), (3, 0.975, 3.18245), (4, 0.975, 2.77645), (5, 0.975, 2.57058),
+        (9, 0.975, 2.26216), (10, 0.975, 2.22814), (29, 0.975, 2.04523), (30, 0.975, 2.04227),
+        (60, 0.975, 2.00030), (120, 0.975, 1.97993), (1, 0.95, 6.31375), (10, 0.95, 1.81246), (10, 0.995, 3.16927),
+        (1_000, 0.975, 1.96234), (10**9, 0.975, 1.95996),
+    ],
+)  # fmt: skip
+def test_quantiles_of_t(df, p, quantile):
+    assert t_quantile(p, df) == pytest.approx(quantile, abs=1e-5)
+
+
+@settings(deadline=None)
+@given(p=st.floats(0.6, 0.999))
+def test_quantiles_of_t_have_closed_forms_for_one_and_two_degrees(p):
+    assert t_quantile(p, 1) == pytest.approx(math.tan(math.pi * (p - 0.5)), rel=1e-11)
+    assert t_quantile(p, 2) == pytest.approx((2 * p - 1) / math.sqrt(2 * p * (1 - p)), rel=1e-11)
+
+
+def test_both_forms_of_a_quantile_meet():
+    assert t_quantile(0.975, 999.999) == pytest.approx(t_quantile(0.975, 1_000), rel=1e-8)
+
+
+def plain_rate(cases):
+    """Decision 46, word by word, from (passed, answers) of every case."""
+    answers, count = sum(of for _, of in cases), len(cases)
+    p = Fraction(sum(passed for passed, _ in cases), answers)
+    rates = [Fraction(passed, of) for passed, of in cases]
+    middle = sum(rates) / count
+    variance = sum((rate - middle) ** 2 for rate in rates) / count
+    size = count if variance == 0 else min(answers, p * (1 - p) / (variance / count))
+    return float(p), plain_wilson(float(p), float(size)), answers, count
+
+
+def plain_wilson(p, n):
+    z = NormalDist().inv_cdf(0.975)
+    middle, reach = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return (middle - reach) / (1 + z * z / n), (middle + reach) / (1 + z * z / n)
+
+
+some_cases = st.lists(
+    st.integers(1, 6).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))), min_size=1, max_size=30
+)
+
+
+@settings(deadline=None)
+@given(cases=some_cases)
+def test_a_rate_is_the_plain_formula(cases):
+    counted = defaultdict(int)
+    for case in cases:
+        counted[case] += 1
+    found = counted_rate(counted)
+    rate, (low, high), answers, count = plain_rate(cases)
+    assert (found.of, found.cases) == (answers, count)
+    assert (found.rate, found.low, found.high) == pytest.approx((rate, low, high), abs=1e-9)
+    assert 0 <= found.low <= found.rate <= found.high <= 1
+
+
+@settings(deadline=None)
+@given(means=st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20))
+def test_a_mean_is_the_plain_formula(means):
+    found = clustered_mean(means, len(means))
+    reach = t_quantile(0.975, len(means) - 1) * stdev(means) / math.sqrt(len(means))
+    expected = fmean(means) - reach, fmean(means) + reach
+    assert (found.low, found.high) == pytest.approx(expected, rel=1e-9, abs=1e-6)
+
+
+def test_at_the_edges():
+    alone = clustered_mean([3.0], 5)
+    assert (alone.mean, alone.low, alone.high, alone.of, alone.cases) == (3.0, None, None, 5, 1)
+    equal = clustered_mean([2.0, 2.0], 2)
+    assert (equal.low, equal.high) == (2.0, 2.0)
+    large = clustered_mean([1.7e308, 1.7e308, -1.7e308], 3)
+    assert large.mean == pytest.approx(1.7e308 / 3)
+    assert large.low is None  # its squares are beyond a float
+    assert wilson(0.0, 10)[0] == 0
+    assert wilson(1.0, 10)[1] == 1
+    assert counted_rate({}) is None
+
+
+@settings(deadline=None)
+@given(
+    size=st.integers(5, 70),
+    codes=st.lists(st.integers(0, 2**141 - 1), max_size=20),
+)
+def test_both_ways_to_count_bits_agree(size, codes):
+    """The one for few outcomes, and the one for many."""
+    counts = Counter(code % 2 ** (2 * size + 1) for code in codes)
+    few = totals(counts, size)
+    many = totals(counts + Counter(range(300)), size)
+    extra = totals(Counter(range(256)), size), totals(Counter(range(256, 300)), size)
+    for at in range(size):
+        for which in (0, 1):
+            assert many[which][at] == few[which][at] + extra[0][which][at] + extra[1][which][at]
+
+
+# a tally against the plain formula, in memory and put aside, in one and in parts
+
+cases = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", "d10", "d9", "é"]),
+        st.lists(st.sampled_from([True, False, None, 0.25, 1.5]), min_size=2, max_size=2),
+    ),
+    min_size=1,
+    max_size=25,
+)
+
+
+def result(found):
+    """A check's result: passed, failed, a number, or None for an error."""
+    if found is None:
+        return "error", {}
+    return "completed", {"passed": found} if isinstance(found, bool) else {"score": found}
+
+
+def counted(rows, *, part=False):
+    tally = Tally(part=part)
+    for at, (id, found) in enumerate(rows):
+        answers = tally.answers(("one", "two") if at % 3 else ("two", "one"))
+        code = 0
+        for number, one in enumerate(found if at % 3 else found[::-1]):
+            code |= answers.note(number, *result(one), id)
+        answers.close(id, code)
+        tally.case("error" if None in found else "completed")
+        if at % 4 == 0:
+            tally.fold()
+    return tally
+
+
+@settings(deadline=None)
+@given(rows=cases, cut=st.integers(0, 25))
+def test_a_tally_is_the_plain_formula_however_it_was_made(rows, cut):
+    whole = counted(rows).statistics()
+    joined = Tally()
+    for some in (rows[:cut], rows[cut:]):
+        record = read_again(counted(some, part=True).record())
+        joined.add(record)
+    assert joined.statistics() == whole
+    with small_blocks():
+        assert counted(rows).statistics() == whole
+    by_id, numbers, trials = defaultdict(list), defaultdict(list), defaultdict(list)
+    for id, found in rows:
+        by_id[id] += [one for one in found if isinstance(one, bool)]
+        if isinstance(found[0], float):
+            numbers[id].append(found[0])
+        decided = [one for one in found if isinstance(one, bool)]
+        if decided and None not in found:
+            trials[id].append(all(decided))
+    answered = [(sum(found), len(found)) for found in by_id.values() if found]
+    if answered:
+        rate, (low, high), answers, count = plain_rate(answered)
+        got = whole.pass_rate
+        assert (got.of, got.cases) == (answers, count)
+        assert (got.rate, got.low, got.high) == pytest.approx((rate, low, high), abs=1e-9)
+    else:
+        assert whole is None or whole.pass_rate is None
+    if numbers:
+        score = whole.checks["one"].means["score"]
+        assert (score.of, score.cases) == (sum(map(len, numbers.values())), len(numbers))
+        assert score.mean == pytest.approx(fmean(map(fmean, numbers.values())))
+    most = max(map(len, trials.values()), default=0)
+    if most > 1:
+        assert list(whole.pass_k) == [str(k) for k in range(1, most + 1)]
+        for k in range(1, most + 1):
+            chances = [
+                fmean(all(some) for some in combinations(found, k))
+                for found in trials.values()
+                if len(found) >= k
+            ]
+            assert whole.pass_k[str(k)].rate == pytest.approx(fmean(chances))
+            assert whole.pass_k[str(k)].cases == len(chances)
+
+
+@contextmanager
+def small_blocks():
+    """So small that cases are put aside, and read again."""
+    before = clusters.BLOCK
+    clusters.BLOCK = tallies.BLOCK = 4
+    try:
+        yield
+    finally:
+        clusters.BLOCK = tallies.BLOCK = before
+
+
+def read_again(record):
+    return msgspec.json.decode(msgspec.json.encode(record), type=TallyRecord)
+
+
+# as users meet it
+
+
+def case(id, value):
+    return {"id": id, "input": "?", "expected": "a"}, {"value": value}
+
+
+def evaluated(pairs, checks):
+    return assay.evaluate_sync([one for one, _ in pairs], [two for _, two in pairs], checks)
+
+
+def test_a_check_listed_a_hundred_times_makes_nothing_surer():
+    pairs = [case(f"c{at}", "a" if at % 2 else "b") for at in range(10)]
+    rate = evaluated(pairs, [MATCH] * 100).metadata["statistics"]["pass_rate"]
+    assert (rate["rate"], rate["of"], rate["cases"]) == (0.5, 1_000, 10)
+    assert (round(rate["low"], 3), round(rate["high"], 3)) == (0.237, 0.763)
+
+
+def test_repeats_of_a_case_are_one_cluster_and_have_pass_k():
+    pairs = [case(f"c{at}", "a" if at % 2 else "b") for _ in range(4) for at in range(10)]
+    found = evaluated(pairs, [MATCH]).metadata["statistics"]
+    assert found["pass_rate"] == found["checks"]["exact_match"]["pass_rate"] == found["pass_k"]["1"]
+    assert (found["pass_rate"]["cases"], found["pass_rate"]["of"]) == (10, 40)
+    assert round(found["pass_rate"]["low"], 3) == 0.237
+    assert list(found["pass_k"]) == ["1", "2", "3", "4"]
+    assert "pass_k" not in evaluated(pairs[:10], [MATCH]).metadata["statistics"]
+    assert "statistics" not in (evaluated(pairs, []).metadata or {})
+
+
+@pytest.fixture
+def mixed(tmp_path):
+    """Enough lines for two jobs; some ids come again, near and far."""
+    rows = [
+        {"test_case": one, "output": two}
+        for at in range(600)
+        for one, two in [case(f"case-{at % 500 if at % 7 else at // 2}", "a" if at % 3 else f"ab{at % 2}")]
+    ]
+    (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "c.json").write_text(json.dumps([MATCH, LOOSE]))
+    return rows
+
+
+def test_every_way_gives_the_same_numbers(command, tmp_path, mixed):
+    def evaluate(*options):
+        ended = command("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", *options, folder=tmp_path)
+        assert ended.code == 0, ended.err
+        return json.loads(ended.out)
+
+    expected = evaluated([(row["test_case"], row["output"]) for row in mixed], [MATCH, LOOSE])
+    statistics = expected.metadata["statistics"]
+    alone = evaluate("--json", "-o", "all.json")
+    assert alone["pass_rate"] == statistics["pass_rate"]
+    assert alone["pass_k"] == statistics["pass_k"]
+    assert alone["checks"]["contains"]["pass_rate"] == statistics["checks"]["contains"]["pass_rate"]
+    assert json.loads((tmp_path / "all.json").read_text())["metadata"]["statistics"] == statistics
+    some = ("pass_rate", "pass_k", "checks")
+    together = evaluate("--json", "--jobs", "2", "-o", "some.jsonl")
+    assert [together[name] for name in some] == [alone[name] for name in some]
+    kept = (tmp_path / "some.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "some.jsonl").write_text("".join(kept[:250]))
+    resumed = evaluate("--json", "--resume", "-o", "some.jsonl")
+    assert [resumed[name] for name in some] == [alone[name] for name in some]
+
+
+@pytest.mark.parametrize(
+    ("kind", "scores", "trials", "interval"),
+    [
+        ("golden", [1.0, 1.0, 0.0, 0.0], 1, plain_wilson(0.5, 4)),
+        ("golden", [1.0, 0.0], 8, plain_wilson(0.5, 2)),  # eight trials that agree are one answer
+        ("golden", [0.5, 0.5], 8, plain_wilson(0.5, 2)),  # no spread: as many as there are tasks
+        ("rubric", [0.8, 0.6], 1, (0.7 - 12.7062 * 0.1, 0.7 + 12.7062 * 0.1)),  # a mean, beyond 1 or not
+        ("rubric", [0.8], 3, (None, None)),
+        ("golden", [], 1, (None, None)),
+    ],
+)
+def test_the_interval_of_a_score(kind, scores, trials, interval):
+    tasks = [
+        TaskReport(task_id=str(at), kind=kind, score=score, trials=trials) for at, score in enumerate(scores)
+    ]
+    low, high = _interval(fmean(scores) if scores else 0.0, tasks)
+    assert (low, high) == (pytest.approx(interval, abs=1e-4) if interval[0] is not None else interval)

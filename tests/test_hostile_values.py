@@ -12,6 +12,8 @@ from typing import Any
 
 import grpc
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from assay.agenteval.suite import read_suite
 from assay.backends.agents.callable import CallableAgent
@@ -20,7 +22,7 @@ from assay.checks.semantic_similarity import similarity
 from assay.errors import InvalidRequest
 from assay.ports.declared import Loop
 from assay.protocol.agents import AgentCard, Finish
-from assay.protocol.secrets import redacted
+from assay.protocol.secrets import each_redacted, redacted
 from assay.protocol.values import is_deeper
 from assay.runs.diff import state_diff
 from evals import AGENT, Doing, doing, golden, suite_of
@@ -504,6 +506,21 @@ def test_secrets_are_found_however_deep(kind):
     assert redacted({"a": [{"api_key": "x", "b": ("sk-0123456789abcdefgh", 1)}]}) == {
         "a": [{"api_key": "[REDACTED:api_key]", "b": ["[REDACTED:openai-key]", 1]}]
     }
+
+
+WORDS = st.sampled_from(
+    ["", "a", "é", "sk-0123456789abcdefgh", "Bearer abcdefghijklmnop", "api_key", "password", "\0"]
+)
+JSON = st.recursive(
+    WORDS | st.text(max_size=3) | st.integers() | st.floats(allow_nan=False) | st.booleans() | st.none(),
+    lambda some: st.lists(some, max_size=3) | st.dictionaries(WORDS, some, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(JSON)
+def test_what_holds_no_secret_is_copied_at_once_and_the_same(value):
+    assert redacted(value) == each_redacted(value)
 
 
 @pytest.mark.parametrize(

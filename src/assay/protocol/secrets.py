@@ -1,6 +1,7 @@
 """Which texts are nobody's business: told by a member's name (decision 17), or by their own shape (contract §6.5)."""
 
 import re
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -70,6 +71,17 @@ def redacted(value: Any) -> Any:
         redacted({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
         == {"url": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]"}
     """
+    if isinstance(value, str):
+        return redacted_text(value)
+    with suppress(TypeError, ValueError, OverflowError, RecursionError):  # no JSON: then part by part
+        line = msgspec.json.encode(value)
+        if not _maybe_secret(line) and b"null" not in line:  # which may be NaN
+            return msgspec.json.decode(line)
+    return each_redacted(value)
+
+
+def each_redacted(value: Any) -> Any:
+    """The same, looked at part by part."""
     whole: list[Any] = []
     left: list[tuple[Any, Any]] = [([value], whole)]  # what is to be copied, and where to; without recursion
     while left:

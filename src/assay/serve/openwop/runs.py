@@ -33,6 +33,7 @@ from assay.serve.rest.call import NAME, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 
 PATIENCE = 2.8  # seconds that a cancel waits for the end
+LARGE = 64 * 1024  # bytes of a body that is not looked through on the loop
 MOST = 100  # runs in one bulk cancel
 ENDS: dict[str, Literal["cancelled", "completed", "failed"]] = {
     "cancelled": "cancelled",
@@ -53,7 +54,10 @@ async def create_run(call: Call) -> Answer:
     body = await whole(call)
     request = decoded(_request, body, call.host.limits)
     _permitted(call, request)
-    request = _without_secrets(request)
+    if len(body) > LARGE:
+        request = await asyncio.to_thread(_without_secrets, request)
+    else:
+        request = _without_secrets(request)
     kind = surface.kind_for(request)
     once = Once(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_run_id()

@@ -354,8 +354,6 @@ NESTED = json.loads("[" * 600 + "]" * 600)
         (request([check("contains", text="$.output.value")]), "checks[0].arguments.phrases: contains needs this argument"),
         (request([check("threshold", value="$.output.value", min_value="3")]), "checks[0].arguments.min_value: wanted `int | float`"),
         (request([check("regex", text="x", pattern="(")]), "checks[0].arguments.pattern: not a regular expression: missing )"),
-        (request([check("regex", text="x", pattern="((a{999}){999}){999}")]), "checks[0].arguments.pattern: its repeats come to 997,002,999 items"),
-        (request([check("regex", text="x", pattern="(" * 90 + "a" + ")+" * 90)]), "checks[0].arguments.pattern: its repeats come to"),
         (request([check("regex", text="x", pattern="(" * 5000 + ")" * 5000)]), "checks[0].arguments.pattern: not a regular expression: it is too large or nested too deeply"),
         (request([check("regex", text="x", pattern="a{99999999999}")]), "checks[0].arguments.pattern: not a regular expression: it is too large"),
         (request([check("json_schema", value=1, schema={"type": "nope"})]), "checks[0].arguments.schema: not a JSON Schema"),
@@ -415,14 +413,14 @@ DEEP = json.loads('{"a":' * 150 + "[1, 2, 3]" + "}" * 150)
         (check("exists", path="$..[?count(@..*..*..*) > 1]"), "jsonpath_error", "path: the path "),
         (check("exists", path="$..[?search(@, '(a+)+b')]"), "jsonpath_error", "path: the path takes more than 1 seconds"),
         (check("regex", text="$.output.text", pattern="(a+)+$"), "timeout_error", "this pattern backtracks too much on this text"),
-        (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: its repeats come to"),
+        (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: not a regular expression: it is too large or nested too deeply"),
         (check("threshold", value="$.output.text", min_value=1), "validation_error", "value: wanted `int | float`"),
         (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "wanted text"),
     ],
 )  # fmt: skip
 def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path, asked, type, words):
     output = {
-        "id": "b", "value": "x", "deep": DEEP, "text": "a" * 5000 + "!", "pattern": "((a{99}){99}){99}", "nothing": None,
+        "id": "b", "value": "x", "deep": DEEP, "text": "a" * 5000 + "!", "pattern": "(" * 5000 + ")" * 5000, "nothing": None,
     }  # fmt: skip
     ended = run("request.json", "-o", "out.jsonl", request_json=request([asked, MATCH], outputs=[output]))
     assert (ended.code, ended.told) == (1, [])

@@ -107,7 +107,8 @@ def message_of(request):
             one.metadata.SetInParent()
     for output in request["outputs"]:
         one = made.outputs.add()
-        put(one.value, output["value"])
+        if "value" in output:
+            put(one.value, output["value"])
         if "id" in output:
             one.id = output["id"]
         if "metadata" in output:

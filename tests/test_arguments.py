@@ -173,22 +173,29 @@ def test_a_path_that_goes_too_far_says_which_limit():
         ),
         (
             {"type": "regex", "version": "one", "arguments": {}},
-            ["checks[0].version: wanted a semantic version"],
+            [
+                "checks[0].version: wanted a semantic version such as '1.0.0', got 'one'",
+                "checks[0].arguments.text: regex needs this argument",  # as far as the newest does
+                "checks[0].arguments.pattern: regex needs this argument",
+            ],
         ),
-        ({"type": "regex", "version": "2.0.0", "arguments": {}}, ["no check 'regex@2.0.0'"]),
+        (
+            {"type": "regex", "version": "2.0.0", "arguments": {"text": "a", "pattern": "a"}},
+            ["checks[0].version: no check 'regex@2.0.0'; this host knows regex@1.0.0"],
+        ),
         (
             {"type": "contains", "arguments": {"txt": "a", "phrases": []}},
             [
                 "checks[0].arguments.txt: contains takes no such argument; it takes text, phrases,",
                 "checks[0].arguments.text: contains needs this argument",
-                "checks[0].arguments.phrases: wanted `array` of length >= 1",
+                "checks[0].arguments.phrases: wanted `array` of length >= 1 but got a list of 0",
             ],
         ),
         ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # decision 21
         ({"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1]}}, ["at `[1]`"]),
         ({"type": "exact_match", "arguments": {"actual": None, "expected": 1}}, ["actual: wanted text"]),
         ({"type": "echo", "arguments": {"number": "7"}}, ["checks[0].arguments.number: wanted `int`"]),
-        ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3"]),
+        ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3 but got 'longer'"]),
         ({"type": "regex", "arguments": {"text": "a", "pattern": "b", "flags": {"ascii": True}}}, ["ascii"]),
     ],
 )

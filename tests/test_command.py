@@ -103,6 +103,10 @@ def passed(results: list[TestCaseResult]) -> list[Any]:
         ("--cases k.csv --outputs v.csv --checks checks.json", {"k_csv": table([["id", "input", "expected"], *([f"case-{at}", "q", "x"] for at in range(4))]), "v_csv": table([["value"], *([value] for value in VALUES)])}),
         ("--cases k.jsonl.gz --outputs - --checks checks.json", {"k_jsonl_gz": gzip.compress(lines(CASES)), "stdin": lines(OUTPUTS)}),
         ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+        (
+            "--cases k.yaml --outputs v.json --checks checks.json",
+            {"k_yaml": b"\xef\xbb\xbf" + yaml({"experiment": 1, "test_cases": CASES}), "v_json": b"\xef\xbb\xbf" + whole({"outputs": OUTPUTS})},
+        ),
         ("r.yaml", {"r_yaml": yaml({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
         ("r.json.gz", {"r_json_gz": gzip.compress(whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]}))}),
         ("-", {"stdin": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),

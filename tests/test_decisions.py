@@ -172,7 +172,7 @@ def test_decision_10_unknown_members_are_kept_and_unknown_members_of_a_check_ref
     ).results  # fmt: skip
     assert [one.results for one in result.check_results] == [{"passed": True}] * 3
     assert result.execution_context.test_case == case
-    assert refused({**ANY, "weight": 2}) == {"checks[0]"}
+    assert refused({**ANY, "weight": 2}) == {"checks[0].weight"}
 
 
 def test_decision_11_inline_checks_run_alone_and_are_not_echoed():
@@ -244,9 +244,36 @@ def test_decision_17_resolved_arguments_are_all_of_them_or_none(tmp_path):
     )
     done = command("request.json", "--no-resolved-arguments", "-o", "-", folder=tmp_path)
     assert "resolved_arguments" not in json.loads(done.stdout)["check_results"][0]
+    (one,) = answers(ANY, resolved_arguments=False)
+    assert (one.results, one.resolved_arguments) == ({"passed": True}, UNSET)
 
 
 # checks
+
+
+@pytest.mark.parametrize(
+    ("type", "arguments", "found"),
+    [
+        ("exact_match", {"actual": {"jsonpath_expression": "$.output.value.text"}, "expected": {"literal_string": "Paris"}}, True),
+        ("exact_match", {"actual": {"jsonpathExpression": "$.test_case.id"}, "expected": {"literalString": "$.a"}}, False),
+        ("exact_match", {"actual": {"literal_string": "\\$.a"}, "expected": "[$].a"}, False),  # exactly these characters
+        ("exact_match", {"actual": {"literal_object": {"a": 1}}, "expected": '{"a":1}'}, True),
+        ("exact_match", {"actual": {"literal_bool": True}, "expected": "true"}, True),
+        ("contains", {"text": {"jsonpath_expression": "$.output.value.text"}, "phrases": ["ari"]}, True),
+        ("regex", {"text": {"literal_string": "$.a"}, "pattern": "^[$][.]a$"}, True),
+        ("threshold", {"value": {"literal_number": 0.5}, "min_value": 0.4}, True),
+        ("exact_match", {"actual": {"literal_string": 1}, "expected": "1"}, None),
+        ("exact_match", {"actual": {"jsonpath_expression": "Paris"}, "expected": "1"}, None),
+        ("exact_match", {"actual": {"literal_string": "a", "literal_number": 1}, "expected": "1"}, None),
+        ("exact_match", {"actual": {"literal_string": "a", "more": 1}, "expected": '{"literal_string":"a","more":1}'}, True),
+        ("json_match", {"actual": {"literal_string": "a"}, "expected": {"literal_string": "a"}}, True),  # the text has none there
+    ],
+)  # fmt: skip
+def test_typed_arguments_of_the_proto_are_understood_or_refused(type, arguments, found):
+    if found is None:
+        assert refused(check(type, **arguments)) == {"checks[0].arguments.actual"}
+    else:
+        assert passed(type, **arguments) is found
 
 
 @pytest.mark.parametrize(
@@ -387,7 +414,13 @@ def test_decision_32_a_thread_is_abandoned_and_a_process_killed():
         ({"checks": [ANY, [ANY]]}, {"checks"}),
         (
             {"checks": [check("vibes"), check("exists", version="9.0.0"), check("exists", version="new")]},
-            {"checks[0].type", "checks[1].type", "checks[2].version"},
+            {
+                "checks[0].type",
+                "checks[1].version",
+                "checks[1].arguments.path",
+                "checks[2].version",
+                "checks[2].arguments.path",
+            },
         ),
         (
             {"checks": [check("regex", pattern="(", text=1), check("threshold", value="1", least=1)]},
@@ -397,8 +430,22 @@ def test_decision_32_a_thread_is_abandoned_and_a_process_killed():
             {"checks": [ANY], "cases": [CASE, {**CASE, "input": 2}], "outputs": [OUTPUT] * 2},
             {"test_cases[1].id"},
         ),
+        (  # none of them hides another
+            {
+                "checks": [{"type": 1, "weight": 2}, check("vibes"), check("exists", "9.0.0", path="$.output")],
+                "cases": [{"id": ""}, {**CASE, "input": [1.5, float("nan")]}, {**CASE, "checks": [check("regex", text="a")]}],
+                "outputs": [{"id": "", "metadata": 1}, {"value": {"a": object()}}, OUTPUT, {"val": 1}],
+                "experiment_metadata": {"name": 1, "nom": 2},
+            },
+            {
+                "outputs", "checks[0].type", "checks[0].weight", "checks[0].arguments", "checks[1].type", "checks[2].version",
+                "test_cases[0].id", "test_cases[0].input", "test_cases[1].input[1]", "test_cases[2].checks[0].arguments.pattern",
+                "outputs[0].id", "outputs[0].value", "outputs[0].metadata", "outputs[1].value.a", "outputs[3].value",
+                "experiment_metadata.name", "experiment_metadata.nom",
+            },
+        ),
     ],
-)
+)  # fmt: skip
 def test_decision_33_what_refuses_a_request_all_at_once(options, places):
     assert refused(*options.pop("checks"), **options) == places
     assert run(ANY, cases=[CASE] * 2, outputs=[OUTPUT] * 2).status == "completed"  # repeated sampling
@@ -449,7 +496,7 @@ def test_decision_36_no_test_cases_is_completed_and_the_command_exits_1(tmp_path
 def test_decision_37_a_version_pins_its_major(asked, found):
     registry = assay.STANDARD.extended([Given, Newer, Newest, Next, Later])
     if found is None:
-        assert refused(check("given", asked), registry=registry) == {"checks[0].type"}
+        assert refused(check("given", asked), registry=registry) == {"checks[0].version"}
     else:
         assert answers(check("given", asked), registry=registry)[0].metadata == {"check_version": found}
 
@@ -471,6 +518,52 @@ def test_decision_40_a_limit_is_a_setting_and_says_so(setting, words, monkeypatc
     monkeypatch.setenv(setting, "1")
     with pytest.raises(InvalidRequest, match=re.escape(words)):
         run(ANY, ANY, cases=[CASE] * 2, outputs=[OUTPUT] * 2)
+
+
+EXPORTED = {  # in the shape in which the reference implementation writes what it was given
+    "test_cases": [
+        {"id": "a", "input": "?", "expected": None, "metadata": None, "checks": None},
+        {"id": "b", "input": {"q": "?"}, "expected": "x", "metadata": {"k": None}, "checks": None},
+    ],
+    "outputs": [{"value": "x", "metadata": None, "id": None}, {"value": None, "metadata": None, "id": None}],
+    "checks": [
+        {"type": "exists", "arguments": {"path": "$.output.id", "negate": True}, "version": None, "metadata": None},
+        {"type": "exists", "arguments": {"path": "$.test_case.expected"}, "version": None, "metadata": None},
+    ],
+    "experiment_metadata": None,
+}  # fmt: skip
+READ = [
+    {"test_case": {"id": "a", "input": "?", "expected": None}, "output": {"value": "x"}},
+    {"test_case": {"id": "b", "input": {"q": "?"}, "expected": "x", "metadata": {"k": None}}, "output": {"value": None}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ["library", "structs", "request", "contexts"])
+def test_decision_44_null_is_as_if_absent(way, tmp_path):
+    if way in ("library", "structs"):
+        said: Any = dict(EXPORTED)
+        if way == "structs":
+            said["checks"] = [
+                assay.Check(type="exists", arguments={"path": "$.test_case.expected"}, version=None)
+            ]
+            said = msgspec.convert(said, assay.EvaluationRequest)
+            assert said.experiment_metadata is said.test_cases[0].checks is said.outputs[0].id is UNSET
+            said = {name: getattr(said, name) for name in ("test_cases", "outputs", "checks")}
+        result = assay.evaluate_sync(*said.values())
+        lines = [msgspec.to_builtins(one) for one in result.results]
+        assert result.experiment is UNSET
+    else:
+        pairs = zip(EXPORTED["test_cases"], EXPORTED["outputs"], strict=True)
+        contexts = [json.dumps({"test_case": case, "output": output}) for case, output in pairs]
+        (tmp_path / "r.json").write_text(json.dumps(EXPORTED))
+        (tmp_path / "c.jsonl").write_text("\n".join(contexts))
+        (tmp_path / "k.yaml").write_text(json.dumps(EXPORTED["checks"]))
+        given = ("r.json",) if way == "request" else ("--contexts", "c.jsonl", "--checks", "k.yaml")
+        lines = [json.loads(line) for line in command(*given, "-o", "-", folder=tmp_path).stdout.splitlines()]
+    assert [one["execution_context"] for one in lines] == READ
+    assert all(check["results"] == {"passed": True} for one in lines for check in one["check_results"])
+    for case, output in (({"id": None}, {}), ({}, {"metadata": []}), ({"checks": 1}, {})):
+        assert refused(ANY, cases=[{**CASE, **case}], outputs=[{**OUTPUT, **output}])
 
 
 def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):

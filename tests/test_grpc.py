@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.json_format import MessageToDict, Parse
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from assay import errors
@@ -20,7 +21,7 @@ from assay.serve.limits import Serving
 from assay.serve.rest.answers import STATUS as REST_STATUS
 from grpc_client import Both, case_of, connected, message_of, refused, result_of
 from postgres import server as postgres
-from rest_client import CONTAINS, request_of, slow, sqlite
+from rest_client import CONTAINS, lines_of, request_of, slow, sqlite
 from test_docs import DOCS, table
 
 
@@ -416,7 +417,7 @@ def test_what_is_too_deep_is_refused_on_its_way_in_and_out(lite, deep, taken):
 def test_a_number_that_json_has_not_is_refused_with_its_place(lite, number, where):
     message = message_of(request_of(2, experiment_metadata={"name": "x", "metadata": {"a": 1}}))
     field, place = {
-        "case": (message.outputs[1].value.object_value.fields["a"], "test_cases[1]"),
+        "case": (message.outputs[1].value.object_value.fields["a"], "outputs[1].value"),
         "check": (message.checks.shared_checks.checks[0].arguments.fields["text"], "checks[0].arguments"),
         "experiment": (message.experiment_metadata.metadata.fields["a"], "experiment_metadata.metadata"),
     }[where]
@@ -634,6 +635,29 @@ def test_grpc_health_is_open_to_everybody_and_ends_with_the_host(tmp_path):
         assert next(watching).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
+def test_reflection_v1_tells_what_v1alpha_tells(lite):
+    ask = [
+        reflection_pb2.ServerReflectionRequest(list_services=""),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="fep.v1.EvaluationService"),
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="grpc.reflection.v1.ServerReflection"),
+    ]
+    with grpc.insecure_channel(f"127.0.0.1:{lite.grpc_port}") as channel:
+        told = [
+            list(
+                channel.stream_stream(
+                    f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+                    request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+                    response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+                )(iter(ask))
+            )
+            for version in ("v1", "v1alpha")
+        ]
+    assert told[0] == told[1]
+    names = {one.name for one in told[0][0].list_services_response.service}
+    assert {"fep.v1.EvaluationService", "grpc.reflection.v1.ServerReflection"} <= names
+    assert not any(one.HasField("error_response") for one in told[0])
+
+
 def test_a_client_that_knows_nothing_learns_all_by_reflection(lite):
     """What grpcurl does: list the services, read the messages, and ask with JSON."""
     from google.protobuf import descriptor_pool, message_factory
@@ -662,4 +686,88 @@ def test_a_client_that_knows_nothing_learns_all_by_reflection(lite):
         )
         assert MessageToDict(answer, descriptor_pool=pool)["results"][0]["checkResults"][0]["results"] == {
             "passed": True
+        }
+
+
+# What every transport refuses or takes alike
+
+
+ODD: Any = {
+    "test_cases": [
+        {"id": "a", "input": 1, "expected": None, "metadata": None, "checks": None},
+        {"id": "b", "input": 2, "metadata": {"k": None}},
+    ],
+    "outputs": [{"value": None, "id": None, "metadata": None}, {"value": "x", "id": "o"}],
+    "checks": [{"type": "exists", "arguments": {"path": "$.output.id"}, "version": None, "metadata": None}],
+    "experiment_metadata": {"name": None, "metadata": None},
+}
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_null_is_as_if_absent_over_rest(lite, lines):
+    content = b"\xef\xbb\xbf" + (lines_of(ODD) if lines else json.dumps(ODD, indent=1).encode())
+    media = {"Content-Type": "application/x-ndjson" if lines else "application/json"}
+    with lite.client() as rest:
+        answer = rest.post("/v1/evaluate", content=content, headers=media)
+        assert answer.status_code == 200, answer.text
+        run = answer.json()
+    assert run.get("experiment", {}) == {}
+    assert [one["execution_context"] for one in run["results"]] == [
+        {"test_case": {"id": "a", "input": 1, "expected": None}, "output": {"value": None}},
+        {"test_case": {"id": "b", "input": 2, "metadata": {"k": None}}, "output": {"value": "x", "id": "o"}},
+    ]
+    assert [one["check_results"][0]["results"]["passed"] for one in run["results"]] == [False, True]
+
+
+def test_resolved_arguments_can_be_turned_off_over_rest_and_grpc(lite):
+    request = request_of(2)
+    off = {"resolved_arguments": "false"}
+    with lite.client() as rest, connected(lite) as client:
+        lined = {"content": lines_of(request), "headers": {"Content-Type": "application/x-ndjson"}}
+        some = [
+            rest.post("/v1/evaluate", json=request, params=off).json(),
+            rest.post("/v1/evaluate", params=off, **lined).json(),
+            rest.post("/v1/evaluate:batch", json={"evaluations": [request]}, params=off).json()["results"][0],
+            result_of(client.RunEvaluation(message_of(request), metadata=[("resolved-arguments", "false")])),
+        ]
+        whole = [
+            rest.post("/v1/evaluate", json=request).json(),
+            result_of(client.RunEvaluation(message_of(request))),
+        ]
+        bad = rest.post("/v1/evaluate", json=request, params={"resolved_arguments": "no"})
+        assert bad.json()["details"]["problems"] == [
+            {"place": "resolved_arguments", "message": "wanted true or false, got 'no'"}
+        ]
+        code, _ = refused(client.RunEvaluation, message_of(request), metadata=[("resolved-arguments", "0")])
+        assert code == StatusCode.INVALID_ARGUMENT
+    for run, there in [(one, False) for one in some] + [(one, True) for one in whole]:
+        checks = [check for one in run["results"] for check in one["check_results"]]
+        assert len(checks) == 2
+        assert all(("resolved_arguments" in check) is there for check in checks)
+
+
+def test_all_problems_of_a_request_at_once_over_rest_and_grpc(lite):
+    request: Any = {
+        "test_cases": [{"id": "", "input": 1}, {"id": "b", "input": 2}],
+        "outputs": [{"value": 1}, {"value": 2, "id": ""}, {"metadata": {}}],
+        "checks": [{"type": "vibes", "arguments": {}}, {"type": "regex", "version": "7.0.0", "arguments": {"text": "a"}}],
+        "experiment_metadata": {"name": "x" * 600},
+    }  # fmt: skip
+    places = {
+        "outputs", "test_cases[0].id", "outputs[1].id", "outputs[2].value", "checks[0].type", "checks[1].version",
+        "checks[1].arguments.pattern", "experiment_metadata.name",
+    }  # fmt: skip
+    with lite.client() as rest, connected(lite) as client:
+        answer = rest.post("/v1/evaluate", json={**request, "more": 1})
+        assert {one["place"] for one in answer.json()["details"]["problems"]} == {*places, "more"}
+        _, body = refused(client.RunEvaluation, message_of(request))
+        assert {one["place"] for one in body["details"]["problems"]} == places
+        odd = rest.post("/v1/evaluate", json={**request, "outputs": 3, "checks": [1]}).json()["details"][
+            "problems"
+        ]
+        assert {one["place"] for one in odd} == {
+            "outputs",
+            "checks[0]",
+            "test_cases[0].id",
+            "experiment_metadata.name",
         }

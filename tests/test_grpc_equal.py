@@ -56,7 +56,7 @@ def requests(draw):
         for at in range(many)
     ]
     outputs = [
-        {"value": draw(VALUES), **draw(some(id=WORDS, metadata=OBJECTS))}
+        {"value": draw(VALUES), **draw(some(id=WORDS.filter(bool), metadata=OBJECTS))}
         for _ in range(many + draw(st.sampled_from([0, 0, 0, 1])))
     ]
     shared = st.lists(CHECKS, max_size=3)

@@ -12,7 +12,6 @@ from msgspec import json as wire
 from assay.checks import STANDARD
 from assay.errors import InvalidRequest
 from assay.fep.execute import score
-from assay.fep.plan import Plan
 from assay.fep.tally import Tally
 from assay.ports import Limits, Services
 from assay.serve.grpc import fep_pb2 as fep
@@ -28,9 +27,7 @@ from grpc_client import message_of
 from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
 
 LIMITS = Limits()
-OFFICE: Any = SimpleNamespace(
-    services=Services(), plan=lambda checks, options=None: Plan(checks, STANDARD, Services(), options)
-)
+OFFICE: Any = SimpleNamespace(services=Services(), registry=STANDARD)
 PLANS = Plans(OFFICE)
 MANY = 80  # of a kind that is learned after eight, if there are so many to come
 LETTERS = "abcdefgh\n\u00e9\u0001" * 40
@@ -59,7 +56,11 @@ def alike(draw, many=MANY):
                 "metadata": draw(OBJECTS),
                 "expected": draw(VALUES),
             },
-            "output": {"value": draw(VALUES | OBJECTS), "metadata": draw(OBJECTS), "id": draw(WORDS)},
+            "output": {
+                "value": draw(VALUES | OBJECTS),
+                "metadata": draw(OBJECTS),
+                "id": draw(WORDS.filter(bool)),
+            },
         }
         for _ in range(draw(st.integers(1, 2)))
     ]

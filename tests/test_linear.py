@@ -28,9 +28,7 @@ SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 def bad_cases():
     """Every second case is wrong, and one id comes back."""
     lines = [b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b"1"] * 15_000
-    with pytest.raises(InvalidRequest) as refused:
-        gathered(map(read_context, lines, repeat(Limits())))
-    return len(refused.value.problems) == 15_000
+    return len(gathered(map(read_context, lines, repeat(Limits()))).problems) == 15_000
 
 
 def one_long_case():

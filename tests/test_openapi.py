@@ -19,6 +19,7 @@ from assay.serve.rest.answers import STATUS
 from assay.serve.rest.openapi import HEADERS, SAID, document
 from assay.serve.rest.routes import ROUTES
 from rest_client import Server, sqlite
+from shared import SHARED, needs_shared
 
 DOCUMENT = document(ROUTES)
 
@@ -152,3 +153,13 @@ def _key(host):
     if host.url not in _keys:
         _keys[host.url] = host.key()
     return _keys[host.url]
+
+
+@needs_shared
+def test_what_the_text_says_of_versions_and_tokens_is_kept():
+    parts = DOCUMENT["components"]
+    assert parts["securitySchemes"]["BearerAuth"]["bearerFormat"] == "JWT"
+    version, null = parts["schemas"]["Check"]["properties"]["version"]["anyOf"]
+    assert null == {"type": "null"}
+    text = (SHARED / "spec" / "fep-0.0.1.md").read_text("utf-8")
+    assert f"pattern: '{version['pattern']}'" in text

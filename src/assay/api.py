@@ -24,12 +24,21 @@ from msgspec import Struct
 from assay import app
 from assay.backends.provider_tables import Policy
 from assay.checks.registry import Registry
+from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, kind_of
 from assay.fep.execute import Conduct, stream
 from assay.fep.plan import Plan
 from assay.fep.project import new_id, read_result, run_result
-from assay.fep.request import checks_from, contexts_of, experiment_from, sheets_of
+from assay.fep.request import (
+    Gathering,
+    contexts_in,
+    contexts_of,
+    experiment_from,
+    own_problems,
+    plan_of,
+    sheets_of,
+)
 from assay.fep.tally import Tally
 from assay.ports import Principal
 from assay.ports.agents import Agent
@@ -67,6 +76,7 @@ async def evaluate(
     on_progress: OnProgress | None = None,
     max_cost: float | None = None,
     cache: bool = False,
+    resolved_arguments: bool = True,
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """
@@ -75,16 +85,31 @@ async def evaluate(
     `checks` is one list for all cases, one list a case, or None where the cases carry their own. `timeout` is a
     check's, in seconds. Cancelled, or when what judges cost reaches `max_cost` US dollars, it returns what is done,
     and the rest as `skip`. With `cache`, a judge's answer that is kept in the home folder is not asked for again.
+    Without `resolved_arguments`, results do not repeat what each check was given.
     """
     settings = load()
-    how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
-    services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
+    gathering = Gathering()
+    how = gathering.read(
+        lambda: _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
+    )
+    seconds = settings.limits.check_seconds if how is None else how.seconds
+    services = app.services(settings, Policy(seconds=seconds), cache=cache)
     started = services.clock.now()
-    plan = Plan(checks_from(checks), _registry(registry, settings), services)
+    options = Options(resolved_arguments=resolved_arguments)
+    known = gathering.read(lambda: _registry(registry, settings)) or app.registry(settings)
+    plan = gathering.read(lambda: plan_of(checks, known, services, options))
     with calm():
-        contexts = contexts_of(test_cases, outputs, settings.limits)
-    sheets_of(plan, contexts)
-    experiment = experiment_from(experiment_metadata)
+        found = contexts_in(test_cases, outputs, settings.limits)
+    gathering.problems += found.problems
+    experiment = gathering.read(lambda: experiment_from(experiment_metadata))
+    if plan is None:
+        gathering.problems += own_problems(found, Plan(None, known, services))
+    else:
+        gathering.read(lambda: sheets_of(plan, found))
+    gathering.refuse()
+    assert plan is not None
+    assert how is not None
+    contexts = found.contexts
     tally = Tally()
     lines: list[bytes] = []
     try:
@@ -110,6 +135,7 @@ def evaluate_sync(
     on_progress: OnProgress | None = None,
     max_cost: float | None = None,
     cache: bool = False,
+    resolved_arguments: bool = True,
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """`evaluate` for code that does not await; inside a running loop, a notebook's say, it takes a thread."""
@@ -125,6 +151,7 @@ def evaluate_sync(
             on_progress=on_progress,
             max_cost=max_cost,
             cache=cache,
+            resolved_arguments=resolved_arguments,
             registry=registry,
         )
     )
@@ -138,6 +165,7 @@ async def evaluate_stream(
     timeout: float | None = None,
     max_cost: float | None = None,
     cache: bool = False,
+    resolved_arguments: bool = True,
     registry: Registry | None = None,
 ) -> AsyncIterator[TestCaseResult]:
     """
@@ -150,7 +178,8 @@ async def evaluate_stream(
     settings = load()
     how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
-    plan = Plan(checks_from(checks), _registry(registry, settings), services)
+    options = Options(resolved_arguments=resolved_arguments)
+    plan = plan_of(checks, _registry(registry, settings), services, options)
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
     )

@@ -179,7 +179,7 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     named = environment.get(PREFIX + "CONFIG")
     path = Path(named or "assay.toml")
     try:
-        told = tomllib.loads(path.read_text("utf-8"))
+        told = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         if named:
             raise WrongUsage(f"ASSAY_CONFIG names {named}, and there is no such file") from None

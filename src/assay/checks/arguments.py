@@ -17,6 +17,7 @@ from assay.checks.checker import Canonical, Checker, Nodes, Text, Unfit
 from assay.checks.registry import Registry
 from assay.checks.secrets import without_secrets
 from assay.checks.templates import Form
+from assay.checks.typed_values import is_typed, untyped
 from assay.errors import (
     Fault,
     ForeignFault,
@@ -24,7 +25,6 @@ from assay.errors import (
     MalformedPath,
     PathFault,
     Problem,
-    UnknownCheck,
     ValueFault,
     WrongUsage,
 )
@@ -32,7 +32,8 @@ from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.misfits import message_of, place_in
-from assay.protocol.values import is_finite, is_list
+from assay.protocol.values import is_finite, is_list, is_object
+from assay.protocol.values import shown as shown_value
 
 Takes = Literal["one", "list", "nodes", "text"]
 
@@ -78,7 +79,7 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
 
     Given its services, the host is asked whether it can do what the check needs.
     """
-    checker = _found(check, registry, place)
+    checker, unversioned = _found(check, registry, place)
     try:
         fields = fields_of(checker)
     except Exception as surprise:  # its fields are foreign code: a type that nobody knows, say
@@ -86,6 +87,7 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
     literals, shown, found, problems = _read(check, fields, f"{place}.arguments")
+    problems = [*unversioned, *problems]
     if services is not None and services.recorded:
         problems += _secrets(check, fields, shown, f"{place}.arguments")
     if problems:
@@ -135,11 +137,15 @@ def _secrets(check: Check, fields: tuple[Field, ...], shown: dict[str, Any], pla
             yield Problem(f"{place}.{field.name}", f"{wanted}; let its operator configure it")
 
 
-def _found(check: Check, registry: Registry, place: str) -> type[Checker]:
+def _found(check: Check, registry: Registry, place: str) -> tuple[type[Checker], tuple[Problem, ...]]:
+    """The check that is meant; where only its version is wrong, what is wrong with that, and the newest there is."""
+    version = None if check.version is UNSET else check.version
     try:
-        return registry.find(check.type, None if check.version is UNSET else check.version, place)
-    except UnknownCheck as unknown:
-        raise InvalidRequest([Problem(f"{place}.type", one.message) for one in unknown.problems]) from None
+        return registry.find(check.type, version, place), ()
+    except InvalidRequest as refusal:
+        if version is None or check.type not in registry.types:
+            raise
+        return registry.find(check.type, None, place), refusal.problems
 
 
 def _read(
@@ -160,11 +166,15 @@ def _read(
             if field.required:
                 problems.append(Problem(f"{place}.{field.name}", f"{check.type} needs this argument"))
             continue
-        value = check.arguments[field.name]
+        try:
+            value, literal = _untyped(check, field)
+        except ValueError as wrong:
+            problems.append(Problem(f"{place}.{field.name}", str(wrong)))
+            continue
         if isinstance(value, str) and field.takes == "text" and (form := Form.read(value)) is not None:
             found.append(Path(field, value, form))
             continue
-        if isinstance(value, str) and not field.literal:
+        if isinstance(value, str) and not literal:
             if value.startswith("$."):
                 found.append(Path(field, value, _query(value)))
                 continue
@@ -179,6 +189,14 @@ def _read(
         except ValueFault as wrong:
             problems.append(Problem(f"{place}.{field.name}", str(wrong).removeprefix(f"{field.name}: ")))
     return literals, shown, found, problems
+
+
+def _untyped(check: Check, field: Field) -> tuple[Any, bool]:
+    """An argument, and whether it is a literal whatever it looks like."""
+    value = check.arguments[field.name]
+    if is_object(value) and is_typed(check.type, field.name, value):
+        return untyped(value)
+    return value, field.literal
 
 
 def resolve(bound: Bound, document: Any, limits: Limits) -> tuple[dict[str, Any], Fault | None]:
@@ -242,6 +260,8 @@ def convert(field: Field, value: Any) -> Any:
         return msgspec.convert(value, field.type, dec_hook=_special)
     except msgspec.ValidationError as wrong:
         place, message = place_in(wrong), message_of(wrong, field.type).replace(", got", " but got")
+        if not place and " but got" not in message and not field.secrets:
+            message += f" but got {shown_value(value)}"
         raise ValueFault(f"{field.name}: {message}" + (f" at `{place}`" if place else "")) from None
     except RecursionError:
         raise ValueFault(f"{field.name}: nested too deeply to be compared") from None

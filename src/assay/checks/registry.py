@@ -40,19 +40,21 @@ class Registry:
         """The newest release, or of the major that was asked for the newest that is not below it; pre-releases where there is no release."""
         known = self._by_type.get(type)
         if not known:
-            raise UnknownCheck(place, type, version, self.types)
+            raise UnknownCheck(f"{place}.type".lstrip("."), type, version, self.types)
         if version is None:
             return known[versions.newest(known)]
         least = versions.parse(version)
         if least is None:
             raise InvalidRequest(
                 Problem(
-                    f"{place}.version", f"wanted a semantic version such as '1.0.0', got {version[:100]!r}"
+                    f"{place}.version".lstrip("."),
+                    f"wanted a semantic version such as '1.0.0', got {version[:100]!r}",
                 )
             )
         fitting = [one for one in known if one[0] == least[0] and one >= least]
         if not fitting:
-            raise UnknownCheck(place, type, version, [f"{one.type}@{one.version}" for one in known.values()])
+            known_versions = [f"{one.type}@{one.version}" for one in known.values()]
+            raise UnknownCheck(f"{place}.version".lstrip("."), type, version, known_versions)
         return known[versions.newest(fitting)]
 
     def _add(self, checker: type[Checker]) -> None:

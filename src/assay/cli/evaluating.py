@@ -13,6 +13,7 @@ import msgspec
 
 from assay import app
 from assay.backends.provider_tables import Policy
+from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.cli.aside import prints_aside
 from assay.cli.asked import Asked
@@ -25,10 +26,11 @@ from assay.fep import resume
 from assay.fep.execute import Conduct
 from assay.fep.plan import Plan
 from assay.fep.project import metadata_of, new_id
-from assay.fep.request import sheets_of
+from assay.fep.request import Gathering, own_problems, plan_of, sheets_of
 from assay.fep.sinks import Closing, Lines, Sink, sink_for
 from assay.fep.sources import placed
 from assay.fep.tally import Tally
+from assay.ports import Services
 from assay.settings import Settings, load
 
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
@@ -43,13 +45,7 @@ def carry_out(asked: Asked) -> int:
     gathered = gather(asked, settings, bad)
     options = Options(resolved_arguments=asked.resolved_arguments, timings=asked.timings)
     with prints_aside():
-        registry = app.registry(settings, asked.modules)
-        try:
-            plan = Plan(gathered.checks, registry, services, options)
-        except InvalidRequest as refusal:
-            raise InvalidRequest(placed(asked.checks or str(asked.request), refusal.problems)) from None
-    if gathered.whole is not None:
-        sheets_of(plan, gathered.whole)
+        plan = _planned(asked, gathered, app.registry(settings, asked.modules), services, options)
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     sinks = _open(asked, plan, gathered, options, tally)
@@ -80,6 +76,26 @@ def carry_out(asked: Asked) -> int:
     trouble = _close(sinks, closing, trouble)
     _report(asked, tally, bad, closing, time.perf_counter() - began, trouble)
     return _exit_code(asked, tally, bad, trouble)
+
+
+def _planned(
+    asked: Asked, gathered: Gathered, registry: Registry, services: Services, options: Options
+) -> Plan:
+    """The plan, or all that is wrong with the checks and with the file of a request."""
+    gathering, found = Gathering(), gathered.found
+    plan = gathering.read(lambda: plan_of(gathered.checks, registry, services, options))
+    problems = gathered.problems + placed(asked.checks or str(asked.request), gathering.problems)
+    if found is not None:
+        own = Gathering()
+        if plan is None:
+            own.problems += own_problems(found, Plan(None, registry, services))
+        else:
+            own.read(lambda: sheets_of(plan, found))
+        problems += placed(str(asked.request), own.problems)
+    if problems or plan is None:
+        raise InvalidRequest(problems)
+    gathered.checks = plan.checks
+    return plan
 
 
 def _sensible(asked: Asked) -> None:

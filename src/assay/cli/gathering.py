@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
 from assay.cli.asked import Asked
 from assay.cli.say import say
-from assay.errors import BadLine, WrongUsage
+from assay.errors import BadLine, Problem, WrongUsage
 from assay.fep.context import Context
-from assay.fep.plan import Checks
+from assay.fep.request import Found
 from assay.fep.sources import Source, checks_in, from_contexts, from_pair, from_request
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.settings import Settings
@@ -35,12 +36,13 @@ class Gathered(Struct):
     """The cases, how many if that is known, and the checks."""
 
     contexts: Iterator[Context]
-    checks: Checks
+    checks: Any  # as they were given, until they are planned
     experiment: ExperimentMetadata | None = None
     total: int | None = None
     source: Source | None = None
     size: int = 0  # of the input, where reading it shows how far the run is
-    whole: list[Context] | None = None  # all there, so that everything can be refused before it runs
+    found: Found | None = None  # all there, so that everything can be refused before it runs
+    problems: list[Problem] = []  # of a request file
 
     @property
     def part(self) -> float | None:
@@ -78,14 +80,14 @@ def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
 
 
 def _from_request(
-    name: str, checks: Checks, named: ExperimentMetadata | None, asked: Asked, settings: Settings
+    name: str, checks: Any, named: ExperimentMetadata | None, asked: Asked, settings: Settings
 ) -> Gathered:
-    contexts, theirs, experiment = from_request(name, settings.limits)
+    found, theirs, experiment, problems = from_request(name, settings.limits)
     if checks is not None and theirs is not None:
         raise WrongUsage(f"{name} has checks, and so has --checks {asked.checks}: give one of them")
-    whole = contexts[: asked.limit]
+    some = found.contexts[: asked.limit]
     checks = theirs if checks is None else checks
-    return Gathered(iter(whole), checks, named or experiment, len(whole), whole=whole)
+    return Gathered(iter(some), checks, named or experiment, len(some), found=found, problems=problems)
 
 
 def _size(name: str) -> int:

@@ -129,7 +129,7 @@ def _key(key_file: str | None) -> str:
     """From the file, else from the environment; never from the command line, where everybody sees it."""
     if key_file is not None:
         try:
-            key = Path(key_file).read_text("utf-8").strip()
+            key = Path(key_file).read_text("utf-8-sig").strip()
         except OSError as wrong:
             raise WrongUsage(f"--key-file {key_file}: {wrong.strerror}") from None
     else:

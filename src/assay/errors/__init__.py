@@ -67,6 +67,8 @@ from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
 
+SHOWN = 100  # problems of one refusal
+
 
 class Problem(NamedTuple):
     """One thing wrong with a request, and where: `checks[2].arguments.pattern`."""
@@ -106,14 +108,17 @@ class InvalidRequest(Refusal):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        return tuple(map(str, self.problems))
+        """One a problem, and how many more there are; a request may be wrong in more places than are worth showing."""
+        more = len(self.problems) - SHOWN
+        told = tuple(map(str, self.problems[:SHOWN]))
+        return (*told, f"and {more:,} more problems") if more > 0 else told
 
     @property
     def details(self) -> dict[str, object]:
-        """The first hundred; a request may be wrong in more places than anybody reads."""
-        details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:100]]}
-        if len(self.problems) > 100:
-            details["more"] = len(self.problems) - 100
+        """The first hundred."""
+        details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:SHOWN]]}
+        if len(self.problems) > SHOWN:
+            details["more"] = len(self.problems) - SHOWN
         return details
 
 

@@ -7,10 +7,12 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import Problem
+from assay.fep.places import deepest, joined, not_encoded, not_finite
 from assay.ports import Limits
+from assay.protocol import values
 from assay.protocol.evaluation import Check
-from assay.protocol.misfits import message_of, place_in
-from assay.protocol.values import is_finite, is_list, is_object
+from assay.protocol.misfits import message_of, problems_in
+from assay.protocol.values import depth, is_list, is_object
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -50,16 +52,18 @@ def read_context(line: bytes, limits: Limits) -> Context:
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:
     """The same, from a line that was decoded already."""
     if maybe_deep(line, limits) and depth(document) > limits.max_depth:
-        raise NotAContext([Problem("", too_deep(limits))])
+        raise NotAContext([Problem(joined("", deepest(document, 2)), too_deep(limits))])
     try:
         case, output = document["test_case"], document["output"]
         usual = (
             len(document) == 2
             and type(case["id"]) is str
+            and case["id"] != ""
             and "input" in case
             and "checks" not in case
             and "value" in output
-            and type(output.get("id", "")) is str
+            and type(output.get("id", "-")) is str
+            and output.get("id") != ""
             and type(case.get("metadata", _NONE)) is dict
             and type(output.get("metadata", _NONE)) is dict
         )
@@ -83,21 +87,34 @@ def _unusual(line: bytes, document: Any) -> Context:
         for name in document
         if name not in ("test_case", "output")
     ]
-    problems += problems_of_case(document.get("test_case", _ABSENT), "test_case")
-    problems += problems_of_output(document.get("output", _ABSENT), "output")
+    case, output = document.get("test_case", _ABSENT), document.get("output", _ABSENT)
+    fewer = without_nulls(case, OPTIONAL_OF_CASE) | without_nulls(output, OPTIONAL_OF_OUTPUT)
+    checks, wrong = own_checks(case, "test_case")
+    problems += problems_of_case(case, "test_case") + wrong + problems_of_output(output, "output")
     if problems:
         raise NotAContext(problems)
-    case: dict[str, Any] = document["test_case"]
-    given = case.pop("checks", None)
-    if given is None:
-        return Context(line, document)
-    checks, problems = read_checks(given, "test_case.checks")
-    if problems:
-        raise NotAContext(problems)
-    return Context(_encode(document), document, checks)
+    return Context(_encode(document) if fewer or checks is not None else line, document, checks)
 
 
 _ABSENT: Any = object()
+OPTIONAL_OF_CASE, OPTIONAL_OF_OUTPUT = ("metadata", "checks"), ("id", "metadata")
+
+
+def without_nulls(members: Any, optional: tuple[str, ...]) -> bool:
+    """Optional members that are null are as if absent (decision 44); whether there was one."""
+    if not is_object(members):
+        return False
+    empty = [name for name in optional if name in members and members[name] is None]
+    for name in empty:
+        del members[name]
+    return bool(empty)
+
+
+def own_checks(case: Any, place: str) -> tuple[list[Check] | None, list[Problem]]:
+    """The checks that a case brings, which are then no longer in it (decision 11)."""
+    if not is_object(case) or "checks" not in case:
+        return None, []
+    return read_checks(case.pop("checks"), f"{place}.checks")
 
 
 def problems_of_case(case: Any, place: str) -> list[Problem]:
@@ -133,26 +150,16 @@ def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
     checks: list[Check] = []
     problems: list[Problem] = []
     for at, one in enumerate(given):
-        try:
-            checks.append(msgspec.convert(one, Check))
-        except msgspec.ValidationError as wrong:
-            problems.append(Problem(f"{place}[{at}]{place_in(wrong)}", message_of(wrong, Check)))
+        said = one
+        if (
+            is_object(one) and one.get("metadata", _ABSENT) is None
+        ):  # as the reference implementation writes it
+            said = {name: value for name, value in one.items() if name != "metadata"}
+        if wrong := problems_in(said, Check, f"{place}[{at}]"):
+            problems += wrong
+        else:
+            checks.append(msgspec.convert(said, Check))
     return checks, problems
-
-
-def depth(document: Any) -> int:
-    """How many objects and lists stand inside one another, without recursion."""
-    level: list[Any] = [document] if isinstance(document, CONTAINERS) else []
-    deep = 0
-    while level:
-        deep += 1
-        level = [
-            part
-            for whole in level
-            for part in (whole.values() if is_object(whole) else whole)
-            if isinstance(part, CONTAINERS)
-        ]
-    return deep
 
 
 def plain(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
@@ -160,15 +167,15 @@ def plain(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Prob
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
-        if b"null" in encoded and not is_finite(msgspec.to_builtins(value)):
-            return None, b"", [Problem(place, "NaN and infinity are no JSON numbers")]
+        if b"null" in encoded and (number := not_finite(msgspec.to_builtins(value))) is not None:
+            return None, b"", [Problem(joined(place, number), "NaN and infinity are no JSON numbers")]
         document = _decode(encoded)
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
-        return None, b"", [Problem(place, f"not JSON: {wrong}")]
+        return None, b"", [Problem(joined(place, not_encoded(value)), f"not JSON: {wrong}")]
     except RecursionError:
-        return None, b"", [Problem(place, "nested too deeply, or inside itself")]
+        return None, b"", [Problem(joined(place, not_encoded(value)), "nested too deeply, or inside itself")]
     if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
-        return None, b"", [Problem(place, too_deep(limits))]
+        return None, b"", [Problem(joined(place, deepest(document, 1)), too_deep(limits))]
     return document, encoded, []
 
 
@@ -181,15 +188,7 @@ def maybe_deep(encoded: bytes, limits: Limits) -> bool:
 def kind_of(value: Any) -> str:
     if value is _ABSENT:
         return "nothing"
-    names: dict[Any, str] = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a string",
-        list: "a list",
-        dict: "an object",
-    }
-    return "null" if value is None else names.get(type(value), type(value).__name__)
+    return values.kind_of(value)
 
 
 def _wanted(place: str, what: str, got: Any) -> Problem:
@@ -198,6 +197,8 @@ def _wanted(place: str, what: str, got: Any) -> Problem:
 
 def _text(members: dict[str, Any], name: str, place: str, *, required: bool) -> list[Problem]:
     value = members.get(name, _ABSENT)
+    if value == "":
+        return [Problem(f"{place}.{name}", "wanted a string that is not empty, got an empty one")]
     if isinstance(value, str) or (value is _ABSENT and not required):
         return []
     return [_wanted(f"{place}.{name}", "a string", value)]

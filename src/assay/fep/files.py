@@ -15,7 +15,7 @@ from assay.errors import BadLine, Broken, InvalidRequest, Problem, WrongUsage
 from assay.fep.context import CONTAINERS, not_json, plain, too_long
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
-from assay.protocol.values import is_list, is_object
+from assay.protocol.values import is_list, is_object, kind_of
 
 Format = Literal["json", "jsonl", "yaml", "csv"]
 FORMATS: dict[str, Format] = {
@@ -90,8 +90,8 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
     held: list[bytes] = []
     size, number, end = 0, 0, 0
     while block := file.read(BLOCK):
-        if end == 0 and number == 0 and not held:
-            block = block.removeprefix(_BOM)
+        if end == 0 and number == 0 and not held and block.startswith(_BOM):
+            block, end = block.removeprefix(_BOM), len(_BOM)
         lines = block.split(b"\n")
         tail = lines.pop()
         if lines and held:
@@ -109,8 +109,14 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
         yield number + 1, line, end + size
 
 
-def pieces_of(name: str, limits: Limits, default: Format = "jsonl") -> Iterator[Piece]:
-    """The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV."""
+def pieces_of(
+    name: str, limits: Limits, default: Format = "jsonl", member: str | None = None
+) -> Iterator[Piece]:
+    """
+    The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV.
+
+    The list may also be this member of an object, whose other members are then not read.
+    """
     form, zipped = format_of(name, default)
     with opened(name, zipped=zipped) as file:
         if form == "jsonl":
@@ -120,15 +126,27 @@ def pieces_of(name: str, limits: Limits, default: Format = "jsonl") -> Iterator[
             for number, row, problems in _rows(file, name, limits):
                 yield Piece(f"{name}:{number}", b"" if problems else msgspec.json.encode(row), 0, problems)
         else:
-            items = _document(file, name, form, limits)
-            if items is None:
-                items = []  # an empty YAML file
-            if not is_list(items):
-                raise BadLine(name, [Problem("", "wanted a list, or one document a line in a .jsonl file")])
+            place, items = _listed(_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
                 _, encoded, problems = plain(item, "", limits)
                 raw = b"" if problems else encoded
-                yield Piece(f"{name}[{at}]", raw, 0, tuple(problems))
+                yield Piece(f"{place}[{at}]", raw, 0, tuple(problems))
+
+
+def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:
+    """The items of a document, and the place of their list."""
+    if document is None:
+        return name, []  # an empty YAML file
+    if is_list(document):
+        return name, document
+    if member is not None and is_object(document) and member in document:
+        inner = document[member]
+        if is_list(inner):
+            return f"{name}: {member}", inner
+        raise BadLine(name, [Problem(member, f"wanted a list, got {kind_of(inner)}")])
+    within = "" if member is None else f", an object with the member {member}"
+    wanted = f"wanted a list{within}, or one document a line in a .jsonl file"
+    raise BadLine(name, [Problem("", f"{wanted}, got {kind_of(document)}")])
 
 
 def document_of(name: str, limits: Limits, default: Format = "json") -> Any:

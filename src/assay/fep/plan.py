@@ -35,6 +35,7 @@ class Plan:
     ) -> None:
         self.services = services or Services()
         self.options = options or Options()
+        self.checks = checks
         self._registry = registry
         self._sheets: dict[bytes, Sheet] = {}
         self._bounds: dict[bytes, Bound] = {}

@@ -1,30 +1,40 @@
 """A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
 from hashlib import sha256
-from typing import Any, TypeGuard
+from itertools import islice
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
 
+from assay.checks.arguments import bind
+from assay.checks.registry import Registry
+from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import (
+    OPTIONAL_OF_CASE,
+    OPTIONAL_OF_OUTPUT,
     Context,
     kind_of,
+    own_checks,
     plain,
     problems_of_case,
     problems_of_output,
     read_checks,
+    without_nulls,
 )
+from assay.fep.places import joined, not_encoded
 from assay.fep.plan import Checks, Plan, gathered
 from assay.fep.sheet import Sheet
-from assay.ports import Limits
-from assay.protocol.canonical import canonical
+from assay.ports import Limits, Services
+from assay.protocol.canonical import exact
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.protocol.misfits import message_of, place_in
-from assay.protocol.values import is_list, is_object
+from assay.protocol.misfits import problems_in
+from assay.protocol.values import is_list, is_object, shown
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
+T = TypeVar("T")
 REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
 
 
@@ -45,58 +55,116 @@ def problems_of_request(said: Any) -> list[Problem]:
     ]
 
 
+class Found(NamedTuple):
+    """The contexts of a request, which of its cases they are, how many cases there are, and what is wrong with the others."""
+
+    contexts: list[Context]
+    places: Sequence[int]
+    cases: int
+    problems: list[Problem]
+
+
+class Gathering:
+    """What is wrong with the parts of a request: each is read, whatever is wrong with the others."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def read(self, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except InvalidRequest as refusal:
+            self.problems += refusal.problems
+            return None
+
+    def refuse(self) -> None:
+        if self.problems:
+            raise InvalidRequest(self.problems)
+
+
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
+    """Every one of them, or an InvalidRequest with all that is wrong."""
+    found = contexts_in(test_cases, outputs, limits)
+    if found.problems:
+        raise InvalidRequest(found.problems)
+    return found.contexts
+
+
+def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> Found:
     """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
-    unlike = [
+    problems = [
         Problem(name, f"wanted a list, got {kind_of(given)}")
         for name, given in (("test_cases", test_cases), ("outputs", outputs))
         if not is_listing(given)
     ]
-    if unlike:
-        raise InvalidRequest(unlike)
-    if len(test_cases) != len(outputs):
-        raise InvalidRequest(
-            Problem(
-                "outputs", f"{len(outputs)} outputs for {len(test_cases)} test cases: wanted one for each"
-            )
-        )
-    if len(test_cases) > limits.max_cases:
-        raise InvalidRequest(
-            Problem(
-                "test_cases",
-                f"{len(test_cases)} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)",
-            )
-        )
-    problems: list[Problem] = []
+    listed = not problems
+    cases = test_cases if is_listing(test_cases) else ()
+    answers = outputs if is_listing(outputs) else ()
+    if listed:
+        problems += unpaired(len(cases), len(answers), limits)
     contexts: list[Context] = []
-    cases = DistinctCases()
-    for at, (case, output) in enumerate(zip(test_cases, outputs, strict=True)):
+    places: list[int] = []
+    distinct = DistinctCases()
+    for at, (case, output) in enumerate(islice(zip(cases, answers, strict=False), limits.max_cases)):
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
-        case_document, case_text, wrong = plain(case, here, limits)
-        output_document, output_text, wrong_output = plain(output, there, limits)
+        case_document, case_text, checks, wrong = _case(case, here, limits)
+        output_document, output_text, wrong_output = _output(output, there, limits)
+        if not wrong and distinct.differs(case_document):
+            wrong = [another_case(here, case_document["id"])]
         wrong += wrong_output
-        wrong = wrong or problems_of_case(case_document, here) + problems_of_output(output_document, there)
-        checks: list[Check] | None = None
-        if not wrong and "checks" in case_document:
-            checks, wrong = read_checks(case_document.pop("checks"), f"{here}.checks")
-            case_text = _encode(case_document)
-        if not wrong and cases.differs(case_document):
-            wrong = [
-                Problem(f"{here}.id", f"{case_document['id']!r} stands for another test case further up")
-            ]
         if wrong:
             problems += wrong
             continue
         document = {"test_case": case_document, "output": output_document}
         line = b"".join((b'{"test_case":', case_text, b',"output":', output_text, b"}"))
         contexts.append(Context(line, document, checks))
-    if problems:
-        raise InvalidRequest(problems)
-    return contexts
+        places.append(at)
+    paired = min(len(cases), len(answers), limits.max_cases)
+    for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
+        problems += _case(case, f"test_cases[{at}]", limits)[3]
+    for at, output in enumerate(islice(answers, paired, limits.max_cases), paired):
+        problems += _output(output, f"outputs[{at}]", limits)[2]
+    return Found(contexts, places, len(cases), problems)
+
+
+def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
+    """As many of the one as of the other are wanted, and not too many."""
+    problems: list[Problem] = []
+    if cases != outputs:
+        problems.append(Problem("outputs", f"{outputs} outputs for {cases} test cases: wanted one for each"))
+    if cases > limits.max_cases:
+        said = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
+        problems.append(Problem("test_cases", said))
+    return problems
+
+
+def another_case(place: str, id: str) -> Problem:
+    return Problem(f"{place}.id", f"{shown(id)} stands for another test case further up")
+
+
+def _case(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Check] | None, list[Problem]]:
+    document, text, wrong = plain(given, place, limits)
+    if wrong:
+        return document, text, None, wrong
+    checks: list[Check] | None = None
+    fewer = b"null" in text and without_nulls(document, OPTIONAL_OF_CASE)
+    if is_object(document) and "checks" in document:
+        checks, wrong = own_checks(document, place)
+        fewer = True
+    return document, _encode(document) if fewer else text, checks, problems_of_case(document, place) + wrong
+
+
+def _output(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
+    document, text, wrong = plain(given, place, limits)
+    if wrong:
+        return document, text, wrong
+    if b"null" in text and without_nulls(document, OPTIONAL_OF_OUTPUT):
+        text = _encode(document)
+    return document, text, problems_of_output(document, place)
 
 
 class DistinctCases:
-    """The cases of one request by id. The canonical form of a case is written once, however often its id comes back."""
+    """The cases of one request by id. The exact form of a case is written once, however often its id comes back."""
 
     def __init__(self) -> None:
         self._first: dict[str, Any] = {}
@@ -114,23 +182,68 @@ class DistinctCases:
 
 
 def _digest(case: dict[str, Any]) -> bytes:
-    return sha256(canonical(case).encode("utf-8", "surrogatepass")).digest()
+    return sha256(exact(case).encode("utf-8", "surrogatepass")).digest()
 
 
-def sheets_of(plan: Plan, contexts: Sequence[Context]) -> list[Sheet]:
+def sheets_of(plan: Plan, found: Found) -> list[Sheet]:
     """The checks of every case, so that what is wrong with any of them is said before any is run."""
-    if plan.each is not None and plan.each != len(contexts):
-        raise InvalidRequest(
-            Problem(
-                "checks", f"{plan.each} lists of checks for {len(contexts)} test cases: wanted one for each"
-            )
-        )
-    if plan.shared is not None and all(context.checks is None for context in contexts):
-        return [plan.shared] * len(contexts)
-    return gathered(
-        [(f"test_cases[{at}].checks", (at, context)) for at, context in enumerate(contexts)],
-        lambda place, pair: plan.sheet(pair[0], pair[1], place),
-    )
+    gathering = Gathering()
+    unequal = plan.each is not None and plan.each != found.cases
+    if unequal:
+        said = f"{plan.each} lists of checks for {found.cases} test cases: wanted one for each"
+        gathering.problems.append(Problem("checks", said))
+    elif plan.shared is not None and all(context.checks is None for context in found.contexts):
+        return [plan.shared] * len(found.contexts)
+    contexts = [
+        (f"test_cases[{at}].checks", (at, context))
+        for at, context in zip(found.places, found.contexts, strict=True)
+        if not unequal or context.checks is not None
+    ]
+    sheets = gathering.read(lambda: gathered(contexts, lambda place, pair: plan.sheet(*pair, place)))
+    gathering.refuse()
+    assert sheets is not None
+    return sheets
+
+
+def own_problems(found: Found, plan: Plan) -> list[Problem]:
+    """What is wrong with the checks that cases bring, where those of the request are wrong themselves: `plan` is one without any."""
+    gathering = Gathering()
+    for at, context in zip(found.places, found.contexts, strict=True):
+        if context.checks is not None:
+            gathering.read(lambda at=at, context=context: plan.sheet(at, context, f"test_cases[{at}].checks"))
+    return gathering.problems
+
+
+def plan_of(given: Any, registry: Registry, services: Services, options: Options | None = None) -> Plan:
+    """Of checks as a caller holds them. One that is no check hides nothing that is wrong with the others."""
+    try:
+        checks = checks_from(given)
+    except InvalidRequest as refusal:
+        if not is_sequence(given):
+            raise
+        others = _problems_of_checks(given, "checks", registry, services)
+        whole = [problem for problem in refusal.problems if problem.place == "checks"]
+        raise InvalidRequest(whole + others) from None
+    return Plan(checks, registry, services, options)
+
+
+def _problems_of_checks(
+    given: Sequence[Any], place: str, registry: Registry, services: Services
+) -> list[Problem]:
+    gathering = Gathering()
+    limits = services.limits
+    for at, one in enumerate(islice(given, max(limits.max_checks, limits.max_cases))):
+        here = f"{place}[{at}]"
+        if is_sequence(one):
+            gathering.problems += _problems_of_checks(one, here, registry, services)
+            continue
+        checks, wrong = read_checks([to_json(one) if isinstance(one, Check) else one], place)
+        gathering.problems += [
+            Problem(here + one.place.removeprefix(f"{place}[0]"), one.message) for one in wrong
+        ]
+        for check in checks:
+            gathering.read(lambda check=check, here=here: bind(check, registry, here, services))
+    return gathering.problems
 
 
 def checks_from(given: Any, place: str = "checks") -> Checks:
@@ -177,13 +290,13 @@ def experiment_from(given: Any) -> ExperimentMetadata | None:
     if given is None or isinstance(given, ExperimentMetadata):
         return given
     try:
-        return msgspec.convert(to_json(given), ExperimentMetadata)
-    except msgspec.ValidationError as wrong:
-        raise InvalidRequest(
-            Problem(f"experiment_metadata{place_in(wrong)}", message_of(wrong, ExperimentMetadata))
-        ) from None
-    except TypeError as wrong:
-        raise InvalidRequest(Problem("experiment_metadata", f"not JSON: {wrong}")) from None
+        document = to_json(given)
+    except (TypeError, ValueError, RecursionError) as wrong:
+        place = joined("experiment_metadata", not_encoded(given))
+        raise InvalidRequest(Problem(place, f"not JSON: {wrong}")) from None
+    if problems := problems_in(document, ExperimentMetadata, "experiment_metadata"):
+        raise InvalidRequest(problems)
+    return msgspec.convert(document, ExperimentMetadata)
 
 
 def to_json(value: Any) -> Any:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, WrongUsage
-from assay.fep.context import Context, NotAContext, plain, read_context
+from assay.fep.context import Context, NotAContext, kind_of, plain, read_context
 from assay.fep.files import Piece, document_of, format_of, pieces_of, readable
-from assay.fep.plan import Checks, Plan
-from assay.fep.request import checks_from, contexts_of, experiment_from, problems_of_request
+from assay.fep.plan import Plan
+from assay.fep.request import Found, Gathering, contexts_in, experiment_from, problems_of_request
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.values import is_list, is_object
@@ -75,7 +75,8 @@ def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
 def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
     """Case by case with its output. Files that differ in length are refused before anything runs."""
     if "-" not in (cases, outputs):
-        many, others = (sum(1 for _ in pieces_of(name, limits)) for name in (cases, outputs))
+        many = sum(1 for _ in pieces_of(cases, limits, member="test_cases"))
+        others = sum(1 for _ in pieces_of(outputs, limits, member="outputs"))
         if many != others:
             raise InvalidRequest(_differ(cases, many, outputs, others))
     elif cases == outputs:
@@ -86,7 +87,9 @@ def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) ->
 
 
 def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[Piece]:
-    pairs = zip_longest(pieces_of(cases, limits), pieces_of(outputs, limits))
+    pairs = zip_longest(
+        pieces_of(cases, limits, member="test_cases"), pieces_of(outputs, limits, member="outputs")
+    )
     for at, (case, output) in enumerate(pairs):
         if case is None or output is None:
             longer = f"more than {at}"
@@ -110,40 +113,57 @@ def _json(raw: bytes) -> bool:
     return True
 
 
-def from_request(name: str, limits: Limits) -> tuple[list[Context], Checks, ExperimentMetadata | None]:
-    """A request file: everything that is wrong with it at once."""
+class Asking(NamedTuple):
+    """A request file: its contexts, its checks as they stand there, and what is wrong with it."""
+
+    found: Found
+    checks: Any
+    experiment: ExperimentMetadata | None
+    problems: list[Problem]
+
+
+def from_request(name: str, limits: Limits) -> Asking:
+    """Everything that is wrong with it but for its checks."""
     request = document_of(name, limits)
-    if problems := problems_of_request(request):
-        raise InvalidRequest(placed(name, problems))
-    members: dict[str, Any] = request
-    try:
-        return (
-            contexts_of(members["test_cases"], members["outputs"], limits),
-            checks_from(_plain(members.get("checks"), "checks", limits)),
-            experiment_from(_plain(members.get("experiment_metadata"), "experiment_metadata", limits)),
-        )
-    except InvalidRequest as refusal:
-        raise InvalidRequest(placed(name, refusal.problems)) from None
+    gathering = Gathering()
+    gathering.problems += problems_of_request(request)
+    members: dict[str, Any] = request if is_object(request) else {}
+    parts = {
+        part: _plain(members.get(part), part, limits, gathering) for part in ("checks", "experiment_metadata")
+    }
+    cases, outputs = (members.get(part) for part in ("test_cases", "outputs"))
+    found = contexts_in(cases if is_list(cases) else (), outputs if is_list(outputs) else (), limits)
+    listed = is_list(cases) and is_list(outputs)
+    gathering.problems += [
+        one for one in found.problems if listed or one.place not in ("test_cases", "outputs")
+    ]
+    experiment = gathering.read(lambda: experiment_from(parts["experiment_metadata"]))
+    checks: Any = [] if parts["checks"] is None and members.get("checks") is not None else parts["checks"]
+    return Asking(found, checks, experiment, placed(name, gathering.problems))
 
 
-def checks_in(name: str, limits: Limits) -> Checks:
-    """A file of checks: a list, or an object whose `checks` is one."""
+def checks_in(name: str, limits: Limits) -> list[Any]:
+    """A file of checks, as they stand there: a list, or an object whose `checks` is one."""
     document = document_of(name, limits)
     if is_object(document) and document.keys() == {"checks"}:
         document = document["checks"]
     if not is_list(document):
-        raise InvalidRequest(Problem(name, "wanted a list of checks, or an object with the member checks"))
-    try:
-        return checks_from(_plain(document, "checks", limits))
-    except InvalidRequest as refusal:
-        raise InvalidRequest(placed(name, refusal.problems)) from None
+        raise InvalidRequest(
+            Problem(
+                name, f"wanted a list of checks, or an object with the member checks, got {kind_of(document)}"
+            )
+        )
+    gathering = Gathering()
+    checks = _plain(document, "checks", limits, gathering)
+    if gathering.problems:
+        raise InvalidRequest(placed(name, gathering.problems))
+    return checks
 
 
-def _plain(value: Any, place: str, limits: Limits) -> Any:
-    """As JSON has it: a YAML file may hold dates, NaN and what else."""
+def _plain(value: Any, place: str, limits: Limits, gathering: Gathering) -> Any:
+    """As JSON has it: a YAML file may hold NaN."""
     document, _, problems = plain(value, place, limits)
-    if problems:
-        raise InvalidRequest(problems)
+    gathering.problems += problems
     return document
 
 

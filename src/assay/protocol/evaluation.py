@@ -1,10 +1,27 @@
 """What is asked: test cases, outputs, checks, experiments (FEP 2.1, 2.2, 2.3, 3.2)."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec.structs import force_setattr
 
 from assay.protocol.values import JSON
+
+SEMVER = (  # as the text has it (FEP 5.1)
+    r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
+)
+# in schemas only: what does not fit is refused in words of our own
+Version = Annotated[str, Meta(extra_json_schema={"pattern": SEMVER})]
+Id = Annotated[str, Meta(extra_json_schema={"minLength": 1})]
+
+
+def unset(struct: Struct, *names: str) -> None:
+    """Optional members that are null are as if absent (decision 44)."""
+    for name in names:
+        if getattr(struct, name) is None:
+            force_setattr(struct, name, UNSET)
 
 
 class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -12,7 +29,10 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
 
     type: str
     arguments: JSON
-    version: str | UnsetType = UNSET
+    version: Version | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        unset(self, "version")
 
 
 class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -24,26 +44,35 @@ class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     __test__ = False  # for pytest, which collects classes by this name
 
-    id: str
+    id: Id
     input: Any
     expected: Any | UnsetType = UNSET
-    metadata: JSON | UnsetType = UNSET
-    checks: list[Check] | UnsetType = UNSET
+    metadata: JSON | UnsetType | None = UNSET
+    checks: list[Check] | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        unset(self, "metadata", "checks")
 
 
 class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the system answered (FEP 2.2). Members beyond these are kept, as in a test case."""
 
-    id: str | UnsetType = UNSET
+    id: Id | UnsetType | None = UNSET
     value: Any
-    metadata: JSON | UnsetType = UNSET
+    metadata: JSON | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        unset(self, "id", "metadata")
 
 
 class ExperimentMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What the run belongs to (FEP 3.2)."""
 
-    name: str | UnsetType = UNSET
-    metadata: JSON | UnsetType = UNSET
+    name: str | UnsetType | None = UNSET
+    metadata: JSON | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        unset(self, "name", "metadata")
 
 
 class EvaluationRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -55,5 +84,8 @@ class EvaluationRequest(Struct, frozen=True, kw_only=True, omit_defaults=True, f
 
     test_cases: list[TestCase]
     outputs: list[Output]
-    checks: list[Check | list[Check]] | UnsetType = UNSET
-    experiment_metadata: ExperimentMetadata | UnsetType = UNSET
+    checks: list[Check | list[Check]] | UnsetType | None = UNSET
+    experiment_metadata: ExperimentMetadata | UnsetType | None = UNSET
+
+    def __post_init__(self) -> None:
+        unset(self, "checks", "experiment_metadata")

@@ -2,15 +2,21 @@
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from itertools import islice
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
-from msgspec import inspect
+from msgspec import Raw, Struct, UnsetType, inspect
+
+from assay.errors import Problem
+from assay.protocol.values import is_list, is_object, shown
 
 _CHOICE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _SHOWN = 40  # characters of a value that is none of them
+_MOST = 1_000  # problems of one value
 
 
 def place_in(wrong: msgspec.ValidationError) -> str:
@@ -32,6 +38,82 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
     there = _choices(kind, place)
     wanted = f"wanted one of {', '.join(there)}" if there else "wanted another value"
     return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
+
+
+def problems_in(value: Any, kind: Any, place: str = "") -> list[Problem]:
+    """
+    Everything that keeps a JSON value from being of this type, each with its own place; msgspec stops at the first.
+
+    Only for what may be shown again: it says what came.
+    """
+    return list(islice(_misfits(value, kind, place), _MOST))
+
+
+def _misfits(value: Any, kind: Any, place: str) -> Iterator[Problem]:
+    if _core(kind) is Raw:
+        return
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as wrong:
+        first = Problem(_joined(place, place_in(wrong)), message_of(wrong, kind))
+    else:
+        return
+    some = False
+    for problem in _inner(value, _core(kind), place):
+        some = True
+        yield problem
+    if some or "`raw`" in first.message:  # nothing that was decoded is a Raw
+        return
+    came = first.place == place and ", got" not in first.message
+    yield Problem(first.place, f"{first.message}, got {shown(value)}") if came else first
+
+
+def _inner(value: Any, kind: Any, place: str) -> Iterator[Problem]:
+    """What is wrong with the members of an object, or with the items of a list."""
+    if is_list(value) and get_origin(kind) in (list, tuple):
+        item = get_args(kind)[0]
+        for at, one in enumerate(value):
+            yield from _misfits(one, item, f"{place}[{at}]")
+    elif is_object(value) and isinstance(kind, type) and issubclass(kind, Struct):
+        yield from _members_of(value, kind, place)
+
+
+def _members_of(value: dict[str, Any], kind: type[Struct], place: str) -> Iterator[Problem]:
+    config = kind.__struct_config__
+    if config.tag is not None:
+        return
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    if config.forbid_unknown_fields:
+        for name in value:
+            if name not in fields:
+                said = f"no such member; there are {', '.join(fields)}"
+                yield Problem(_joined(place, f".{name[:100]}"), said)
+    for name, field in fields.items():
+        if name in value:
+            yield from _misfits(value[name], field.type, _joined(place, f".{name}"))
+        elif field.required:
+            yield Problem(_joined(place, f".{name}"), f"wanted {_noun(field.type)}, got nothing")
+
+
+def _joined(place: str, more: str) -> str:
+    return place + more if place else more.removeprefix(".")
+
+
+def _core(kind: Any) -> Any:
+    """Without what is said about it, and of what may be absent or null, what it is otherwise, if that is one thing."""
+    if get_origin(kind) is Annotated:
+        return _core(get_args(kind)[0])
+    if get_origin(kind) in (Union, UnionType):
+        parts = [one for one in get_args(kind) if one not in (UnsetType, type(None))]
+        return _core(parts[0]) if len(parts) == 1 else kind
+    return kind
+
+
+def _noun(kind: Any) -> str:
+    kind = _core(kind)
+    nouns: dict[Any, str] = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
+    nouns |= {list: "a list", tuple: "a list", dict: "an object"}
+    return nouns.get(kind, nouns.get(get_origin(kind), "a value"))
 
 
 def _cut(wrong: msgspec.ValidationError) -> tuple[str, str]:

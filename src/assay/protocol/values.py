@@ -38,6 +38,44 @@ def is_finite(value: Any) -> bool:
     return True
 
 
+def shown(value: Any, most: int = 40) -> str:
+    """A value in a message: a short text or number as it is, of anything else its kind."""
+    if isinstance(value, str):
+        return repr(value) if len(value) <= most else f"{value[:most]!r}…"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return repr(value) if value.bit_length() <= 128 else "a number of many digits"
+    return f"a list of {len(value)}" if is_list(value) else kind_of(value)
+
+
+def kind_of(value: Any) -> str:
+    names: dict[Any, str] = {
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        str: "a string",
+        list: "a list",
+        dict: "an object",
+    }
+    return "null" if value is None else names.get(type(value), type(value).__name__)
+
+
+def depth(document: Any) -> int:
+    """How many objects and lists stand inside one another, without recursion."""
+    level: list[Any] = [document] if (is_object(document) or is_list(document)) else []
+    deep = 0
+    while level:
+        deep += 1
+        level = [
+            part
+            for whole in level
+            for part in (whole.values() if is_object(whole) else whole)
+            if is_object(part) or is_list(part)
+        ]
+    return deep
+
+
 def is_deeper(document: Any, most: int) -> bool:
     """Whether more than so many objects and lists stand inside one another, in what was read from JSON."""
     level: list[Any] = [document] if is_object(document) or is_list(document) else []

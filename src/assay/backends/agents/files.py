@@ -86,7 +86,7 @@ def read_schema(path: Path, place: str) -> dict[str, Any]:
 
 def read_document(path: Path, place: str) -> Any:
     try:
-        return msgspec.json.decode(path.read_bytes())
+        return msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except OSError as refused:
         raise InvalidRequest(Problem(place, f"{path} cannot be read: {refused.strerror}")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
@@ -101,7 +101,7 @@ def _schema_beside(manifest: Path, ref: str, place: str) -> dict[str, Any]:
 def _beside(manifest: Path, ref: str, place: str) -> str:
     _check_inside(ref, place)
     try:
-        return (manifest.parent / ref).read_text("utf-8")
+        return (manifest.parent / ref).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
         raise InvalidRequest(Problem(place, f"{ref} cannot be read: {refused}")) from None
 

@@ -108,7 +108,7 @@ class RecordedAgent:
 def _records(file: Path, place: str) -> list[tuple[str, Any]]:
     """Each record with its place: a line of a `.jsonl`, or its number in the list."""
     try:
-        text = file.read_text("utf-8")
+        text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
         raise WrongUsage(f"{place}: {file} cannot be read: {refused}") from None
     where = file.name

@@ -95,7 +95,8 @@ def _read(provider: Provider) -> list[_Line]:
     if provider.script is None:
         raise WrongUsage(f"{place}: a scripted provider needs a file with what it says")
     try:
-        return msgspec.json.decode(Path(provider.script).read_bytes(), type=_Script).replies
+        text = Path(provider.script).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        return msgspec.json.decode(text, type=_Script).replies
     except OSError as refused:
         raise WrongUsage(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:

@@ -7,7 +7,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context
+from assay.fep.request import Found, unpaired
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.grpc import unpacked
@@ -15,7 +15,7 @@ from assay.serve.grpc.contexts import Contexts
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
 from assay.serve.grpc.results import Echo
 from assay.serve.grpc.unpacked import Part
-from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered, paired
+from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered
 from assay.serve.rest.plans import Planned, Plans
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
@@ -30,12 +30,12 @@ class Converted(NamedTuple):
     echoes: list[Echo]
 
 
-def convert(data: bytes, plans: Plans, limits: Limits) -> Converted:
-    """Every problem at once, each with its place, before anything runs (decision 33)."""
+def convert(data: bytes, plans: Plans, limits: Limits, *, arguments: bool = True) -> Converted:
+    """Every problem at once, each with its place, before anything runs (decision 33). `arguments`: results say what checks were given."""
     try:
-        return _converted(data, plans, limits)
+        return _converted(data, plans, limits, arguments)
     except (unpacked.Unusual, IndexError, UnicodeDecodeError, StructError, RecursionError):
-        return _converted(_rewritten(data), plans, limits)
+        return _converted(_rewritten(data), plans, limits, arguments)
 
 
 def _rewritten(data: bytes) -> bytes:
@@ -52,7 +52,7 @@ def no_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
     return InvalidRequest(f"no {kind.DESCRIPTOR.full_name}, or nested too deeply to be read: {wrong}")
 
 
-def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
+def _converted(data: bytes, plans: Plans, limits: Limits, arguments: bool) -> Converted:
     found: dict[int, list[Part]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
     for tag, start, stop in unpacked.parts(data, 0, len(data)):
         if tag not in found or (tag in _ONCE and found[tag]):
@@ -61,18 +61,24 @@ def _converted(data: bytes, plans: Plans, limits: Limits) -> Converted:
     cases, outputs = found[_CASES], found[_OUTPUTS]
     told = Contexts(data, cases, outputs, limits)
 
-    def contexts() -> list[Context]:
-        paired(len(cases), len(outputs), limits)
-        return gathered(map(told.read, range(len(cases))))
+    def contexts() -> Found:
+        found = gathered(map(told.read, range(min(len(cases), len(outputs), limits.max_cases))))
+        problems = unpaired(len(cases), len(outputs), limits)
+        return (
+            found
+            if not problems
+            else Found(found.contexts, found.places, len(cases), problems + found.problems + told.alone())
+        )
 
     def experiment() -> ExperimentMetadata | None:
         text = _experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b""
         return experiment_of(text, limits)
 
     def planned() -> Planned:
-        return plans.of(_checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b"")
+        text = _checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b""
+        return plans.of(text, arguments=arguments)
 
-    whole = asked_for(contexts, experiment, planned)
+    whole = asked_for(contexts, experiment, planned, plans)
     return Converted(Whole(whole.asked, whole.contexts, []), told.echoes)
 
 

@@ -12,7 +12,7 @@ from assay.serve.grpc.asked import Converted
 from assay.serve.grpc.call import Call
 from assay.serve.grpc.packed import sized
 from assay.serve.grpc.shown import MARGIN, AnswerTooLarge, kept_result, made_result
-from assay.serve.grpc.starting import converted_from, digest_of
+from assay.serve.grpc.starting import arguments_of, converted_from, digest_of
 from assay.serve.grpc.statuses import fep_error
 from assay.serve.rest.asked import Whole
 from assay.serve.rest.batch import Kept, Part, conduct
@@ -27,7 +27,8 @@ async def run_batch(call: Call, request: fep.BatchEvaluationRequest) -> bytes:
         converted[index] = await converted_from(call, one.SerializeToString())
         return converted[index].whole
 
-    once = Once(call, "RunBatch", lambda: digest_of(request))
+    arguments = arguments_of(call)
+    once = Once(call, "RunBatch", lambda: digest_of(request, arguments=arguments))
     parts = [Part(index, partial(read, index, one)) for index, one in enumerate(request.evaluations)]
     try:
         kept, replayed = await conduct(call, parts, _options(request), once)

@@ -8,13 +8,13 @@ from grpc import aio
 from grpc_health.v1 import health
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
-from grpc_reflection.v1alpha import reflection
 
 from assay.errors import Broken
 from assay.serve.grpc.door import Door, Method
 from assay.serve.grpc.incoming import Incoming
 from assay.serve.grpc.methods import METHODS
 from assay.serve.grpc.open import MOST, Open
+from assay.serve.grpc.reflection import enable_reflection
 from assay.serve.limits import Serving
 from assay.serve.rest.call import Host
 from assay.serve.tls import Tls
@@ -54,8 +54,7 @@ class Server:
         self._health = health.aio.HealthServicer()
         add_HealthServicer_to_server(self._health, self._server)
         self._names = list(services)
-        told = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(told, self._server)
+        enable_reflection((*services, health.SERVICE_NAME), self._server)
         self.port = self._listen(f"{address}:{port}", tls)
 
     def _listen(self, place: str, tls: Tls | None) -> int:

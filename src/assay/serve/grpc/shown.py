@@ -13,6 +13,7 @@ from assay.fep.office import moments, summary_of
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
+from assay.protocol.values import is_object
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc import packed
 from assay.serve.grpc.asked import Converted
@@ -109,9 +110,9 @@ def head(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, An
     _moment(result.completed_at, ended)
     if experiment is not None:
         result.experiment.SetInParent()
-        if experiment.name is not UNSET:
+        if isinstance(experiment.name, str):
             result.experiment.name = experiment.name
-        if experiment.metadata is not UNSET:
+        if is_object(experiment.metadata):
             result.experiment.metadata.MergeFromString(packed.struct(experiment.metadata))
             result.experiment.metadata.SetInParent()
     if metadata:

@@ -10,6 +10,7 @@ from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.asked import Converted, convert
 from assay.serve.grpc.call import Call
 from assay.serve.grpc.incoming import LARGE
+from assay.serve.rest.asked import WITHOUT_ARGUMENTS, shows_arguments
 from assay.serve.rest.idempotency import Once
 from assay.serve.rest.starting import Begun, Wanted, begin
 
@@ -30,17 +31,18 @@ async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool
 
 
 async def converted_from(call: Call, data: bytes) -> Converted:
-    host = call.host
+    host, arguments = call.host, arguments_of(call)
     if len(data) <= LARGE:
-        return convert(data, host.plans, host.limits)
-    return await call.aside(lambda: convert(data, host.plans, host.limits))
+        return convert(data, host.plans, host.limits, arguments=arguments)
+    return await call.aside(lambda: convert(data, host.plans, host.limits, arguments=arguments))
 
 
 async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
     """What makes the digest of a message, if it is wanted; that of a large one has been made in a thread."""
+    arguments = arguments_of(call)
 
     def make() -> str:
-        return digest_of(fep.EvaluationRequest.FromString(data))
+        return digest_of(fep.EvaluationRequest.FromString(data), arguments=arguments)
 
     if len(data) <= LARGE or call.header(b"idempotency-key") is None:
         return make
@@ -48,9 +50,17 @@ async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
     return lambda: digest
 
 
-def digest_of(request: Message) -> str:
+def arguments_of(call: Call) -> bool:
+    """The metadata `resolved-arguments` is what REST has in its query."""
+    return shows_arguments(call.header(b"resolved-arguments"), "resolved-arguments")
+
+
+def digest_of(request: Message, *, arguments: bool = True) -> str:
     """Of what it says, not of how it was written."""
-    return hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+    digest = hashlib.sha256(request.SerializeToString(deterministic=True))
+    if not arguments:
+        digest.update(WITHOUT_ARGUMENTS)
+    return digest.hexdigest()
 
 
 async def _begun(call: Call, want: Wanted) -> Begun:

@@ -17,7 +17,7 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.rest.answers import Answer, encode, told
-from assay.serve.rest.asked import Whole, decoded
+from assay.serve.rest.asked import ARGUMENTS, Whole, decoded, shows_arguments
 from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Asking, Call
 from assay.serve.rest.idempotency import REPLAYED, Once
@@ -58,7 +58,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 async def run_batch(call: Call) -> Answer:
-    call.query()
+    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.host.load.open()
     form_of(call)
     body = await whole(call, in_parts=True)
@@ -66,8 +66,11 @@ async def run_batch(call: Call) -> Answer:
         await call.aside(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
     )
     options = BatchOptions() if request.options is UNSET else request.options
-    once = Once(call, "POST /v1/evaluate:batch", await digest_for(call, body))
-    parts = [Part(index, partial(read, call, bytes(one))) for index, one in enumerate(request.evaluations)]
+    once = Once(call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments))
+    parts = [
+        Part(index, partial(read, call, bytes(one), arguments=arguments))
+        for index, one in enumerate(request.evaluations)
+    ]
     kept, replayed = await conduct(call, parts, options, once)
     return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
 

@@ -50,13 +50,18 @@ async def _whole(call: Call) -> bytes:
         first = await _message(call)
         if not first.get("more_body"):  # all of it at once, as most are
             call.share.hold(footprint(first["body"]))
-            return first["body"]
+            return unmarked(first["body"])
     parts: list[bytes] = []
     taken = Footprint()
     async for part in pieces(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
         call.share.hold(taken.more(part))
         parts.append(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    return unmarked(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
+def unmarked(body: bytes) -> bytes:
+    """Without a byte order mark, as files are read."""
+    return body[3:] if body.startswith(b"\xef\xbb\xbf") else body
 
 
 async def pieces(

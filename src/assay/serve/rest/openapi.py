@@ -88,7 +88,7 @@ def document(routes: Iterable[Operation]) -> dict[str, Any]:
             "schemas": _schemas(),
             "headers": HEADERS,
             "securitySchemes": {
-                "BearerAuth": {"type": "http", "scheme": "bearer"},
+                "BearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
                 "ApiKeyAuth": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
             },
         },
@@ -186,6 +186,7 @@ def _schemas() -> dict[str, Any]:
         "anyOf": [
             {"type": "array", "items": check},
             {"type": "array", "items": {"type": "array", "items": check}},
+            {"type": "null"},
         ],
     }
     # one that is none is an error of its own and does not sink the others: the batch itself is still well formed

@@ -44,6 +44,11 @@ TOKEN = Parameter("page_token", {"type": "string"}, "where the page before said 
 SIZE = Parameter(
     "page_size", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}, "how many at most"
 )
+ARGUMENTS = Parameter(
+    "resolved_arguments",
+    {"type": "boolean", "default": True},
+    "whether results say what each check was given",
+)
 ONCE = Parameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},

@@ -1,15 +1,17 @@
 """Plans of checks that come again and again, by the bytes of their text, so that they are compiled once."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import depth, not_json, too_deep
+from assay.fep.context import not_json, too_deep
 from assay.fep.office import Office
-from assay.fep.plan import Checks, Plan
-from assay.fep.request import checks_from
+from assay.fep.plan import Plan
+from assay.fep.request import plan_of
 from assay.protocol.cache import ByteCache
+from assay.protocol.values import depth
 from assay.workers import pool
 
 CACHED = 64 << 20  # bytes of all plans that are remembered
@@ -29,28 +31,27 @@ class Plans:
         self._office = office
         self._kept = ByteCache[Planned](CACHED)
 
-    def of(self, text: bytes) -> Planned:
-        """The plan of these checks; of none, that of cases which bring their own."""
-        owner = pool.owner.get()
-        found = self._kept.get(text, owner)
+    def of(self, text: bytes, *, arguments: bool = True) -> Planned:
+        """The plan of these checks; of none, that of cases which bring their own. `arguments`: results say what checks were given."""
+        owner, key = pool.owner.get(), text if arguments else b"-" + text
+        found = self._kept.get(key, owner)
         if found is not None:
             return found
-        checks = self._checks(text)
-        made = Planned(self._office.plan(checks), None if checks is None else msgspec.Raw(_encode(checks)))
-        if made.plan.shared is not None and len(text) <= LONGEST:
-            self._kept.put(text, made, FACTOR * len(text), owner)
+        given, office = self._given(text), self._office
+        plan = plan_of(given, office.registry, office.services, Options(resolved_arguments=arguments))
+        made = Planned(plan, None if plan.checks is None else msgspec.Raw(_encode(plan.checks)))
+        if plan.shared is not None and len(text) <= LONGEST:
+            self._kept.put(key, made, FACTOR * len(text), owner)
         return made
 
-    def _checks(self, text: bytes) -> Checks:
+    def _given(self, text: bytes) -> Any:
         if not text:
             return None
         try:
             document = _decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
             raise InvalidRequest(Problem("checks", not_json(text, wrong))) from None
-        if document is None:
-            raise InvalidRequest(Problem("checks", "wanted a list of checks, got null"))
         limits = self._office.services.limits
         if depth(document) > limits.max_depth:
             raise InvalidRequest(Problem("checks", too_deep(limits)))
-        return checks_from(document)
+        return document

@@ -6,7 +6,7 @@ from assay.serve.rest.checks import list_checks
 from assay.serve.rest.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
 from assay.serve.rest.health import health, show_openapi, show_page
 from assay.serve.rest.metrics import show_metrics
-from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
+from assay.serve.rest.operation import ARGUMENTS, MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
 from assay.serve.rest.operations import STATUSES, get_operation, list_evaluations
 from assay.serve.rest.sse import follow_evaluation
 
@@ -27,7 +27,7 @@ ROUTES = [
         lines=True,
         gives={200: RESULT},
         refuses=(400, 409, 413, 415),
-        parameters=(ONCE,),
+        parameters=(ONCE, ARGUMENTS),
     ),
     Operation(
         method="POST",
@@ -39,7 +39,7 @@ ROUTES = [
         takes="BatchEvaluationRequest",
         gives={200: Given("what came of each", "BatchEvaluationResponse")},
         refuses=(400, 409, 413, 415),
-        parameters=(ONCE,),
+        parameters=(ONCE, ARGUMENTS),
     ),
     Operation(
         method="POST",
@@ -52,7 +52,7 @@ ROUTES = [
         lines=True,
         gives={202: Given("it is under way", "EvaluationOperation", headers=("Location",))},
         refuses=(400, 409, 413, 415),
-        parameters=(ONCE,),
+        parameters=(ONCE, ARGUMENTS),
     ),
     Operation(
         method="GET",

@@ -11,7 +11,7 @@ from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.evaluation import stored_line
 from assay.fep.office import Asked
 from assay.serve.footprint import Footprint, bounded
-from assay.serve.rest.asked import experiment_of, read_head
+from assay.serve.rest.asked import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.rest.bodies import pieces
 from assay.serve.rest.call import Call
 from assay.serve.rest.plans import Planned
@@ -34,11 +34,11 @@ class Lined:
 
 
 @asynccontextmanager
-async def read_lines(call: Call) -> AsyncGenerator[Lined]:
+async def read_lines(call: Call, *, arguments: bool) -> AsyncGenerator[Lined]:
     """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
     serving = call.host.serving
     with _spool() as file:
-        intake = _Intake(call, file)
+        intake = _Intake(call, file, arguments=arguments)
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
         taken, held = Footprint(), 0  # of a line that is long
         async for piece in pieces(call, most, "max_upload_bytes", seconds):
@@ -77,10 +77,12 @@ def _on_disk() -> Generator[None]:
 
 
 class _Intake:
-    def __init__(self, call: Call, file: IO[bytes]) -> None:
-        self._host, self._file = call.host, file
+    def __init__(self, call: Call, file: IO[bytes], *, arguments: bool) -> None:
+        self._host, self._file, self._arguments = call.host, file, arguments
         self._limits = call.host.limits
         self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
+        if self._digest is not None and not arguments:
+            self._digest.update(WITHOUT_ARGUMENTS)
         self._tail: list[bytes] = []
         self._held = self._number = self._cases = self._own = 0
         self._planned: Planned | None = None
@@ -143,7 +145,7 @@ class _Intake:
         if self._cases > self._limits.max_cases:
             said = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
             raise self._bad(self._number, [Problem("", said)])
-        return line if context.checks is None else stored_line(context)
+        return stored_line(context)
 
     def _head(self, line: bytes) -> None:
         problems: list[Problem] = []
@@ -154,7 +156,7 @@ class _Intake:
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
         try:
-            planned = self._host.plans.of(bytes(head.checks))
+            planned = self._host.plans.of(bytes(head.checks), arguments=self._arguments)
         except InvalidRequest as wrong:
             problems += wrong.problems
         try:

@@ -8,7 +8,7 @@ from assay.fep.office import Asked
 from assay.fep.project import new_id
 from assay.ports import Put, Run
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.serve.rest.asked import Whole, digest_of, read_request
+from assay.serve.rest.asked import ARGUMENTS, Whole, digest_of, read_request, shows_arguments
 from assay.serve.rest.bodies import form_of
 from assay.serve.rest.bodies import whole as whole_body
 from assay.serve.rest.call import Asking, Call
@@ -44,31 +44,31 @@ class Wanted(NamedTuple):
 
 async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
     """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
-    call.query()
+    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.host.load.open()
     if form_of(call, lines=True) == "lines":
-        async with read_lines(call) as lined:
+        async with read_lines(call, arguments=arguments) as lined:
             want = Wanted(lined, Once(call, operation, lambda: lined.digest))
             return await begin(call, want, at_once=at_once)
     body = await whole_body(call, in_parts=True)
-    request = await read(call, body)
-    want = Wanted(request, Once(call, operation, await digest_for(call, body)))
+    request = await read(call, body, arguments=arguments)
+    want = Wanted(request, Once(call, operation, await digest_for(call, body, arguments=arguments)))
     return await begin(call, want, at_once=at_once, spent=True)
 
 
-async def digest_for(call: Call, body: bytes) -> Callable[[], str]:
+async def digest_for(call: Call, body: bytes, *, arguments: bool = True) -> Callable[[], str]:
     """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
-        return lambda: digest_of(body)
-    digest = await call.aside(lambda: digest_of(body))
+        return lambda: digest_of(body, arguments=arguments)
+    digest = await call.aside(lambda: digest_of(body, arguments=arguments))
     return lambda: digest
 
 
-async def read(call: Call, body: bytes) -> Whole:
+async def read(call: Call, body: bytes, *, arguments: bool) -> Whole:
     host, most = call.host, call.host.serving.max_elements
     if len(body) <= LARGE:
-        return read_request(body, host.plans, host.limits, most)
-    return await call.aside(lambda: read_request(body, host.plans, host.limits, most))
+        return read_request(body, host.plans, host.limits, most, arguments=arguments)
+    return await call.aside(lambda: read_request(body, host.plans, host.limits, most, arguments=arguments))
 
 
 async def begin(

@@ -1,0 +1,64 @@
+"""Where in a value the trouble is, as a place behind its own: `.value.scores[2]`."""
+
+from typing import Any
+
+import msgspec
+
+from assay.protocol.values import depth, is_finite, is_list, is_mapping
+
+_encode = msgspec.json.Encoder().encode
+
+
+def joined(place: str, inside: str) -> str:
+    return place + inside if place else inside.removeprefix(".")
+
+
+def not_finite(value: Any) -> str | None:
+    """The first number that JSON cannot write; None where there is none."""
+    if is_finite(value):
+        return None
+    path = ""
+    while (step := next((one for one in _parts(value) if not is_finite(one[1])), None)) is not None:
+        path, value = path + step[0], step[1]
+    return path
+
+
+def not_encoded(value: Any) -> str:
+    """The innermost part that cannot be written as JSON."""
+    path = ""
+    for _ in range(20):  # what is inside itself has no innermost part
+        step = next((one for one in _parts(value) if not _is_encoded(one[1])), None)
+        if step is None:
+            break
+        path, value = path + step[0], step[1]
+    return path
+
+
+def deepest(document: Any, levels: int) -> str:
+    """The part in which most objects and lists stand inside one another, so many steps down."""
+    path = ""
+    for _ in range(levels):
+        parts = _parts(document)
+        if not parts:
+            break
+        step, document = max(parts, key=lambda one: depth(one[1]))
+        path += step
+    return path
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    if is_mapping(value):
+        return [(f".{name}", one) for name, one in value.items()]
+    if isinstance(value, msgspec.Struct):
+        return [(f".{name}", getattr(value, name)) for name in value.__struct_encode_fields__]
+    if is_list(value) or isinstance(value, tuple):
+        return [(f"[{at}]", one) for at, one in enumerate(value)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return []
+
+
+def _is_encoded(value: Any) -> bool:
+    try:
+        _encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return False
+    return True

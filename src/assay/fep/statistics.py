@@ -132,17 +132,27 @@ class _Counted:
                 means.setdefault(label, {})[name] = clustered_mean(_Means(column), column.many)
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):
-            one = CheckStatistics(counted_rate(self._checks.get(label, {})), means.get(label, {}))
+            one = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
             if one.pass_rate or one.means:
                 checks[label] = one
         if not checks:
             return None
-        return Statistics(CONFIDENCE, counted_rate(self._all), checks, dict(pass_k(self._trials)))
+        return Statistics(CONFIDENCE, _rate(self._all), checks, dict(pass_k(self._trials)))
+
+
+def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
+    return _remembered(frozenset(clusters.items())) if len(clusters) <= FEW else counted_rate(clusters)
+
+
+@lru_cache(maxsize=4_096)
+def _remembered(clusters: frozenset[tuple[tuple[int, int], int]]) -> Rate | None:
+    """Small runs come to the same few rates."""
+    return counted_rate(dict(clusters))
 
 
 def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
     """Of each check, how often it passed, and how often it passed or failed."""
-    if len(codes) <= PATTERNS:
+    if len(codes) <= PATTERNS and codes.total() > 4 * len(codes):
         bits = [sum(many for code, many in codes.items() if code >> at & 1) for at in range(2 * size)]
         return bits[:size], bits[size:]
     width = 2 * size + 1

@@ -17,7 +17,7 @@ FEW = 32  # distinct outcomes of the cases of a small run that is likely to come
 
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: of each repeat, in which column, and its code
-Clusters = Counter[tuple[int, int]]  # (passed, answers) of a case, and how many cases have that
+Clusters = defaultdict[tuple[int, int], int]  # (passed, answers) of a case, and how many cases have that
 
 
 class CheckStatistics(Struct, frozen=True, omit_defaults=True):
@@ -79,9 +79,9 @@ class _Counted:
 
     def __init__(self, labels: Sequence[Labels]) -> None:
         self._labels = labels
-        self._all: Clusters = Counter()
-        self._checks: dict[str, Clusters] = {label: Counter() for some in labels for label in some}
-        self._trials: Clusters = Counter()
+        self._all: Clusters = defaultdict(int)
+        self._checks: dict[str, Clusters] = {label: defaultdict(int) for some in labels for label in some}
+        self._trials: Clusters = defaultdict(int)
 
     def once(self, codes: Counter[int]) -> None:
         """Cases of the only column, of which none is repeated."""

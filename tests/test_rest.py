@@ -12,6 +12,7 @@ import httpx
 import pytest
 from msgspec import json as wire
 
+import assay
 from assay.errors import Broken
 from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperation
 from assay.protocol.results import EvaluationRunResult
@@ -71,6 +72,21 @@ def test_an_evaluation_is_answered_with_its_result_and_kept(client, many, checks
     assert result.experiment.name == "x"
     kept = client.get(answer.headers["content-location"])
     assert kept.json() == answer.json()
+
+
+@pytest.mark.parametrize("many", [30, 1_200], ids=["at once", "in units"])
+def test_statistics_are_those_of_the_library(client, many):
+    """Decision 46: repeats of a case are one cluster, also where they lie in different units."""
+    cases = [{"id": f"c{at % (many // 2)}", "input": "?"} for at in range(many)]
+    outputs = [{"value": "a" if at % 3 else "b"} for at in range(many)]
+    checks = [{"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "a"}}]
+    answer = client.post("/v1/evaluate", json={"test_cases": cases, "outputs": outputs, "checks": checks})
+    assert answer.status_code == 200, answer.text
+    expected = assay.evaluate_sync(cases, outputs, checks).metadata["statistics"]
+    assert answer.json()["metadata"]["statistics"] == expected
+    assert expected["pass_rate"]["cases"] == many // 2
+    kept = client.get(f"/v1/evaluations/{answer.json()['evaluation_id']}").json()
+    assert kept["metadata"]["statistics"] == expected
 
 
 def test_every_case_may_bring_its_own_checks(client):

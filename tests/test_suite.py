@@ -244,3 +244,24 @@ def test_a_suite_is_read_from_a_file(tmp_path, name):
     (tmp_path / name).write_text(json.dumps(with_task(taskId="A")))
     with pytest.raises(InvalidRequest, match=rf"{name}: tasks\[0\].taskId: wanted a text"):
         read_suite_file(str(tmp_path / name), Limits())
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"modes": ["golden", "vibes"]}, "modes[1]: wanted one of adversarial, golden, live-shadow, regression, rubric, got 'vibes'"),
+        ({"version": "1"}, "version: wanted a text of the form ^[0-9]+\\.[0-9]+\\.[0-9]+$, got '1'"),
+        ({"tasks": []}, "tasks: wanted at least 1, got a list of 0"),
+        ({"thresholds": {"passScore": 2}}, "thresholds.passScore: wanted a number that is at most 1, got 2"),
+    ],
+)  # fmt: skip
+def test_a_refusal_says_what_came(change, told):
+    task = {
+        "taskId": "a",
+        "input": 1,
+        "expected": {"kind": "golden", "match": {"strategy": "exact", "value": 1}},
+    }
+    suite = {"suiteId": "local.x.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": [task]}
+    with pytest.raises(InvalidRequest) as refused:
+        read_suite({**suite, **change})
+    assert told in [str(problem) for problem in refused.value.problems]

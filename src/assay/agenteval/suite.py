@@ -17,7 +17,7 @@ from assay.ports import Limits
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
-from assay.protocol.values import is_deeper, is_list, is_object
+from assay.protocol.values import is_deeper, is_list, is_object, shown
 
 LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
 SHOWN = 500  # problems
@@ -166,7 +166,7 @@ def _validator() -> Validator:
 
 
 def _told(place: str, error: Any) -> list[Problem]:
-    """In our words, and without the value: it may be long, and it is content."""
+    """In our words, with as much of the value as says what came."""
     kind: Any = error.kind
     if kind.name == "required":
         return [Problem(f"{place}.{kind.property}".lstrip("."), "this is missing")]
@@ -178,13 +178,13 @@ def _told(place: str, error: Any) -> list[Problem]:
 
 _WORDS: dict[str, Callable[[Any, Any], str]] = {
     "type": lambda kind, value: f"wanted {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
-    "enum": lambda kind, _: f"wanted one of {', '.join(map(str, kind.options))}",
-    "pattern": lambda kind, _: f"wanted a text of the form {kind.pattern}",
-    "minItems": lambda kind, _: f"wanted at least {kind.limit}",
-    "minLength": lambda _kind, _: "wanted a text that is not empty",
+    "enum": lambda kind, value: f"wanted one of {', '.join(map(str, kind.options))}, got {shown(value)}",
+    "pattern": lambda kind, value: f"wanted a text of the form {kind.pattern}, got {shown(value)}",
+    "minItems": lambda kind, value: f"wanted at least {kind.limit}, got {shown(value)}",
+    "minLength": lambda _kind, _: "wanted a text that is not empty, got an empty one",
     "uniqueItems": lambda _kind, _: "something is said twice",
-    "minimum": lambda kind, _: f"wanted a number that is at least {kind.limit}",
-    "maximum": lambda kind, _: f"wanted a number that is at most {kind.limit}",
+    "minimum": lambda kind, value: f"wanted a number that is at least {kind.limit}, got {shown(value)}",
+    "maximum": lambda kind, value: f"wanted a number that is at most {kind.limit}, got {shown(value)}",
 }
 
 

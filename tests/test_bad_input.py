@@ -468,15 +468,16 @@ def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path, asked,
         ("Quick", "waits", "mine answered coroutine; wanted an object"),
         ("Apart", "dies", "mine ended its process (exit code 7)"),
         ("Apart", "is killed", "mine ended its process (killed by signal 9)"),
-        ("Apart", "spins", "no answer within 0.5 s; its process was killed"),
+        ("Apart", "spins", "no answer within 4 s; its process was killed"),
         ("Apart", "exits", "mine failed with SystemExit: 0"),
         ("Apart", "yes", "mine answered passed: 'yes'"),
     ],
 )
 def test_a_check_that_misbehaves_harms_only_itself(run, tmp_path, kind, how, words):
+    seconds = "4" if kind == "Apart" else "0.5"  # a process is slow to answer on a busy machine
     ended = run(
         *CONTEXTS,
-        *("--check-module", f"misbehaving:{kind}", "--timeout", "0.5", "--concurrency", "3"),
+        *("--check-module", f"misbehaving:{kind}", "--timeout", seconds, "--concurrency", "3"),
         x_jsonl=GOOD * 3 + BAD + GOOD * 3,
         checks_json=[check("mine", how=how, text="$.output.value"), MATCH],
     )

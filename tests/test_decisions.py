@@ -511,7 +511,7 @@ def test_decision_38_a_custom_check_is_registered_by_the_operator_only():
     [
         ("ASSAY_MAX_CASES", "at most 1 are taken (raise it with ASSAY_MAX_CASES)"),
         ("ASSAY_MAX_CHECKS", "at most 1 are taken (raise it with ASSAY_MAX_CHECKS)"),
-        ("ASSAY_MAX_DEPTH", "more than 1 deep, which is the limit (ASSAY_MAX_DEPTH)"),
+        ("ASSAY_MAX_DEPTH", "more than 1 deep, which is the limit (raise it with ASSAY_MAX_DEPTH)"),
     ],
 )
 def test_decision_40_a_limit_is_a_setting_and_says_so(setting, words, monkeypatch):

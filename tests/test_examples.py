@@ -82,7 +82,8 @@ def test_booleans_numbers_and_words_in_one_table(judged):
     assert table["regex"].split()[1:3] == ["6", "0"]
     assert "score: mean 0." in table["semantic_similarity"]
     assert "grade: excellent 3, poor 3" in table["llm_judge"]
-    assert "helpfulness: mean 3 of 6" in table["llm_judge"]
+    assert "helpfulness: mean 3 (" in table["llm_judge"]
+    assert ") of 6" in table["llm_judge"]
     assert len(cases) == 6
 
 

@@ -259,7 +259,7 @@ DEEP = [
     ("/v1/runs/{flow}:fork", {"mode": "branch", "fromSeq": 0, "runOptionsOverlay": {"x": HERE}}, "runOptionsOverlay"),
     ("/v1/runs/{gate}/interrupts/gate", {"resumeValue": HERE}, "resumeValue"),
     ("/v1/evaluate", ONE | {"experiment_metadata": {"metadata": {"x": HERE}}}, "experiment_metadata"),
-    ("/v1/evaluate", ONE | {"outputs": [{"value": HERE}]}, "test_cases[0]"),
+    ("/v1/evaluate", ONE | {"outputs": [{"value": HERE}]}, "outputs[0].value"),
     ("/v1/evaluate", ONE | {"checks": [check("exists", value=HERE)]}, "checks"),
 ]  # fmt: skip
 

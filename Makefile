@@ -45,9 +45,10 @@ suite: $(MADE)
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
-# Laws by examples of every run's own, then attacks, then mixed load.
+# Laws by examples of every run's own, the full length of what `make test` shortens, attacks, then mixed load.
 soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
+	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks
 	$(BIN)/python -m pytest tests/soak_faults.py
 	$(BIN)/python -m bench.soak $(ARGS)

@@ -21,6 +21,28 @@ settings.register_profile("search", derandomize=False)
 settings.load_profile("same")
 
 
+SERIES = "series"  # the fixture of tests that have a long form
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--soak", action="store_true", help="run only the tests that have a long series, in full"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--soak"):
+        short = [item for item in items if SERIES not in item.fixturenames]
+        items[:] = [item for item in items if SERIES in item.fixturenames]
+        config.hook.pytest_deselected(items=short)
+
+
+@pytest.fixture(scope="session")
+def series(request):
+    """`series(10, 50)` is 10 in `make test` and 50 in `make soak`."""
+    return lambda short, full: full if request.config.getoption("--soak") else short
+
+
 @pytest.fixture(scope="session")
 def zygote():
     """Forks a process of its own in milliseconds: `zygote.start("evaluate", …, folder=tmp_path)`."""

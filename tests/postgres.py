@@ -77,4 +77,7 @@ def server() -> Postgres:
     finally:
         os.environ.pop("XDG_RUNTIME_DIR") if before is None else os.environ.update(XDG_RUNTIME_DIR=before)
     own = get_server(room / "data", cleanup_mode="stop")
-    return Postgres(own.get_uri(), own)
+    made = Postgres(own.get_uri(), own)
+    made.run("ALTER SYSTEM SET fsync = off")  # processes are killed here, never the machine
+    made.run("SELECT pg_reload_conf()")
+    return made

@@ -32,7 +32,6 @@ CASES = {
     "logged": 60,
     "prompt": 1_200,
 }  # 60 units of one case; 3 units of many, which are taken in piece by piece
-KILLS = 50
 PARTIAL = "not all of its cases were taken in before a crash; send them again"
 
 
@@ -158,19 +157,20 @@ def test_what_a_dead_process_held_is_taken_up_when_its_lease_has_ended(zygote, r
     assert host.check_the_end() == 0
 
 
-def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path):
+def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path, series):
+    wanted = series(10, 50)
     dice = random.Random(7)
     kills, longest = 0, 0.3
-    for name in map(str, range(KILLS)):
+    for name in map(str, range(wanted)):
         host = Host(zygote, record, tmp_path, dice.choice(list(CASES)), name)
         while True:
             began = time.monotonic()
-            if host.live(dice.uniform(0, longest) if kills < KILLS else 60) == 0:
+            if host.live(dice.uniform(0, longest) if kills < wanted else 60) == 0:
                 longest = 1.2 * (time.monotonic() - began)  # so that most are killed, whatever the machine
                 break
             kills += 1
             host.forget_the_lease()
         host.check_the_end()
-        if kills >= KILLS:
+        if kills >= wanted:
             return
     pytest.fail(f"only {kills} were killed before their end")

@@ -67,16 +67,17 @@ def timeless(path):
 
 
 @pytest.mark.parametrize("options", [[], ["--jobs", "2"]], ids=["one process", "two jobs"])
-def test_killed_at_fifty_random_moments_it_ends_as_if_left_alone(work, options):
+def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series):
+    wanted = series(10, 50)
     name = f"killed{len(options)}.jsonl"
     expected = timeless(work / "whole.jsonl")
     dice = random.Random(len(options))
     kills, ends, longest = 0, 0, 0.5
-    while kills < 50 or ends == 0:
+    while kills < wanted or ends == 0:
         began = time.monotonic()
         process = evaluate(work, name, "--resume", *options, python=work.zygote.worker)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(timeout=dice.uniform(0, longest) if kills < 50 else 120)
+            process.wait(timeout=dice.uniform(0, longest) if kills < wanted else 120)
         process.kill()
         _, told = process.communicate()
         if process.returncode == -signal.SIGKILL:
@@ -90,7 +91,7 @@ def test_killed_at_fifty_random_moments_it_ends_as_if_left_alone(work, options):
         assert timeless(work / name) == expected
         ends += 1
         (work / name).unlink()
-    assert kills == 50
+    assert kills == wanted
 
 
 def test_a_torn_last_line_is_cut_and_the_other_files_are_made_again(work):

@@ -90,3 +90,20 @@ def test_a_line_that_is_not_json_is_refused_with_its_number(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"taskId": "t", "result": "one line"}\n\n{"taskId"\n')
     with pytest.raises(WrongUsage, match=r"a\.jsonl:3: no JSON"):
         RecordedAgent(card("recorded"), str(tmp_path / "a.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ({"output": "yes"}, "unknown field `output`"),
+        ({}, "wanted exactly one of result, error, refused and escalated, got none"),
+        ({"result": "yes", "error": "no"}, "wanted exactly one of"),
+        ({"result": "yes", "confidence": 7}, "confidence"),
+    ],
+)
+def test_a_record_that_is_not_an_answer_refuses_the_run(run, end, reason):
+    ended = run(lines(record("capital", "yes"), {"taskId": "river", **end}))
+    assert ended.code == 2, ended.err
+    assert "answers.jsonl:2: a record of task 'river'" in ended.err
+    assert reason in ended.err
+    assert ended.out == ""

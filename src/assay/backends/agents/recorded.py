@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.backends.agents.said import Unheard, read_end, read_json
+from assay.backends.agents.said import Unheard, parse_end, read_end, read_json
 from assay.errors import ForeignFault, Problem, WrongUsage
 from assay.ports.agents import Scene
 from assay.protocol.agents import AgentCard, Finish
@@ -57,7 +57,7 @@ class RecordedAgent:
 
     def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
         """Every covered task needs one record a trial; a record of a task that the suite does not have is a mistake."""
-        found = [*self._unknown(suite), *self._miscounted(tasks, trials)]
+        found = [*self._unknown(suite), *self._miscounted(tasks, trials), *self._misshapen(tasks)]
         rest = len(found) - LISTED
         return [*found[:LISTED], *([Problem(self._file, f"and {rest} more like these")] if rest > 0 else [])]
 
@@ -84,6 +84,17 @@ class RecordedAgent:
                 have = f"{len(records)} record{'' if len(records) == 1 else 's'}"
                 need = f"{trials} trial{'' if trials == 1 else 's'}"
                 yield Problem(place, f"task {task.task_id!r} has {have}, and the run asks for {need}")
+
+    def _misshapen(self, tasks: Sequence[EvalTask]) -> Iterator[Problem]:
+        """A mistake in the file is not an answer of the agent, and gets no score."""
+        for task in tasks:
+            for record in self._of(task.task_id, task.input):
+                try:
+                    parse_end(record.end)
+                except Unheard as wrong:
+                    yield Problem(
+                        record.place, f"a record of task {task.task_id!r} that is not an answer: {wrong}"
+                    )
 
     def _of(self, task_id: str, task: Any) -> list[Record]:
         """By the id of the task, else by its input."""

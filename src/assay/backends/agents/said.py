@@ -43,12 +43,18 @@ class SaidEnd(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
     reasoning: str | list[str] | None = None
 
 
-def read_end(said: Any, scene: Scene) -> Finish:
-    """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
+def parse_end(said: Any) -> tuple[SaidEnd, list[str]]:
+    """The end of an agent's work, and the names of its outcomes; Unheard where it does not fit."""
     end: SaidEnd = _read(said, SaidEnd, "wanted result, error, refused or escalated")
     told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
     if len(told) != 1 and told != ["result", "escalated"]:
         raise Unheard(f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}")
+    return end, told
+
+
+def read_end(said: Any, scene: Scene) -> Finish:
+    """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
+    end, told = parse_end(said)
     for text in _many(end.reasoning):
         scene.reason(text)
     for used in _many(end.usage):

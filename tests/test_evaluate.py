@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from typing import Any
 
@@ -589,3 +590,46 @@ def test_a_hanging_check_does_not_keep_the_program_from_ending():
         check=False,
     )
     assert done.stdout.strip() == "timeout_error", done.stderr
+
+
+BUILT: list[str] = []
+
+
+class Built(Checker):
+    """Notes the thread in which its arguments were found."""
+
+    type = "built"
+    value: Any
+
+    def __post_init__(self):
+        BUILT.append(threading.current_thread().name)
+
+    async def run(self, services):
+        return {"passed": True}
+
+
+@pytest.mark.parametrize(
+    ("checks", "size", "elsewhere"),
+    [
+        (["built"], 1, False),
+        (["built"], 50_000, True),  # a large context
+        (["built", "exact_match"], 50_000, True),
+        (["built search"], 1, True),  # a path that may search for a second
+    ],
+)
+def test_a_check_that_waits_is_prepared_in_a_thread_where_that_may_take_long(checks, size, elsewhere):
+    of = {
+        "built": check("built", value="$.output.value"),
+        "built search": check("built", value="$.output[?search(@, '[x]+')]"),
+        "exact_match": check("exact_match", actual="$.output.value", expected="x" * size),
+    }
+    BUILT.clear()
+    registry = assay.STANDARD.extended([Built])
+    result = asyncio.run(
+        assay.evaluate(
+            cases("a", "b"), outputs(*["x" * size] * 2), [of[one] for one in checks], registry=registry
+        )
+    )
+    answers = [one.results for case in result.results for one in case.check_results]
+    assert answers == [{"passed": True}] * 2 * len(checks)
+    assert [name.startswith("assay-checks") for name in BUILT] == [elsewhere] * 2

@@ -127,6 +127,13 @@ def paths(target: Target) -> None:
     )
 
 
+def paths_of_checks_that_wait(target: Target) -> None:
+    """Their arguments were found on the event loop: once a second of it for each."""
+    path = "$.output.value[?search(@, '(a|a)*(a|aa)*b')]"
+    value = ["a" * 30 + str(at) for at in range(300)]
+    several(target, 4, evaluation(value, "semantic_similarity", text=path, reference="b"))
+
+
 def large_plans(target: Target) -> None:
     """Sixty different requests, whose plans and schemas were all remembered: once 3 GB."""
     for at in range(60):
@@ -147,6 +154,7 @@ LONG: dict[str, Attack] = {
     "sixty large plans": large_plans,
     "similarity of long texts": long_texts,
     "paths that search": paths,
+    "paths of checks that wait": paths_of_checks_that_wait,
     "a schema with a pattern that looks ahead": pattern_that_looks_ahead,
     "many items": has_items,
     "many phrases": phrases,

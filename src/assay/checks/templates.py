@@ -57,11 +57,20 @@ class Form:
             at = text.find(OPEN, done)
         return cls((*parts, text[done:])) if parts else None
 
+    @property
+    def singular(self) -> bool:
+        """Whether no blank has to be searched for."""
+        return all(isinstance(part, str) or _singular(part.query) for part in self._parts)
+
     def fill(self, document: Any, limits: Limits) -> str:
         """A string goes in as it is, anything else as JSON; a blank that finds nothing is a PathFault."""
         return "".join(
             part if isinstance(part, str) else _value(part, document, limits) for part in self._parts
         )
+
+
+def _singular(query: paths.Query | MalformedPath) -> bool:
+    return isinstance(query, MalformedPath) or query.singular
 
 
 def _end(text: str, start: int) -> int | None:

@@ -4,7 +4,8 @@ import asyncio
 import inspect
 import time
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from assay.checks.checker import Checker
 from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, skipped
@@ -14,13 +15,16 @@ from assay.fep.alarm import Alarm, Blocked, in_check
 from assay.fep.context import Context
 from assay.fep.crew import Crew, too_many_abandoned
 from assay.fep.isolate import Cells
+from assay.fep.shares import is_quick, threads
 from assay.fep.sheet import Begun, Scored, Sheet, waits
 from assay.fep.spending import Purse, spending_of
 from assay.fep.tally import Answers
+from assay.paths.query import stopping
 from assay.ports import Services
 from assay.ports.watch import watch
 from assay.protocol.results import CheckResult
 
+T = TypeVar("T")
 MOMENT = 0.5  # seconds to tidy up after a deadline
 
 
@@ -117,11 +121,22 @@ class Floor:
         self._pump()
 
     def _ask(self, job: Job) -> None:
-        """What does not wait, unless another process has to work for it."""
-        prepared = job.prepared = prepare(
-            job.case.sheet.bounds[job.at], job.case.context.document, self._services
-        )
-        answer = ask(prepared, self._services)
+        """What does not wait, unless it may take long, or another process has to work for it."""
+        self._working.add(job)
+        services = self._services
+
+        def answered() -> tuple[Prepared, Any]:
+            prepared = prepare(job.case.sheet.bounds[job.at], job.case.context.document, services)
+            return prepared, ask(prepared, services)
+
+        self._do(job, answered, self._asked)
+
+    def _asked(self, job: Job, found: tuple[Prepared, Any]) -> None:
+        if job not in self._working:
+            return  # stopped meanwhile
+        self._working.discard(job)
+        prepared, answer = found
+        job.prepared = prepared
         if isinstance(answer, Work):
             job.case.begun = True
             self._working.add(job)
@@ -129,6 +144,36 @@ class Floor:
         else:
             result = concluded(prepared, answer, self._services, self._options)
             self._filled(job.case, job.at, result)
+
+    def _do(self, job: Job, work: Callable[[], T], then: Callable[[Job, T], None]) -> None:
+        """Here if it surely takes no time, else in a thread of its owner: a path may search for a second."""
+        if self._fail_fast or is_quick(job.case.sheet.bounds[job.at], len(job.case.context.line)):
+            then(job, work())
+            return
+
+        def within() -> T | None:
+            stopping.set(lambda: self.stopped)
+            return None if self.stopped else work()
+
+        def done(future: "asyncio.Future[T | None]") -> None:
+            if self.stopped or future.cancelled():
+                return
+            if (surprise := future.exception()) is not None:
+                self._broken(job, surprise)
+            elif (found := future.result()) is not None:
+                then(job, found)
+            self._pump()
+
+        asyncio.wrap_future(threads().submit(within)).add_done_callback(done)
+
+    def _broken(self, job: Job, surprise: BaseException) -> None:
+        """Its arguments could not be found, for a reason that no fault stands for."""
+        bound = job.case.sheet.bounds[job.at]
+        fault = fault_of(surprise, bound.checker)
+        self._running.discard(job)
+        self._working.discard(job)
+        prepared = Prepared(bound, {}, fault, time.perf_counter())
+        self._filled(job.case, job.at, concluded(prepared, fault, self._services, self._options))
 
     def _worked(self, job: Job, answer: Any) -> None:
         if job in self._working and job.prepared is not None:
@@ -198,11 +243,16 @@ class Floor:
         self._changed.set()
 
     def _start(self, job: Job) -> None:
-        bound = job.case.sheet.bounds[job.at]
-        prepared = job.prepared = prepare(bound, job.case.context.document, self._services)
-        job.began = time.perf_counter()
+        bound, context = job.case.sheet.bounds[job.at], job.case.context
         self._running.add(job)
         job.case.begun = True
+        self._do(job, lambda: prepare(bound, context.document, self._services), self._prepared)
+
+    def _prepared(self, job: Job, prepared: Prepared) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        job.prepared = prepared
+        job.began = time.perf_counter()
         ready = prepared.ready
         if isinstance(ready, Fault):
             self._settle(job, ready)

@@ -8,7 +8,6 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import cast
 
@@ -25,14 +24,13 @@ from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
-from assay.fep.shares import Shares
+from assay.fep.shares import LONGEST, threads
 from assay.fep.sheet import Begun, Scored, Sheet
 from assay.fep.tally import Tally
 from assay.paths import Query
 from assay.paths.query import stopping
 from assay.protocol.cache import beside
 
-LONGEST = 32 * 1024  # bytes of a context
 MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # of all searches of a request
@@ -75,7 +73,7 @@ async def scored(
         return begun
 
     try:
-        begun = await asyncio.wrap_future(_threads().submit(work))
+        begun = await asyncio.wrap_future(threads().submit(work))
         return await _finished(begun, tally, until)
     finally:
         stopped = True
@@ -138,8 +136,3 @@ def _searched(bound: Bound) -> int:
         return 0
     search = compiled(pattern, flags).search
     return min(MOST, int(STEPS / search.linear)) if search.longest >= LONGEST else 0
-
-
-@lru_cache(maxsize=1)
-def _threads() -> Shares:
-    return Shares()

@@ -5,10 +5,14 @@ from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
+from functools import lru_cache
 from typing import Any, TypeVar
 
+from assay.checks.arguments import Bound
+from assay.errors import MalformedPath
 from assay.workers import pool
 
+LONGEST = 32 * 1024  # bytes of a context whose checks an event loop prepares
 T = TypeVar("T")
 THREADS, EACH = (
     8,
@@ -58,3 +62,16 @@ class Shares:
             if not self._busy[owner]:
                 del self._busy[owner]
             return None
+
+
+@lru_cache(maxsize=1)
+def threads() -> Shares:
+    """Those of this process."""
+    return Shares()
+
+
+def is_quick(bound: Bound, size: int) -> bool:
+    """Whether the arguments of a check are surely found in no time, in a context of this many bytes."""
+    return size <= LONGEST and all(
+        isinstance(path.query, MalformedPath) or path.query.singular for path in bound.paths
+    )

@@ -12,6 +12,7 @@ import pytest
 
 from assay.agenteval.asked import Host
 from assay.agenteval.fold import Fold, summary_of
+from assay.agenteval.invoke import invoke
 from assay.agenteval.request import read_request
 from assay.app import live_memory
 from assay.backends.stores.memory import MemoryStore
@@ -318,7 +319,9 @@ def test_a_number_of_any_size_is_an_answer(number):
     assert results[0]["execution_context"]["output"]["value"] == number
 
 
-def test_a_task_that_takes_too_long_was_measured_with_zero():
+def test_a_task_that_takes_too_long_was_measured_with_zero(monkeypatch):
+    monkeypatch.setitem(invoke.__kwdefaults__, "grace", 0.05)
+
     async def agent(task):
         await asyncio.sleep(60 if task == "b" else 0)
         return task.upper()

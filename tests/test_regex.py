@@ -70,7 +70,7 @@ def legal(pattern, flags):
         return None
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples, deadline=None)
 @given(
     pattern=PATTERNS,
     text=TEXTS,

@@ -484,7 +484,7 @@ def test_a_client_gone_while_it_waits_loses_nothing(host, client):
 
 def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
     with Server(sqlite(tmp_path), serving=Serving(send_seconds=0.5)) as host, host.client() as client:
-        id = client.post("/v1/evaluate", content=lines_of(request_of(20_000)), headers=LINES).json()[
+        id = client.post("/v1/evaluate", content=lines_of(request_of(10_000)), headers=LINES).json()[
             "evaluation_id"
         ]
         key = host.key()
@@ -498,12 +498,12 @@ def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
                 if leave:
                     gone(connection)
                 else:
-                    time.sleep(2)
+                    time.sleep(1.2)
                     connection.close()
         time.sleep(0.3)
         load = host.app.state.host.load
         assert (load.requests, load.followers, load.held, dict(load.of)) == (0, 0, 0, {})
-        assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 20_000
+        assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 10_000
 
 
 # Too much
@@ -663,7 +663,7 @@ def test_the_database_away_and_back_loses_nothing():
         Server(address, keys_known_for=60) as host,
         host.client() as client,
     ):
-        run = client.post("/v1/evaluations", json=request_of(30, [slow(0.4)])).json()["operation_id"]
+        run = client.post("/v1/evaluations", json=request_of(30, [slow(0.2)])).json()["operation_id"]
         answers: list = []
 
         def ask():
@@ -675,7 +675,7 @@ def test_the_database_away_and_back_loses_nothing():
             threads = [threading.Thread(target=ask) for _ in range(3)]
             for thread in threads:
                 thread.start()
-            time.sleep(10)
+            time.sleep(4)
             assert client.get("/v1/health").status_code == 200
         for thread in threads:
             thread.join(60)

@@ -161,7 +161,7 @@ def test_our_schema_accepts_and_refuses_exactly_what_the_published_one_does(name
     assert theirs.is_valid(document)
     assert ours.is_valid(document)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=3 * settings.default.max_examples, deadline=None)
     @given(mutated(document))
     def same(changed):
         assert ours.is_valid(changed) == theirs.is_valid(changed)

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from assay.agenteval.invoke import invoke
 from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import Floors, Loop
@@ -133,7 +134,8 @@ async def test_a_critic_that_crashes_or_talks_nonsense_counts_as_fail(said):
     assert done == ["completed", "failed"]
 
 
-async def test_a_critic_that_does_not_end_counts_as_fail():
+async def test_a_critic_that_does_not_end_counts_as_fail(monkeypatch):
+    monkeypatch.setitem(invoke.__kwdefaults__, "grace", 0.05)
     slow = Played(CRITIC, sleep)
     async with House(actor("R"), slow, loops={"loop": loop()}, seconds=0.05) as house:
         house.critics._seconds = 0.05

@@ -1,7 +1,9 @@
 """How sure a number is (decision 46): cases are what counts, repeats of one case are one cluster, however a run was done."""
 
+import gc
 import json
 import math
+import weakref
 from collections import Counter, defaultdict
 from contextlib import contextmanager
 from fractions import Fraction
@@ -206,16 +208,56 @@ def test_a_tally_is_the_plain_formula_however_it_was_made(rows, cut):
 @contextmanager
 def small_blocks():
     """So small that cases are put aside, and read again."""
-    before = clusters.BLOCK
+    before, loose = clusters.BLOCK, tallies.LOOSE
     clusters.BLOCK = tallies.BLOCK = 4
+    tallies.LOOSE = 1
     try:
         yield
     finally:
         clusters.BLOCK = tallies.BLOCK = before
+        tallies.LOOSE = loose
 
 
 def read_again(record):
     return msgspec.json.decode(msgspec.json.encode(record), type=TallyRecord)
+
+
+def of_codes(labels, ids, codes):
+    tally = Tally()
+    answers = tally.answers(labels)
+    for id, code in zip(ids, codes, strict=True):
+        answers.close(id, code)
+        tally.case("completed")
+    return tally
+
+
+# a bit a check for those that passed, only where the bit above says that it passed or failed
+three_codes = st.builds(lambda decided, good, odd: decided << 3 | decided & good | odd << 6,
+                        st.integers(0, 7), st.integers(0, 7), st.integers(0, 1))
+
+
+@given(codes=st.lists(three_codes, min_size=1, max_size=40), repeats=st.booleans())
+def test_a_few_cases_come_to_what_columns_come_to(codes, repeats):
+    ids = [str(at % 7 if repeats else at) for at in range(len(codes))]
+    for labels in (("a", "b", "c"), ("a", "b", "a")):
+        small = of_codes(labels, ids, codes)
+        with small_blocks():
+            large = of_codes(labels, ids, codes)
+            assert (large.rows, large.statistics()) == (small.rows, small.statistics())
+            assert large.summary() == small.summary()
+
+
+def test_a_tally_goes_without_the_garbage_collector():
+    """In a cycle, all that a request brought would stay until the next collection, and each request would take fresh memory."""
+    tally = counted([("a", [True, 0.5]), ("b", [None, False])])
+    assert tally.statistics() is not None
+    gone = weakref.ref(tally.aside)
+    gc.disable()
+    try:
+        del tally
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 # as users meet it

@@ -13,7 +13,7 @@ from assay.fep.clusters import Column, Part, parts
 
 MOST_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out
 PATTERNS = 256  # distinct outcomes of a case that are counted one by one
-FEW = 32  # distinct outcomes of the cases of a small run that is likely to come again
+FEW = 32  # cases, or distinct outcomes of cases, of a small run whose outcomes are likely to come again
 
 Labels = tuple[str, ...]
 Group = tuple[tuple[int, int], ...]  # the outcomes of one case: of each repeat, in which column, and its code
@@ -55,6 +55,12 @@ def statistics_of(
             else:
                 counted.groups(_groups(part))
     return counted.concluded(numbers)
+
+
+@lru_cache(maxsize=1_024)
+def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Statistics | None:
+    """The same of a few different cases, by their codes in order."""
+    return _small(labels, frozenset(Counter(codes).items()))
 
 
 @lru_cache(maxsize=1_024)
@@ -159,6 +165,12 @@ def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
     text = "".join([f"{code:0{width}b}" for code in codes.elements()])
     bits = [text[width - 1 - at :: width].count("1") for at in range(2 * size)]
     return bits[:size], bits[size:]
+
+
+@lru_cache(maxsize=1_024)
+def few_totals(codes: tuple[int, ...], size: int) -> tuple[list[int], list[int]]:
+    """The same of a few codes in order. Callers do not change the lists."""
+    return totals(Counter(codes), size)
 
 
 class _Means:

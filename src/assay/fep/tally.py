@@ -10,13 +10,14 @@ from msgspec import Struct
 
 from assay.fep.clusters import BLOCK, Aside, Column
 from assay.fep.spending import NOTHING, Spending
-from assay.fep.statistics import Statistics, statistics_of, totals
+from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, statistics_of, totals
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_mapping
 
 LARGEST = sys.float_info.max  # an integer beyond it is in no mean
 CATEGORIES = 50  # distinct values counted per check; beyond them, "other"
 REASON = 200  # characters kept of why a check errored first
+LOOSE = 1_024  # cases and numbers that wait for a column: a small run ends before it needs one
 
 
 class Row(Struct):
@@ -73,18 +74,26 @@ class Answers:
     The answers of cases that have the same checks, a number a case: a bit a check for those that passed, above them a bit a
     check for those that passed or failed, and one above all where a check was not measured.
 
-    `ids` and `codes` are the last cases; the first `counted` of them are in the rows.
+    `ids` and `codes` are the last cases; the first `counted` of them are in the rows. It does not hold its tally: in a cycle,
+    all that a request brought would wait for the garbage collector.
     """
 
-    __slots__ = ("_tally", "codes", "column", "counted", "ids", "labels", "rows", "size")
+    __slots__ = ("_aside", "_column", "_numbers", "codes", "counted", "ids", "labels", "rows", "size")
 
-    def __init__(self, labels: tuple[str, ...], tally: "Tally") -> None:
-        self.labels, self.size, self._tally = labels, len(labels), tally
-        self.rows = [tally.row(label) for label in labels]
+    def __init__(self, labels: tuple[str, ...], rows: list[Row], numbers: "Found", aside: Aside) -> None:
+        self.labels, self.size, self.rows = labels, len(labels), rows
+        self._numbers, self._aside = numbers, aside
         self.ids: list[str] = []
         self.codes: list[int] = []
         self.counted = 0
-        self.column = Column(tally.aside, 2 * self.size + 1)
+        self._column: Column | None = None
+
+    @property
+    def column(self) -> Column:
+        """The cases before the last ones; it is made when the first case goes there."""
+        if self._column is None:
+            self._column = Column(self._aside, 2 * self.size + 1)
+        return self._column
 
     def note(self, at: int, status: Status, results: Mapping[str, Any], id: str, why: str = "") -> int:
         """Count what the check at this place came to; its part of the case's code."""
@@ -115,7 +124,7 @@ class Answers:
             elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
                 row.number(name, value)
                 if isfinite(value):
-                    self._tally.numbers(self.labels[at], name).add(id, float(value))
+                    numbers_in(self._numbers, self.labels[at], name, self._aside).add(id, float(value))
         return 0
 
     def close(self, id: str, code: int) -> None:
@@ -125,17 +134,25 @@ class Answers:
 
     def fold(self) -> None:
         """Count the cases that were closed."""
-        if self.counted < len(self.codes):
-            passed, decided = totals(Counter(self.codes[self.counted :]), self.size)
-            for row, good, every in zip(self.rows, passed, decided, strict=True):
-                row.passed += good
-                row.failed += every - good
-            self.counted = len(self.codes)
+        codes = self.codes[self.counted :] if self.counted else self.codes
+        few = len(codes) <= FEW and self.size <= FEW
+        passed, decided = (
+            few_totals(tuple(sorted(codes)), self.size) if few else totals(Counter(codes), self.size)
+        )
+        for row, good, every in zip(self.rows, passed, decided, strict=True):
+            row.passed += good
+            row.failed += every - good
+        self.counted = len(self.codes)
 
     def pack(self) -> None:
         """Those that are counted go into the column."""
         self.column.extend(self.ids, self.codes)
         self.ids, self.codes, self.counted = [], [], 0
+
+    def few(self) -> tuple[int, ...] | None:
+        """The codes in order, where these are all cases, few, and none is repeated."""
+        few = self._column is None and len(self.ids) <= FEW and self.size <= FEW
+        return tuple(sorted(self.codes)) if few and len(set(self.ids)) == len(self.ids) else None
 
 
 class Numbers:
@@ -155,6 +172,16 @@ class Numbers:
     def pack(self) -> None:
         self.column.extend(self.ids, self.values)
         self.ids, self.values = [], []
+
+
+Found = dict[tuple[str, str], Numbers]  # by the label of the check, and a name
+
+
+def numbers_in(found: Found, label: str, name: str, aside: Aside) -> Numbers:
+    some = found.get((label, name))
+    if some is None:
+        some = found[label, name] = Numbers(aside)
+    return some
 
 
 class AnswersRecord(Struct, frozen=True, array_like=True):
@@ -195,7 +222,7 @@ class Tally:
         self.spending = NOTHING
         self.aside = Aside()
         self._answers: dict[tuple[str, ...], Answers] = {}
-        self._numbers: dict[tuple[str, str], Numbers] = {}
+        self._numbers: Found = {}
         self._statistics: Statistics | None = None  # those of a run that has ended
         self._found: tuple[int, Statistics | None] | None = None  # and those after so many cases
 
@@ -218,13 +245,8 @@ class Tally:
         """Where cases with these checks are counted: take it once a run, or once a case."""
         found = self._answers.get(labels)
         if found is None:
-            found = self._answers[labels] = Answers(labels, self)
-        return found
-
-    def numbers(self, label: str, name: str) -> Numbers:
-        found = self._numbers.get((label, name))
-        if found is None:
-            found = self._numbers[label, name] = Numbers(self.aside)
+            rows = [self.row(label) for label in labels]
+            found = self._answers[labels] = Answers(labels, rows, self._numbers, self.aside)
         return found
 
     def case(self, status: Status, spending: Spending = NOTHING) -> None:
@@ -239,10 +261,18 @@ class Tally:
 
     def fold(self) -> None:
         """Count what was answered since the last time; a stream does this now and then, so that little is held."""
+        loose = 0
         for answers in self._answers.values():
-            answers.fold()
-        if self._part:
-            return
+            if answers.counted < len(answers.codes):
+                answers.fold()
+            loose += answers.counted
+        for numbers in self._numbers.values():
+            loose += len(numbers.ids)
+        if loose >= LOOSE and not self._part:
+            self._pack()
+
+    def _pack(self) -> None:
+        """Put what is counted into columns, and these aside when they hold much."""
         held = 0
         for one in (*self._answers.values(), *self._numbers.values()):
             one.pack()
@@ -263,7 +293,7 @@ class Tally:
             column = self.answers(one.labels).column
             column.extend(one.ids, column.unpacked(one.codes))
         for one in other.numbers:
-            self.numbers(one.label, one.name).column.extend(one.ids, one.values)
+            numbers_in(self._numbers, one.label, one.name, self.aside).column.extend(one.ids, one.values)
         self.fold()
 
     def record(self, *, ended: bool = False) -> TallyRecord:
@@ -293,10 +323,19 @@ class Tally:
             return self._statistics
         if self._found is None or self._found[0] != self.cases:
             self.fold()
-            answers = [(one.labels, one.column) for one in self._answers.values()]
-            numbers = {name: one.column for name, one in self._numbers.items()}
-            self._found = self.cases, statistics_of(answers, numbers)
+            self._found = self.cases, self._now()
         return self._found[1]
+
+    def _now(self) -> Statistics | None:
+        if len(self._answers) == 1 and not self._numbers:
+            (one,) = self._answers.values()
+            if (codes := one.few()) is not None:
+                return few_statistics(one.labels, codes)
+        if not self._part:
+            self._pack()
+        answers = [(one.labels, one.column) for one in self._answers.values()]
+        numbers = {name: one.column for name, one in self._numbers.items()}
+        return statistics_of(answers, numbers)
 
     @property
     def status(self) -> Status:

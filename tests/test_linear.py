@@ -17,6 +17,7 @@ from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.request import contexts_of
 from assay.ports import Limits, Services
+from assay.protocol import shapes
 from assay.protocol.evaluation import Check
 from assay.protocol.secrets import is_secret, redacted
 from assay.protocol.shapes import SHAPES, hidden, marker
@@ -140,6 +141,11 @@ PIECES = [
 def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
     text = "".join(parts)
     assert hidden(text) == plainly_hidden(text)
+
+
+@given(st.from_regex(shapes._OWN_ID, fullmatch=True))
+def test_no_id_of_a_run_looks_like_a_secret(id):
+    assert plainly_hidden(id) == hidden(id) == id
 
 
 LONG = 40_000

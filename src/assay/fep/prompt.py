@@ -34,6 +34,7 @@ from assay.protocol.cache import beside
 MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # of all searches of a request
+ONLY_BYTES = {bytes}
 CHECKS = 50_000  # of all cases, each of which takes a microsecond
 
 
@@ -81,9 +82,9 @@ async def scored(
 
 async def _finished(begun: Sequence[bytes | Scored | Begun], tally: Tally, until: float) -> list[bytes]:
     """What other processes work for too; out of time, up to the first case that is not done."""
-    works = works_of(begun)
-    if not works and all(isinstance(one, bytes) for one in begun):
+    if set(map(type, begun)) <= ONLY_BYTES:
         return cast("list[bytes]", begun)
+    works = works_of(begun)
     left = None if until == math.inf else max(0.0, until - time.monotonic())
     found = iter(await answers(works, left) if works else [])
     lines: list[bytes] = []

@@ -232,8 +232,12 @@ def of_codes(labels, ids, codes):
 
 
 # a bit a check for those that passed, only where the bit above says that it passed or failed
-three_codes = st.builds(lambda decided, good, odd: decided << 3 | decided & good | odd << 6,
-                        st.integers(0, 7), st.integers(0, 7), st.integers(0, 1))
+three_codes = st.builds(
+    lambda decided, good, odd: decided << 3 | decided & good | odd << 6,
+    st.integers(0, 7),
+    st.integers(0, 7),
+    st.integers(0, 1),
+)
 
 
 @given(codes=st.lists(three_codes, min_size=1, max_size=40), repeats=st.booleans())

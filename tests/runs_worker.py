@@ -65,6 +65,7 @@ class Killed(Checker):
     async def run(self, services):
         log(self.at)
         os.kill(os.getpid(), signal.SIGKILL)
+        return {}
 
 
 class Stopped(Checker):
@@ -76,6 +77,7 @@ class Stopped(Checker):
     async def run(self, services):
         log(self.at)
         time.sleep(600)  # noqa: ASYNC251  # that is the point
+        return {}
 
 
 async def main(address: str, cases: int, type: str, name: str) -> None:

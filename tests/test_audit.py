@@ -122,7 +122,7 @@ MISFITS = {
     "a head without bytes": "UPDATE audit_heads SET root = 1.5 WHERE tenant = 't' AND lane = 1",
 }
 FAR = "UPDATE audit SET at = 9000000000000000000 WHERE {line}"
-CASES |= {"a year that is none": ([FAR], "1 rows hold values of another type")}
+CASES["a year that is none"] = ([FAR], "1 rows hold values of another type")
 
 
 @pytest.mark.parametrize("name", MISFITS)

@@ -15,6 +15,7 @@ from assay.protocol.cache import ENTRY, LARGEST, ByteCache, beside, remembered
 from assay.protocol.evaluation import Check
 from assay.workers import pool
 
+VALIDATORS: ByteCache = validator_for.cache  # pyright: ignore[reportFunctionMemberAccess]
 KEYS, OWNERS = st.integers(0, 9), st.sampled_from("ab")
 
 
@@ -82,7 +83,7 @@ def test_what_is_beside_goes_with_it():
 
 
 def test_sixty_large_requests_leave_little_behind():
-    sheets = []
+    sheets, plan = [], None
     for at in range(60):
         schema = {"enum": [f"{at} {one}" for one in range(5_000)]}
         checks = [
@@ -95,11 +96,11 @@ def test_sixty_large_requests_leave_little_behind():
     del plan
     gc.collect()
     assert not any(sheet() for sheet in sheets)
-    assert 0 < validator_for.cache.bytes <= CACHED
+    assert 0 < VALIDATORS.bytes <= CACHED
 
 
 def test_a_flood_of_schemas_leaves_those_of_another_tenant():
-    validator_for.cache.clear()
+    VALIDATORS.clear()
     mine = b'{"minimum": 5}'
     held = validator_for(mine)
     token = pool.owner.set("another")

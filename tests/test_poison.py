@@ -202,14 +202,18 @@ def test_a_clock_that_is_set_back_strands_no_run(where, tmp_path):
                 await store.commit(Batch(entries=[Entry(run=run, opens=opens)]))
             await asyncio.to_thread(set_back, address, HOUR)
             assert await store.adopt("new", seconds=60) == []  # its lease is counted from now on
-            assert (await store.run("r")).leased - datetime.now(UTC) < HOUR / 2
+            leased = (await store.run("r")).leased
+            assert leased is not None
+            assert leased - datetime.now(UTC) < HOUR / 2
             assert await store.claim("r", "other", seconds=60) is None
             await store.renew("living", seconds=60)
             await asyncio.sleep(0.25)
             assert [run.id for run in await store.adopt("new", seconds=60)] == ["r"]
             await asyncio.to_thread(set_back, address, HOUR)
             assert (await store.claim("r", "other", seconds=60)) is None
-            assert (await store.run("r")).leased - datetime.now(UTC) < HOUR / 2
+            leased = (await store.run("r")).leased
+            assert leased is not None
+            assert leased - datetime.now(UTC) < HOUR / 2
 
     with database(where, tmp_path) as address:
         asyncio.run(main(address))
@@ -268,6 +272,7 @@ def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
                 "held": 1,
             }
             found = await store.run("ahead")
+            assert found.leased is not None
             assert found.leased - now <= timedelta(minutes=5)
             step = Event("step", msgspec.json.encode({}), now)
             await store.commit(

@@ -192,11 +192,26 @@ def test_a_path_that_goes_too_far_says_which_limit():
             ],
         ),
         ({"type": "contains", "arguments": {"text": "a", "phrases": [""]}}, ["phrases"]),  # decision 21
-        ({"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1]}}, ["at `[1]`"]),
+        (
+            {"type": "contains", "arguments": {"text": "a", "phrases": ["a", 1, ""]}},
+            [
+                "checks[0].arguments.phrases[1]: wanted `str` but got `int`",
+                "checks[0].arguments.phrases[2]: wanted `str` of length >= 1 but got ''",
+            ],
+        ),
         ({"type": "exact_match", "arguments": {"actual": None, "expected": 1}}, ["actual: wanted text"]),
         ({"type": "echo", "arguments": {"number": "7"}}, ["checks[0].arguments.number: wanted `int`"]),
         ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3 but got 'longer'"]),
-        ({"type": "regex", "arguments": {"text": "a", "pattern": "b", "flags": {"ascii": True}}}, ["ascii"]),
+        (
+            {
+                "type": "regex",
+                "arguments": {"text": "a", "pattern": "b", "flags": {"ascii": True, "multiline": "yes"}},
+            },
+            [
+                "checks[0].arguments.flags.ascii: no such member; there are case_insensitive, multiline, dot_all",
+                "checks[0].arguments.flags.multiline: wanted `bool` but got `str`",
+            ],
+        ),
     ],
 )
 def test_what_is_wrong_whatever_the_case_refuses_the_request_all_at_once(check, problems):

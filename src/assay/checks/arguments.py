@@ -31,7 +31,7 @@ from assay.errors import (
 from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.misfits import message_of, place_in, problems_in
 from assay.protocol.values import is_finite, is_list, is_object
 from assay.protocol.values import shown as shown_value
 
@@ -187,8 +187,17 @@ def _read(
             whole = _shown(literals[field.attribute], value)
             shown[field.name] = without_secrets(whole) if field.secrets else whole
         except ValueFault as wrong:
-            problems.append(Problem(f"{place}.{field.name}", str(wrong).removeprefix(f"{field.name}: ")))
+            problems += _misfits(field, value, f"{place}.{field.name}", wrong)
     return literals, shown, found, problems
+
+
+def _misfits(field: Field, value: Any, place: str, wrong: ValueFault) -> list[Problem]:
+    """Each wrong part of a literal, at its own place; where the whole is wrong or may hold a secret, what `convert` says."""
+    if not field.secrets and (is_object(value) or is_list(value)):
+        inner = problems_in(value, field.type, place, _special)
+        if any(one.place != place for one in inner):
+            return [Problem(one.place, one.message.replace(", got", " but got")) for one in inner]
+    return [Problem(place, str(wrong).removeprefix(f"{field.name}: "))]
 
 
 def _untyped(check: Check, field: Field) -> tuple[Any, bool]:

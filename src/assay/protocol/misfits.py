@@ -1,7 +1,7 @@
 """What msgspec has against a value, in our words: its place, what was wanted, and of a choice what there is to choose from."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -17,6 +17,7 @@ _UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _SHOWN = 40  # characters of a value that is none of them
 _MOST = 1_000  # problems of one value
+Hook = Callable[[type, Any], Any] | None  # what msgspec calls for types of our own
 
 
 def place_in(wrong: msgspec.ValidationError) -> str:
@@ -40,26 +41,26 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
     return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
 
 
-def problems_in(value: Any, kind: Any, place: str = "") -> list[Problem]:
+def problems_in(value: Any, kind: Any, place: str = "", hook: Hook = None) -> list[Problem]:
     """
     Everything that keeps a JSON value from being of this type, each with its own place; msgspec stops at the first.
 
     Only for what may be shown again: it says what came.
     """
-    return list(islice(_misfits(value, kind, place), _MOST))
+    return list(islice(_misfits(value, kind, place, hook), _MOST))
 
 
-def _misfits(value: Any, kind: Any, place: str) -> Iterator[Problem]:
+def _misfits(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
     if _core(kind) is Raw:
         return
     try:
-        msgspec.convert(value, kind)
+        msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as wrong:
         first = Problem(_joined(place, place_in(wrong)), message_of(wrong, kind))
     else:
         return
     some = False
-    for problem in _inner(value, _core(kind), place):
+    for problem in _inner(value, _core(kind), place, hook):
         some = True
         yield problem
     if some or "`raw`" in first.message:  # nothing that was decoded is a Raw
@@ -68,17 +69,17 @@ def _misfits(value: Any, kind: Any, place: str) -> Iterator[Problem]:
     yield Problem(first.place, f"{first.message}, got {shown(value)}") if came else first
 
 
-def _inner(value: Any, kind: Any, place: str) -> Iterator[Problem]:
+def _inner(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
     """What is wrong with the members of an object, or with the items of a list."""
     if is_list(value) and get_origin(kind) in (list, tuple):
         item = get_args(kind)[0]
         for at, one in enumerate(value):
-            yield from _misfits(one, item, f"{place}[{at}]")
+            yield from _misfits(one, item, f"{place}[{at}]", hook)
     elif is_object(value) and isinstance(kind, type) and issubclass(kind, Struct):
-        yield from _members_of(value, kind, place)
+        yield from _members_of(value, kind, place, hook)
 
 
-def _members_of(value: dict[str, Any], kind: type[Struct], place: str) -> Iterator[Problem]:
+def _members_of(value: dict[str, Any], kind: type[Struct], place: str, hook: Hook) -> Iterator[Problem]:
     config = kind.__struct_config__
     if config.tag is not None:
         return
@@ -90,7 +91,7 @@ def _members_of(value: dict[str, Any], kind: type[Struct], place: str) -> Iterat
                 yield Problem(_joined(place, f".{name[:100]}"), said)
     for name, field in fields.items():
         if name in value:
-            yield from _misfits(value[name], field.type, _joined(place, f".{name}"))
+            yield from _misfits(value[name], field.type, _joined(place, f".{name}"), hook)
         elif field.required:
             yield Problem(_joined(place, f".{name}"), f"wanted {_noun(field.type)}, got nothing")
 

@@ -212,6 +212,20 @@ def test_a_path_that_goes_too_far_says_which_limit():
                 "checks[0].arguments.flags.multiline: wanted `bool` but got `str`",
             ],
         ),
+        (
+            {"type": "regex", "arguments": {"text": "a", "pattern": "(", "flags": {"multiline": 1}}},
+            [
+                "checks[0].arguments.flags.multiline: wanted `bool` but got `int`",
+                "checks[0].arguments.pattern: ",
+            ],
+        ),
+        (
+            {
+                "type": "llm_judge",
+                "arguments": {"prompt": 1, "response_format": []},
+            },  # its vet reads the second
+            ["checks[0].arguments.prompt: ", "checks[0].arguments.response_format: "],
+        ),
     ],
 )
 def test_what_is_wrong_whatever_the_case_refuses_the_request_all_at_once(check, problems):

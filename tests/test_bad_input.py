@@ -374,6 +374,26 @@ def test_a_request_that_makes_no_sense_is_refused(run, tmp_path, asked, words):
 
 
 @pytest.mark.parametrize(
+    ("one", "places"),
+    [
+        ({"type": "vibes"}, ["arguments", "type"]),
+        ({"type": "vibes", "arguments": [], "version": 1}, ["arguments", "version", "type"]),
+        ({"type": "regex", "arguments": []}, ["arguments"]),  # which are not missing besides
+        ({**check("regex", text="x", pattern="("), "more": 1}, ["more", "arguments.pattern"]),
+        (check("regex", text="x", pattern="(", flags={"loud": 1}), ["arguments.flags.loud", "arguments.pattern"]),
+    ],
+)  # fmt: skip
+def test_no_problem_of_a_check_hides_another(run, one, places):
+    ended = run("request.json", request_json=request([one]))
+    assert ended.code == 2
+    told = ended.err.splitlines()
+    assert len(told) == len(places)
+    assert [
+        line for line, place in zip(told, places, strict=True) if f" checks[0].{place}: " not in line
+    ] == []
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         (

@@ -4,7 +4,8 @@ Arguments: which are literal, which are paths, and what a path yields (FEP 2.3.2
 `bind` reads a check once and refuses what is wrong whatever the case; `resolve` and `build` do the rest, per case.
 """
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
@@ -90,43 +91,56 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
     problems = [*unversioned, *problems]
     if services is not None and services.recorded:
         problems += _secrets(check, fields, shown, f"{place}.arguments")
-    if problems:
-        raise InvalidRequest(problems)
     known = {*literals, *(path.field.attribute for path in found)}
     for field, info in _optional(checker):
-        if field.attribute not in known:
+        if field.attribute not in known and field.name not in check.arguments:
             default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
             literals[field.attribute] = default
             if default is not UNSET:
                 shown[field.name] = _shown(default, default)
-    _vet(checker, literals, whole=not found, services=services, place=place)
+    problems = _with(problems, lambda: checker.vet(literals), checker, place)
+    if not problems and not found:
+        problems = _with(problems, lambda: checker(**literals), checker, place)
+    if services is not None:
+        problems = _with(problems, lambda: checker.meet(literals, services), checker, place)
+    if problems:
+        raise InvalidRequest(problems)
     return Bound(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
 
 
-def _vet(
-    checker: type[Checker], literals: dict[str, Any], *, whole: bool, services: Services | None, place: str
-) -> None:
-    """What is wrong whatever the case; where everything is known, that is also what building refuses."""
+def _with(
+    problems: list[Problem], step: Callable[[], object], checker: type[Checker], place: str
+) -> list[Problem]:
+    """
+    The problems, and those a step finds whatever the case: vet, build, or meet.
+
+    After a problem the step sees fewer literals. What it says of an argument that is wrong already is left out, and so is
+    an error that is not a refusal.
+    """
     try:
-        checker.vet(literals)
-        if whole:
-            checker(**literals)
-        if services is not None:
-            checker.meet(literals, services)
+        step()
+        return problems
     except InvalidRequest as refusal:
-        raise InvalidRequest(
-            [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
-        ) from None
+        more = [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
     except WrongUsage as wrong:
-        raise InvalidRequest(Problem(place, str(wrong))) from None
+        more = [Problem(place, str(wrong))]
     except Unfit as wrong:
-        raise InvalidRequest(Problem(f"{place}.arguments.{wrong.argument}", str(wrong))) from None
+        more = [Problem(f"{place}.arguments.{wrong.argument}", str(wrong))]
     except (ValueError, TypeError) as wrong:
-        raise InvalidRequest(Problem(f"{place}.arguments", str(wrong))) from None
-    except Exception as surprise:  # vet() and __post_init__ are the check's own
-        raise InvalidRequest(
-            Problem(f"{place}.arguments", f"{checker.type} failed with {type(surprise).__name__}: {surprise}")
-        ) from surprise
+        more = [Problem(f"{place}.arguments", str(wrong))]
+    except Exception as surprise:  # vet(), __post_init__ and meet() are the check's own
+        said = f"{checker.type} failed with {type(surprise).__name__}: {surprise}"
+        if not problems:
+            raise InvalidRequest(Problem(f"{place}.arguments", said)) from surprise
+        more = []
+    wrong_already = {_argument(one.place, place) for one in problems}
+    return problems + [one for one in more if (_argument(one.place, place) or "-") not in wrong_already]
+
+
+def _argument(place: str, check: str) -> str:
+    """The name of the argument that a place is in; of a place that is in none, nothing."""
+    inside = place.removeprefix(f"{check}.arguments.")
+    return "" if inside == place else re.split(r"[.\[]", inside, maxsplit=1)[0]
 
 
 def _secrets(check: Check, fields: tuple[Field, ...], shown: dict[str, Any], place: str) -> Iterable[Problem]:

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import msgspec
+from msgspec import UNSET
 
 from assay.checks.arguments import bind
 from assay.checks.registry import Registry
@@ -237,13 +238,29 @@ def _problems_of_checks(
         if is_sequence(one):
             gathering.problems += _problems_of_checks(one, here, registry, services)
             continue
-        checks, wrong = read_checks([to_json(one) if isinstance(one, Check) else one], place)
-        gathering.problems += [
-            Problem(here + one.place.removeprefix(f"{place}[0]"), one.message) for one in wrong
-        ]
-        for check in checks:
-            gathering.read(lambda check=check, here=here: bind(check, registry, here, services))
+        document = to_json(one) if isinstance(one, Check) else one
+        checks, wrong = read_checks([document], place)
+        wrong = [Problem(here + one.place.removeprefix(f"{place}[0]"), one.message) for one in wrong]
+        found = Gathering()
+        for check in checks or _readable(document):
+            found.read(lambda check=check, here=here: bind(check, registry, here, services))
+        unread = tuple(one.place for one in wrong)
+        gathering.problems += wrong + [one for one in found.problems if not one.place.startswith(unread)]
     return gathering.problems
+
+
+def _readable(document: Any) -> list[Check]:
+    """As much of a check as can be read of what is none, to say what else is wrong with it."""
+    if not is_object(document) or not isinstance(document.get("type"), str):
+        return []
+    arguments, version = document.get("arguments"), document.get("version")
+    return [
+        Check(
+            type=document["type"],
+            arguments=arguments if is_object(arguments) else {},
+            version=version if isinstance(version, str) else UNSET,
+        )
+    ]
 
 
 def checks_from(given: Any, place: str = "checks") -> Checks:

@@ -279,6 +279,11 @@ def test_a_number_of_a_batch_that_is_too_large_is_400(client):
     assert answer.status_code == 400
     assert "options.timeout_ms: wanted a whole number from 1 to" in answer.json()["message"]
     assert len(answer.text) < 1_000
+    answer = put(client, "/v1/evaluate:batch", BATCHES[0].replace(HERE, "1e309"))
+    (problem,) = answer.json()["details"]["problems"]
+    assert problem["place"] == "options.timeout_ms"
+    assert problem["message"].startswith("wanted a number within ±1.8e308")
+    assert problem["message"].endswith("got 1e309")
 
 
 def varint(number):

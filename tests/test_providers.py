@@ -85,6 +85,8 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
         ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "gives embeddings, and cannot judge"),
         ([LOCAL], {"provider_name": 5}, {"model": "m"}, "provider_config.provider_name", "wanted a name"),
         ([LOCAL], {"base_urls": "x"}, {"model": "m"}, "provider_config.base_urls", "no such setting of a provider; there are kind, base_url"),
+        ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "wanted one of openai_compatible, scripted, wordllama, got 'gemini'"),
+        ([LOCAL], {"kind": "sk-0123456789abcdefgh"}, {"model": "m"}, "provider_config.kind", "got '[REDACTED:openai-key]'"),
         ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "wanted `float`"),
         ([LOCAL], {"timeout": 0}, {"model": "m"}, "provider_config.timeout", "> 0"),
         ([LOCAL], {"max_concurrency": 0}, {"model": "m"}, "provider_config.max_concurrency", ">= 1"),

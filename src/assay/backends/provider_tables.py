@@ -1,7 +1,7 @@
 """
 A provider as somebody writes it down: `[providers.NAME]` in assay.toml, or `provider_config` of a check.
 
-Nothing here repeats a value in a message: it may be a key.
+A message repeats no value but the kind of a provider, without what has the shape of a key: any other may be a key.
 """
 
 import re
@@ -14,6 +14,8 @@ import msgspec
 from assay.backends.models.wire import OPENAI
 from assay.ports import Provider, Secret
 from assay.protocol.misfits import message_of, place_in
+from assay.protocol.secrets import redacted_text
+from assay.protocol.values import shown
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
@@ -47,8 +49,10 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     try:
         said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
     except msgspec.ValidationError as wrong:
-        told = message_of(wrong, Provider, got=False)
-        raise Unusable(place_in(wrong).lstrip("."), told) from None
+        member, told = place_in(wrong).lstrip("."), message_of(wrong, Provider, got=False)
+        if member == "kind" and isinstance(kind := table.get("kind"), str):
+            told += f", got {shown(redacted_text(kind))}"
+        raise Unusable(member, told) from None
     if base is None:
         return said
     told = {member: getattr(said, member) for member in table}

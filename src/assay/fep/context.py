@@ -11,7 +11,7 @@ from assay.fep.places import deepest, joined, not_encoded, not_finite
 from assay.ports import Limits
 from assay.protocol import values
 from assay.protocol.evaluation import Check
-from assay.protocol.misfits import message_of, problems_in
+from assay.protocol.misfits import beyond, is_beyond, problems_in
 from assay.protocol.values import depth, is_list, is_object
 
 _decode = msgspec.json.Decoder().decode
@@ -227,8 +227,8 @@ def not_json(line: bytes, wrong: Exception) -> str:
         line.decode()
     except UnicodeDecodeError as bad:
         return f"not UTF-8 (byte {bad.start})"
-    if isinstance(wrong, msgspec.ValidationError):
-        return f"a number is too large: {message_of(wrong).lower()}"
+    if is_beyond(wrong):
+        return f"a number is too large: {beyond(line)}"
     lone = _SURROGATE.search(line)
     if lone is not None and "truncated" in str(wrong):
         return f"a lone surrogate, {line[lone.start() : lone.start() + 6].decode()}, is no character (byte {lone.start()})"

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from itertools import islice
+from math import isinf
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
 
@@ -17,6 +18,11 @@ _UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
 _SHOWN = 40  # characters of a value that is none of them
 _MOST = 1_000  # problems of one value
+_BEYOND = ("Number out of range", "Integer value out of range")  # what msgspec calls it
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL)  # of JSON: a string, or a number
+_READ = 1 << 20  # bytes in which a number is looked for
+_DIGITS = 4_300  # of a whole number, as Python reads it
+_NUMBER = f"wanted a number within ±1.8e308 and of at most {_DIGITS} digits"
 Hook = Callable[[type, Any], Any] | None  # what msgspec calls for types of our own
 
 
@@ -32,6 +38,8 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
         wanted one of POST, GET, got 'PUT'
     """
     message, place = _cut(wrong)
+    if message in _BEYOND:
+        return f"{_NUMBER}, got one beyond it"
     if (choice := _CHOICE.fullmatch(message)) is None:
         said = message.replace("Expected", "wanted").replace("Object", "an object")
         members = _members(kind, place) if _UNKNOWN.match(message) else ()
@@ -39,6 +47,29 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
     there = _choices(kind, place)
     wanted = f"wanted one of {', '.join(there)}" if there else "wanted another value"
     return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
+
+
+def is_beyond(wrong: Exception) -> bool:
+    """Whether a number was too large to be read."""
+    return isinstance(wrong, msgspec.ValidationError) and _cut(wrong)[0] in _BEYOND
+
+
+def beyond(text: bytes) -> str:
+    """The message for JSON that holds a number too large to be read: what was wanted, and that number."""
+    for found in _TOKEN.finditer(text[:_READ]):
+        if found[1] and _too_large(found[1]):
+            return f"{_NUMBER}, got {_shortened(found[1].decode())}"
+    return f"{_NUMBER}, got one beyond it"
+
+
+def _too_large(number: bytes) -> bool:
+    digits = number.removeprefix(b"-")
+    if digits.isdigit():
+        return len(digits) > _DIGITS
+    try:
+        return isinf(float(number))
+    except ValueError:  # it is not whole
+        return False
 
 
 def problems_in(value: Any, kind: Any, place: str = "", hook: Hook = None) -> list[Problem]:

@@ -27,7 +27,7 @@ from assay.fep.request import (
 )
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.misfits import message_of, place_in, problems_in
+from assay.protocol.misfits import beyond, is_beyond, message_of, place_in, problems_in
 from assay.protocol.values import JSON, is_deeper, is_list, is_object, shown
 from assay.serve.footprint import bounded
 from assay.serve.rest.plans import Planned, Plans
@@ -203,7 +203,8 @@ def decoded(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = N
         return read
     except msgspec.ValidationError as wrong:
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # the decoder whose method it is
-        first = Problem(place_in(wrong).lstrip("."), message_of(wrong, kind))
+        message = beyond(body) if is_beyond(wrong) else message_of(wrong, kind)
+        first = Problem(place_in(wrong).lstrip("."), message)
         raise InvalidRequest(_all_problems(body, kind) or first) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
         raise InvalidRequest(not_json(body, wrong)) from None

@@ -243,6 +243,8 @@ def test_exists_wants_a_path():
         (["a"], {"required_items": "$.none"}, True, {}),  # of this case nothing is required
         (["a"], {"required_items": "$.none[*].tool", "ordered": True}, True, {}),
         (["a"], {"required_items": [], "forbidden_items": "$.none"}, True, {}),
+        (["a"], {"required_items": []}, True, {}),  # an empty list is given, and asks for nothing
+        (["a"], {"forbidden_items": []}, True, {}),
         ([10**21, 2**53 + 1], {"required_items": [1e21], "forbidden_items": [2.0**53]}, True, {}),
     ],
 )

@@ -13,6 +13,10 @@ from assay.ports import Services
 from assay.protocol.canonical import exact
 
 
+class Absent(list[Any]):
+    """The empty list of an argument that the caller did not give."""
+
+
 class HasItems(Heavy):
     type = "has_items"
     waits = False
@@ -28,8 +32,8 @@ class HasItems(Heavy):
     }
 
     items: list[Any]
-    required_items: list[Any] = field(default_factory=list[Any])
-    forbidden_items: list[Any] = field(default_factory=list[Any])
+    required_items: list[Any] = field(default_factory=Absent)
+    forbidden_items: list[Any] = field(default_factory=Absent)
     ordered: bool = False
 
     def run(self, services: Services) -> Answer | Work:
@@ -51,8 +55,8 @@ class HasItems(Heavy):
 
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
-        """A check that never asks for anything is refused; a case for which a path finds nothing to require passes."""
-        if literals.get("required_items") == [] == literals.get("forbidden_items"):
+        """A check without both lists is refused. An empty list asks for nothing, be it a literal or what a path finds."""
+        if all(isinstance(literals.get(name), Absent) for name in ("required_items", "forbidden_items")):
             raise ValueError("wanted required_items, forbidden_items or both, got neither")
 
 

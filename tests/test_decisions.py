@@ -588,6 +588,7 @@ def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
 @pytest.mark.parametrize("around", [lambda n: n, lambda n: [{"a": n}]], ids=["alone", "inside"])
 def test_decision_51_numbers_are_equal_by_their_value(type, around):
     rows = [(10**21, 1e21, True), (1, 1.0, True), (2**53 + 1, 2**53, False), (2**53 + 1, 2.0**53, False)]
+    rows += [(10**22, 1e22, True), (10**25, 1e25, False)]  # no double is 10^25
     for one, two, same in rows:
         assert passed(type, actual=around(one), expected=around(two)) is same
 

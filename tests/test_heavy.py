@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from assay.checks import STANDARD
 from assay.checks.arguments import bind, build
+from assay.checks.exact_match import FoldedMatch
 from assay.checks.heavy import PARTS, TEXT, elsewhere, is_large
 from assay.checks.work import Work, answered
 from assay.errors import TimeFault
@@ -62,6 +63,42 @@ LARGE = {
     "contains": {"text": LONG, "phrases": ["x", "xx"]},
     "exact_match": {"actual": LONG, "expected": LONG.upper(), "case_sensitive": False},
 }
+
+
+@settings(max_examples=20, deadline=None)
+@given(one=value.filter(lambda one: one is not None and not isinstance(one, str)), negate=st.booleans())
+def test_values_without_case_are_the_same_in_a_worker_process(one, negate):
+    folded = FoldedMatch(actual=one, expected=swapped(one), negate=negate)
+    plain = made(
+        "exact_match", {"actual": one, "expected": swapped(one), "case_sensitive": False, "negate": negate}
+    )
+    assert answered([elsewhere(folded)]) == [plain.answer(Services())]
+
+
+def swapped(one):
+    """The value with the case of its texts changed; names stay, since they are sorted."""
+    match one:
+        case str():
+            return one.swapcase()
+        case list():
+            return [swapped(part) for part in one]
+        case dict():
+            return {name: swapped(part) for name, part in one.items()}
+        case _:
+            return one
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ([1, "a"] * (PARTS // 2), [1.0, "A"] * (PARTS // 2)),  # many parts
+        (["a" * 300_000], ["A" * 300_000]),  # few parts, much text
+    ],
+)
+def test_large_values_without_case_are_sent_to_a_worker_process(one, two):
+    work = made("exact_match", {"actual": one, "expected": two, "case_sensitive": False}).run(Services())
+    assert isinstance(work, Work)
+    assert answered([work]) == [{"passed": True}]
 
 
 @pytest.mark.parametrize("kind", LARGE)

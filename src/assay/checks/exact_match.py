@@ -23,6 +23,21 @@ from assay.protocol.canonical import exact
 FOLDED = 500_000  # characters whose case is folded where the check stands
 
 
+class FoldedMatch(Heavy):
+    """exact_match of two values that are no strings, without case. A worker process gets the values, not their texts."""
+
+    actual: Any
+    expected: Any
+    negate: bool = False
+
+    def answer(self, services: Services) -> Answer:
+        return verdict(same_folded(self.actual, self.expected) != self.negate)
+
+
+def same_folded(one: Any, two: Any) -> bool:
+    return exact(one).casefold() == exact(two).casefold()
+
+
 class ExactMatch(Heavy):
     type = "exact_match"
     waits = False
@@ -36,8 +51,11 @@ class ExactMatch(Heavy):
     def run(self, services: Services) -> Answer | Work:
         one, two = self.actual, self.expected
         if isinstance(one, Canonical) and isinstance(two, Canonical):
-            if self.case_sensitive and is_large(one.value) and is_large(two.value):
-                return elsewhere(JsonMatch(actual=one.value, expected=two.value, negate=self.negate))
+            if self.case_sensitive:
+                if is_large(one.value) and is_large(two.value):
+                    return elsewhere(JsonMatch(actual=one.value, expected=two.value, negate=self.negate))
+            elif len(one) + len(two) > FOLDED or is_large(one.value, two.value):  # both are written as text
+                return elsewhere(FoldedMatch(actual=one.value, expected=two.value, negate=self.negate))
         elif not self.case_sensitive and len(one) + len(two) > FOLDED:
             return elsewhere(self)
         return self.answer(services)
@@ -52,7 +70,7 @@ class ExactMatch(Heavy):
         if isinstance(one, Canonical) and isinstance(two, Canonical):
             if self.case_sensitive:
                 return equal(one.value, two.value)
-            return fold(exact(one.value)) == fold(exact(two.value))
+            return same_folded(one.value, two.value)
         return fold(one) == fold(two)
 
     @classmethod

@@ -15,8 +15,8 @@ from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.manifest import ManifestAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault
-from assay.ports import Ask, Reply, ToolCall
-from assay.ports.agents import Refused, ToolFailure
+from assay.ports import Completion, CompletionRequest, ToolCall
+from assay.ports.agents import AgentRefusal, ToolFailure
 from assay.protocol.agents import AgentCard, MemoryShape
 
 USED = {"provider": "acme", "model": "m-1", "inputTokens": 3, "outputTokens": 4, "costUsd": 0.5}
@@ -44,7 +44,7 @@ def plain(task, ctx):
             ctx.usage(provider="acme", model="m-1", input_tokens=3, output_tokens=4, cost_usd=0.5)
             return "used"
         case "refuse":
-            raise Refused("not that")
+            raise AgentRefusal("not that")
         case "hang":
             LET_GO.wait(60)
             return ctx.reason("too late")
@@ -180,7 +180,7 @@ else: send(type="error", message="ValueError: bad day")
 class Model:
     """Does as the user's message says, by tools where there are any."""
 
-    async def complete(self, ask: Ask) -> Reply:  # noqa: C901  # one case an act
+    async def complete(self, ask: CompletionRequest) -> Completion:  # noqa: C901  # one case an act
         task = json.loads(next(message.content for message in ask.messages if message.role == "user"))
         answers = [message.content for message in ask.messages if message.role == "tool"]
         said: dict[str, Any] = {"value": None, "text": ""}
@@ -225,7 +225,7 @@ class Model:
                 said = {"problem": "is no JSON: bad day"}
         used = {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.5} if task["do"] == "use" else {}
         known = {"text": "", "finish_reason": "stop", "model": "m-1", "provider": "acme"}
-        return Reply(**known | used | said)
+        return Completion(**known | used | said)
 
     async def close(self): ...
 
@@ -238,7 +238,7 @@ def on_model(**more):
     return ManifestAgent(
         told,
         "You are an agent.",
-        lambda tuning: (Model(), Ask(messages=(), model=tuning.model or "m-1")),
+        lambda tuning: (Model(), CompletionRequest(messages=(), model=tuning.model or "m-1")),
         **more,
     )
 

@@ -15,8 +15,8 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.models.scripted import ScriptedModel
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.ports import Ask, Services
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports import CompletionRequest, Services
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.facts import CONTENT, envelope, read_stored
 from assay.runs.desk import Desk
 from assay.runs.replay import Copying, branch, everything, replay
@@ -37,7 +37,11 @@ class Doing:
         result = self._work(task, scene) if self._two else self._work(task)
         if inspect.isawaitable(result):
             result = await result
-        return result if isinstance(result, Finish) else Finish(outcome="completed", result=result)
+        return (
+            result
+            if isinstance(result, InvocationResult)
+            else InvocationResult(outcome="completed", result=result)
+        )
 
     async def close(self): ...
 
@@ -66,7 +70,7 @@ class Judges:
         self.model = ScriptedModel(script)
 
     def judge(self, provider_config, model_config):
-        return self.model, Ask(messages=(), model="scripted")
+        return self.model, CompletionRequest(messages=(), model="scripted")
 
     def embedding(self, provider_config, model_config):
         raise AssertionError("nobody embeds")

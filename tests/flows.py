@@ -7,8 +7,8 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.ports import Principal, Services
-from assay.ports.declared import Loop
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.declared import VerifierLoopConfig
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.facts import envelope
 from assay.runs.desk import Desk
 from assay.workflow.critics import Critics
@@ -44,7 +44,9 @@ class Played:
             said = self._turns[min(len(self.tasks), len(self._turns)) - 1]
         if isinstance(said, BaseException):
             raise said
-        return said if isinstance(said, Finish) else Finish(outcome="completed", result=said)
+        return (
+            said if isinstance(said, InvocationResult) else InvocationResult(outcome="completed", result=said)
+        )
 
     async def close(self): ...
 
@@ -135,7 +137,7 @@ class House:
 
 
 def loop(actor="test.actor", critics=("test.critic",), **more):
-    return Loop(actor=actor, critics=list(critics), **more)
+    return VerifierLoopConfig(actor=actor, critics=list(critics), **more)
 
 
 @asynccontextmanager

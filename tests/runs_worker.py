@@ -22,7 +22,7 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.office import Asked, Office
 from assay.fep.project import new_id
 from assay.fep.request import contexts_of
-from assay.ports import Limits, Put, RunQuery, Services
+from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.desk import Desk
 
@@ -99,7 +99,7 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
             services.limits,
         )
         asked = Asked(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
-        key, run = Put(tenant="t", kind="key", key=name, data=b""), new_id()
+        key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id()
         desk.begin(await office.take_in(asked, contexts, "t", desk.holder, [key], run=run))
         print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):

@@ -12,27 +12,27 @@ from datetime import UTC, datetime
 
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict
-from assay.ports import Batch, Entry, Event, Opening, Piece, Put
-from assay.ports.audit import line
+from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunUpdate, Transaction
+from assay.ports.audit import audit_entry
 
 
 async def main(address: str, steps: int) -> None:
     store = await open_store(address)
     with contextlib.suppress(Conflict):  # a process before this one opened it
-        await store.commit(Batch(entries=[Entry(run="r", opens=Opening(tenant="t", kind="k"))]))
+        await store.commit(Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))]))
     run = await store.run("r")
     assert run
     gate = asyncio.Semaphore(8)
 
     async def step(n: int) -> None:
-        entry = Entry(
+        entry = RunUpdate(
             run="r",
             expected=n,
             events=[Event("step", b"%d" % n, datetime.now(UTC))],
-            evidence=[Piece(kind="result", first=n, last=n, data=b"%d" % n)],
+            evidence=[EvidenceChunk(kind="result", first=n, last=n, data=b"%d" % n)],
         )
-        document = Put(tenant="t", kind="k", key="steps", data=b"%d" % n, version=n)
-        await store.commit(Batch(entries=[entry], documents=[document]))
+        document = PutDocument(tenant="t", kind="k", key="steps", data=b"%d" % n, version=n)
+        await store.commit(Transaction(entries=[entry], documents=[document]))
         print(n, flush=True)  # noqa: T201
         gate.release()
 
@@ -48,14 +48,14 @@ async def whole(address: str) -> None:
     gate = asyncio.Semaphore(8)
 
     async def run(n: int) -> None:
-        entry = Entry(
+        entry = RunUpdate(
             run=f"r{n}",
-            opens=Opening(tenant="t", kind="k"),
+            opens=CreateRun(tenant="t", kind="k"),
             status="completed",
             events=[Event("ended", b"%d" % n, datetime.now(UTC))],
-            evidence=[Piece(kind="result", data=b"%d" % n)],
+            evidence=[EvidenceChunk(kind="result", data=b"%d" % n)],
         )
-        await store.commit(Batch(entries=[entry], lines=[line("t", "run.start", f"r{n}")]))
+        await store.commit(Transaction(entries=[entry], lines=[audit_entry("t", "run.start", f"r{n}")]))
         print(n, flush=True)  # noqa: T201
         gate.release()
 

@@ -23,7 +23,7 @@ from assay.access.keys import Key, authenticate, authorize, create, list_keys, r
 from assay.access.scopes import DEFAULT, SCOPES
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
-from assay.ports import Batch, Document, Drop, Principal
+from assay.ports import DeleteDocument, Document, Principal, Transaction
 from shared import SHARED, needs_shared
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +170,9 @@ async def test_another_tenants_key_is_as_absent_as_an_unknown_one(store):
     key, text = await made(store)
     with pytest.raises(NotFound) as foreign:
         await revoke(store, key.id, tenant="other", now=NOW)
-    await store.commit(Batch(documents=[Drop(tenant="", kind="key", key=key.id, version=None)]))
+    await store.commit(
+        Transaction(documents=[DeleteDocument(tenant="", kind="key", key=key.id, version=None)])
+    )
     with pytest.raises(NotFound) as unknown:
         await revoke(store, key.id, tenant="other", now=NOW)
     assert str(foreign.value) == str(unknown.value)

@@ -18,9 +18,9 @@ from assay.backends.agents import bounded
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
-from assay.errors import ForeignFault, InvalidRequest, Refusal, WrongUsage
-from assay.ports.agents import Tuning
-from assay.protocol.agents import Finish, Usage, Used
+from assay.errors import ForeignFault, InvalidRequest, Refusal, UsageError
+from assay.ports.agents import ModelOverrides
+from assay.protocol.agents import InvocationResult, Usage, UsageStep
 from assay.protocol.suite import ToolResponse
 from assay.settings import load
 
@@ -66,14 +66,14 @@ def every(*acts):
 async def test_what_it_says_is_its_result_any_json_value(agent):
     finish, stage = await done(agent, {"do": "say", "value": [1, "é", None]})
     assert (finish.outcome, finish.result, finish.error) == ("completed", [1, "é", None], None)
-    assert [step for step in stage.steps if not isinstance(step, Used)] == []
+    assert [step for step in stage.steps if not isinstance(step, UsageStep)] == []
 
 
 @every("tool")
 async def test_tools_answer_and_are_recorded(agent):
     finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": 3}})
     assert finish.result == {"rows": [1]}
-    called, returned = (step for step in stage.steps if not isinstance(step, Used))
+    called, returned = (step for step in stage.steps if not isinstance(step, UsageStep))
     assert (called.tool, called.inputs, returned.status, returned.outcome) == (
         "shop:orders",
         {"id": 3},
@@ -87,7 +87,7 @@ async def test_tools_answer_and_are_recorded(agent):
 async def test_an_agent_may_go_on_from_a_tool_that_said_no(agent, tool, code):
     finish, stage = await done(agent, {"do": "tool", "tool": tool, "arguments": {}})
     assert (finish.outcome, finish.result) == ("completed", code)
-    steps = [type(step).__name__ for step in stage.steps if not isinstance(step, Used)]
+    steps = [type(step).__name__ for step in stage.steps if not isinstance(step, UsageStep)]
     assert steps == (["ToolCalled", "ToolReturned"] if code == "fixture_missing" else [])
 
 
@@ -104,7 +104,7 @@ async def test_usage_and_reasoning_are_recorded(agent):
     finish, stage = await done(agent, {"do": "use"})
     assert finish.result == "used"
     usage = Usage(provider="acme", model="m-1", input_tokens=3, output_tokens=4, cost_usd=0.5)
-    assert {step.usage for step in stage.steps if isinstance(step, Used)} == {usage}
+    assert {step.usage for step in stage.steps if isinstance(step, UsageStep)} == {usage}
     assert [step.text for step in stage.steps if type(step).__name__ == "Reasoned"] == ["because"]
 
 
@@ -199,7 +199,7 @@ class Object:
         (Object(), True),
         (Object().method, "method"),
         (lambda task: Object().method(task), "method"),  # a plain function that gives something to await
-        (lambda task: Finish(outcome="escalated", result=2, confidence=0.1), 2),
+        (lambda task: InvocationResult(outcome="escalated", result=2, confidence=0.1), 2),
         (str, "1"),
     ],
     ids=["task", "default", "ctx", "second", "object", "method", "awaitable", "finish", "built-in"],
@@ -235,7 +235,7 @@ def tells(task):
 
 
 def tells_no(task):
-    return Finish(outcome="refused", error="not with sk-0123456789abcdefgh")
+    return InvocationResult(outcome="refused", error="not with sk-0123456789abcdefgh")
 
 
 @pytest.mark.parametrize(
@@ -531,7 +531,7 @@ async def test_records_come_in_three_forms(tmp_path, name, text, result):
 @pytest.mark.parametrize("text", ["3", "nonsense", '[{"result": 1}]', "[1]"])
 def test_a_file_that_is_no_record_is_refused_with_its_place(tmp_path, text):
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(WrongUsage, match=r"local.test.recorded: .*a.json: "):
+    with pytest.raises(UsageError, match=r"local.test.recorded: .*a.json: "):
         RecordedAgent(card("recorded"), str(tmp_path / "a.json"))
 
 
@@ -620,19 +620,19 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
 
 async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
     agent = app.agent_given("manifest.json", load({}))
-    tuned = agent.tuned(Tuning(model="demo:other", temperature=0.5, max_tokens=7))
+    tuned = agent.tuned(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
     finish, stage = await done(tuned, "Say something.")
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
-    _, ask = agent._choose(Tuning(temperature=0.5, max_tokens=7))
+    _, ask = agent._choose(ModelOverrides(temperature=0.5, max_tokens=7))
     assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})
     with pytest.raises(InvalidRequest, match="gives embeddings"):
-        agent.tuned(Tuning(model="wordllama:any"))
+        agent.tuned(ModelOverrides(model="wordllama:any"))
     await agent.close()
 
 
 def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
     (folder / "assay.toml").write_text("")
-    with pytest.raises(WrongUsage, match=r"no model of class 'writing': say writing = \"PROVIDER:MODEL\""):
+    with pytest.raises(UsageError, match=r"no model of class 'writing': say writing = \"PROVIDER:MODEL\""):
         app.agent_given("manifest.json", load({}))
 
 
@@ -647,7 +647,7 @@ def test_every_problem_of_the_tables_is_placed(folder):
         '[agents."local.a.b"]\nkind = "psychic"\ntarget = ""\nversion = "one"\ncolour = "red"\ntools = ["x"]\n'
         '[agents."local.a.c"]\n[tools.orders]\nkind = "http"\n'
     )
-    with pytest.raises(WrongUsage) as refused:
+    with pytest.raises(UsageError) as refused:
         load({})
     assert [
         line.removeprefix("settings: ").removeprefix('agents."local.a.').split(": ")[0]
@@ -683,5 +683,5 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
 
 def test_an_agents_id_is_what_the_protocol_allows(folder):
     (folder / "assay.toml").write_text('[agents.roster]\nkind = "callable"\ntarget = "acting:plain"\n')
-    with pytest.raises(WrongUsage, match="an agent's id is such as"):
+    with pytest.raises(UsageError, match="an agent's id is such as"):
         app.agents(load({})).cards()

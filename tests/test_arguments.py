@@ -10,7 +10,7 @@ from assay.checks.arguments import bind
 from assay.checks.checker import Checker, Opaque, Template
 from assay.checks.registry import Registry
 from assay.checks.run import Options, run_here
-from assay.errors import InvalidRequest, WrongUsage
+from assay.errors import InvalidRequest, UsageError
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 
@@ -296,5 +296,5 @@ class BadVersion(Echo):
     ],
 )
 def test_what_cannot_be_registered_says_why(checker, words):
-    with pytest.raises(WrongUsage, match=words):
+    with pytest.raises(UsageError, match=words):
         STANDARD.extended([checker])

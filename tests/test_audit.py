@@ -15,8 +15,8 @@ from assay.backends.stores.chain import line_row
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import audit
 from assay.errors import Conflict
-from assay.ports import Batch, Drop, Put
-from assay.ports.audit import START, Acting, Placed, acting, extended, line, link
+from assay.ports import DeleteDocument, PutDocument, Transaction
+from assay.ports.audit import START, Actor, AuditPayload, acting, audit_entry, extended, link
 from assay.serve.grpc import fep_pb2 as fep
 from dumps import everything_of
 from grpc_client import Both, connected, message_of, refused
@@ -27,22 +27,24 @@ pytestmark = pytest.mark.anyio
 
 
 async def write(store, *, tenant="t", many=5, who="k1"):
-    acting.set(Acting(who, "req_1"))
+    acting.set(Actor(who, "req_1"))
     for at in range(many):
-        await store.commit(Batch(lines=[line(tenant, "run.start", f"run{at}")]))
+        await store.commit(Transaction(lines=[audit_entry(tenant, "run.start", f"run{at}")]))
 
 
 async def told(store, tenant=None):
-    return [msgspec.json.decode(one.data, type=Placed) async for one in lines(store, tenant)]
+    return [msgspec.json.decode(one.data, type=AuditPayload) async for one in lines(store, tenant)]
 
 
 async def test_a_line_is_there_with_what_it_tells_of_or_not_at_all(store):
-    acting.set(Acting("k1", "req_1"))
-    put = Put(tenant="t", kind="k", key="a", data=b"")
-    await store.commit(Batch(documents=[put], lines=[line("t", "key.create", "a")]))
+    acting.set(Actor("k1", "req_1"))
+    put = PutDocument(tenant="t", kind="k", key="a", data=b"")
+    await store.commit(Transaction(documents=[put], lines=[audit_entry("t", "key.create", "a")]))
     with pytest.raises(Conflict):
-        await store.commit(Batch(documents=[put], lines=[line("t", "key.create", "again")]))
-    await asyncio.gather(*(store.commit(Batch(lines=[line("u", "run.read", str(at))])) for at in range(50)))
+        await store.commit(Transaction(documents=[put], lines=[audit_entry("t", "key.create", "again")]))
+    await asyncio.gather(
+        *(store.commit(Transaction(lines=[audit_entry("u", "run.read", str(at))])) for at in range(50))
+    )
     (one,) = await told(store, "t")
     assert (one.tenant, one.who, one.action, one.what, one.outcome, one.request) == (
         "t", "k1", "key.create", "a", "ok", "req_1",
@@ -238,7 +240,7 @@ async def test_processes_write_beside_each_other(disk):
         assert (verdict.lines, len(verdict.heads), verdict.troubles) == (120, 3, [])
 
 
-BESIDE = Put(tenant="t", kind="k", key="k", data=b"")
+BESIDE = PutDocument(tenant="t", kind="k", key="k", data=b"")
 
 
 async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
@@ -255,7 +257,7 @@ async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
         event.listen(store._scribe._engine, "commit", lost)
         stop = True
         with pytest.raises(RuntimeError):
-            await store.commit(Batch(documents=[BESIDE], lines=[line("t", "run.start", "r")]))
+            await store.commit(Transaction(documents=[BESIDE], lines=[audit_entry("t", "run.start", "r")]))
         assert not stop
         await write(store, many=3)
         verdict = await verify(store)
@@ -266,7 +268,7 @@ async def test_a_line_that_was_well_put_behind_the_last_is_found(tmp_path):
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         (head,) = await store.heads()
-        forged = line_row(extended(head, datetime.now(UTC), line("t", "run.read", "r")))
+        forged = line_row(extended(head, datetime.now(UTC), audit_entry("t", "run.read", "r")))
         with store._engine.connect() as connection, connection.begin():
             connection.execute(insert(audit).values(forged))
         assert [trouble.said for trouble in (await verify(store)).troubles] == ["it goes on behind its head"]
@@ -402,7 +404,10 @@ def test_the_command_shows_and_verifies(command, tmp_path):
 
 async def test_a_document_that_goes_takes_no_line_with_it(store):
     await store.commit(
-        Batch(documents=[Put(tenant="t", kind="k", key="a", data=b"")], lines=[line("t", "put", "a")])
+        Transaction(
+            documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")],
+            lines=[audit_entry("t", "put", "a")],
+        )
     )
-    await store.commit(Batch(documents=[Drop(tenant="t", kind="k", key="a", version=None)]))
+    await store.commit(Transaction(documents=[DeleteDocument(tenant="t", kind="k", key="a", version=None)]))
     assert len(await told(store)) == 1

@@ -15,12 +15,12 @@ from assay.access.audit import lines, verify
 from assay.agenteval.shelf import Shelf
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.fep.office import Asked as AskedFor
 from assay.fep.office import Office
 from assay.fep.request import contexts_of
 from assay.ports import RunQuery
-from assay.ports.audit import Placed
+from assay.ports.audit import AuditPayload
 from assay.protocol.annotations import AnnotationCreate
 from assay.runs.annotations import annotate, annotations
 from assay.runs.replay import everything, replay
@@ -114,7 +114,8 @@ class Asked:
     def told(self, tenant, request):
         async def all_of_it():
             found = [
-                msgspec.json.decode(one.data, type=Placed) async for one in lines(self.host.store, tenant)
+                msgspec.json.decode(one.data, type=AuditPayload)
+                async for one in lines(self.host.store, tenant)
             ]
             return [one for one in found if one.request == request]
 
@@ -211,7 +212,7 @@ class Failing(MemoryStore):
     async def commit(self, batch):
         if asyncio.current_task() is self.task:
             if not self.left:
-                raise Broken("the database is away")
+                raise EnvironmentFailure("the database is away")
             self.left -= 1
         return await super().commit(batch)
 
@@ -336,7 +337,7 @@ async def test_a_line_and_what_it_tells_of_are_written_together(do, written):
         await before(store)
     many = await how_many(store, action)
     store.task, store.left = asyncio.current_task(), written
-    with suppress(Broken):
+    with suppress(EnvironmentFailure):
         await do(store)
     store.task = None
     assert await how_many(store, action) - many == await done(store)
@@ -344,5 +345,5 @@ async def test_a_line_and_what_it_tells_of_are_written_together(do, written):
 
 
 async def how_many(store, action):
-    found = [msgspec.json.decode(one.data, type=Placed) async for one in lines(store, "t")]
+    found = [msgspec.json.decode(one.data, type=AuditPayload) async for one in lines(store, "t")]
     return sum(one.action == action for one in found)

@@ -33,7 +33,7 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
-from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
+from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.schemas import NOUNS
 from assay.serve.limits import Serving
 from assay.serve.offering import Offering
@@ -216,10 +216,10 @@ def test_the_page_of_settings_has_each_with_its_default(heading, fields):
     ("heading", "kind"),
     [
         ("## Providers", Provider),
-        ("## Agents", DeclaredAgent),
-        ("## Tools", DeclaredTool),
+        ("## Agents", AgentConfig),
+        ("## Tools", ToolConfig),
         ("## MCP servers", McpServer),
-        ("## Workflows", Loop),
+        ("## Workflows", VerifierLoopConfig),
     ],
     ids=["providers", "agents", "tools", "mcp", "workflows"],
 )

@@ -22,8 +22,8 @@ from assay.backends.models.cached import DiskCache
 from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.retry import Backoff
-from assay.errors import ForeignFault, TimeFault, ValueFault, WrongUsage
-from assay.ports import Ask, Message, Prices, Provider, Secret
+from assay.errors import ForeignFault, TimeFault, UsageError, ValueFault
+from assay.ports import CompletionRequest, Message, Prices, Provider, Secret
 from provider_server import DIMENSIONS, ProviderServer, place
 
 pytestmark = pytest.mark.anyio
@@ -199,7 +199,7 @@ async def test_model_and_embedder_of_a_provider_share_one_line(server):
         backoff=Backoff(base=0.01),
     )
     judge, space = OpenAICompatibleModel(line), OpenAICompatibleEmbedder(line)
-    question = Ask(messages=(Message("user", "?"),), model="slow:0.02")
+    question = CompletionRequest(messages=(Message("user", "?"),), model="slow:0.02")
     await asyncio.gather(judge.complete(question), space.embed(["one"], model="slow:0.02"))
     await line.close()
     assert server.most_at_once == 1
@@ -332,7 +332,7 @@ print(logging.getLogger().handlers)
 )
 def test_what_is_not_installed_is_said_with_the_line_that_installs_it(monkeypatch, missing, build, line):
     monkeypatch.setattr(wires, "find_spec", lambda name: None if name == missing else True)
-    with pytest.raises(WrongUsage) as refused:
+    with pytest.raises(UsageError) as refused:
         build()
     assert str(refused.value) == f"{missing} is not installed; pip install '{line}'"
 

@@ -16,8 +16,8 @@ import pytest
 from assay.agenteval.report import report_of
 from assay.errors import EvalRefused, ForeignFault, InvalidRequest
 from assay.ports.agents import ToolFailure
-from assay.ports.watch import watch
-from assay.protocol.agents import Finish, ToolSpec
+from assay.ports.watch import telemetry
+from assay.protocol.agents import InvocationResult, ToolSpec
 from evals import Doing, golden, hosting, resumed, rubric, suite_of
 
 FREE = ("eval.", "agent.invocation.", "memory.written", "run.", "provider.usage", "cap.", "assay.")
@@ -88,15 +88,15 @@ def watched():
     level = root.level
     root.addHandler(handler)
     root.setLevel(logging.DEBUG)
-    watch.on, watch.tracer = True, spans
+    telemetry.on, telemetry.tracer = True, spans
     seen = []
     try:
         yield seen
     finally:
-        watch.on, watch.tracer = False, None
+        telemetry.on, telemetry.tracer = False, None
         root.removeHandler(handler)
         root.setLevel(level)
-        seen.append("\n".join(lines + spans.told + [repr((watch.counts, list(watch.times)))]))
+        seen.append("\n".join(lines + spans.told + [repr((telemetry.counts, list(telemetry.times)))]))
 
 
 def suite_with(canary) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def agent_with(canary, *, away=False):
                 await scene.tool("shop:orders", n=n, more=canary("a tool's argument"))
         scene.usage(provider="p", model="m", input_tokens=1, output_tokens=1, cost_usd=0.5)
         result = canary("the right answer") if scene.task_id == "right" else canary("an output")
-        return Finish(outcome="completed", result=result, confidence=0.5)
+        return InvocationResult(outcome="completed", result=result, confidence=0.5)
 
     return Doing(agent, tools=("shop:orders",))
 

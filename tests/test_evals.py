@@ -18,10 +18,10 @@ from assay.app import live_memory
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
-from assay.ports import Batch, RunQuery, SystemClock
+from assay.ports import RunQuery, SystemClock, Transaction
 from assay.ports.agents import ToolFailure
-from assay.ports.watch import carried, traced, watch
-from assay.protocol.agents import Finish, ToolSpec
+from assay.ports.watch import propagation_headers, telemetry, traced
+from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.protocol.scorecard import EvalSummary
 from assay.workflow.memory import puts, rows
 from evals import AGENT, TENANT, Doing, Hosted, doing, golden, hosting, replayed, resumed, rubric, suite_of
@@ -222,14 +222,14 @@ BROKEN_AGENTS = {
     "raised what cannot be written": (ValueError(HALF), "failed"),
     "raised without words": (Wordless(), "failed"),
     "cancelled itself": (asyncio.CancelledError(), "failed"),
-    "refused in words that cannot be written": (Finish(outcome="refused", error=HALF), "refused"),
-    "refused": (Finish(outcome="refused", error="no"), "refused"),
-    "no JSON": (Finish(outcome="completed", result=object()), "failed"),
-    "failed": (Finish(outcome="failed", error="no"), "failed"),
-    "no such end": (Finish(outcome="done", result="x"), "failed"),
-    "too sure": (Finish(outcome="completed", result="x", confidence=1.5), "failed"),
-    "no number": (Finish(outcome="completed", result="x", confidence="high"), "failed"),
-    "no text": (Finish(outcome="failed", error=5), "failed"),
+    "refused in words that cannot be written": (InvocationResult(outcome="refused", error=HALF), "refused"),
+    "refused": (InvocationResult(outcome="refused", error="no"), "refused"),
+    "no JSON": (InvocationResult(outcome="completed", result=object()), "failed"),
+    "failed": (InvocationResult(outcome="failed", error="no"), "failed"),
+    "no such end": (InvocationResult(outcome="done", result="x"), "failed"),
+    "too sure": (InvocationResult(outcome="completed", result="x", confidence=1.5), "failed"),
+    "no number": (InvocationResult(outcome="completed", result="x", confidence="high"), "failed"),
+    "no text": (InvocationResult(outcome="failed", error=5), "failed"),
 }
 
 
@@ -469,7 +469,7 @@ def test_a_run_that_takes_too_long_is_cut_short_and_can_be_completed(host, said)
 def test_how_sure_and_how_talkative_an_agent_is_wanted(said, outcome, reasoned):
     def agent(task, scene):
         scene.reason("so")
-        return Finish(outcome="completed", result="A", confidence=0.6)
+        return InvocationResult(outcome="completed", result="A", confidence=0.6)
 
     _, events, summary, _ = doing(Doing(agent), suite_of(golden("a", "A", "a")), asked={"configurable": said})
     (ended,) = payloads(events, "agent.invocation.completed")
@@ -636,7 +636,7 @@ def test_live_shadow_remembers_what_is_kept_and_leaves_nothing_behind():
         clock = SystemClock()
         store = await open_store("memory:")
         kept = {"id": "k", "content": "kept", "tags": [], "createdAt": "2026-01-01T00:00:00Z"}
-        await store.commit(Batch(documents=puts(TENANT, place, "run-0", 0, [kept], clock.now())))
+        await store.commit(Transaction(documents=puts(TENANT, place, "run-0", 0, [kept], clock.now())))
         memory = partial(live_memory, store, clock)
         hosted = Hosted(store, Doing(agent), memory=memory, concurrency=1)
         run = await hosted.run(suite_of(*tasks, modes=["live-shadow"]))
@@ -841,7 +841,7 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
     said, other = (f"00-{digit * 32}-{digit * 16}-01" for digit in "ab")
 
     async def answer(task):
-        seen.append(carried().get("traceparent"))
+        seen.append(propagation_headers().get("traceparent"))
         if task == "a":
             going.set()
             await asyncio.sleep(0.01)  # so that the other one has not begun when the desk closes
@@ -864,11 +864,11 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
             assert copy.head["traceparent"] == other
             assert "traceparent" not in (await replayed(hosted, ended)).head
 
-    watch.tracer = tracer
+    telemetry.tracer = tracer
     try:
         asyncio.run(main())
     finally:
-        watch.tracer = None
+        telemetry.tracer = None
     assert seen == [said] * 3
     spans = [parent for name, parent in tracer.began if name == "run agent-eval"]
     assert spans == [None, {"traceparent": said}]  # the first is within the span of who asked

@@ -15,7 +15,7 @@ import yaml
 
 import assay
 from assay import Checker, InvalidRequest, Output, TestCase
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from shared import SHARED, needs_shared
 
 
@@ -544,7 +544,7 @@ def test_whatever_has_a_length_is_a_list():
     ids=["one", "another class", "an instance"],
 )
 def test_what_is_no_check_extends_no_registry(given, said):
-    with pytest.raises(WrongUsage, match=re.escape(said)):
+    with pytest.raises(UsageError, match=re.escape(said)):
         assay.STANDARD.extended(given)
 
 

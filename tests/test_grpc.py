@@ -552,10 +552,10 @@ def test_one_table_says_what_each_status_is_over_rest_and_grpc():
     for kind in (
         errors.Forbidden,
         errors.NotFound,
-        errors.Ended,
-        errors.KeyReused,
-        errors.InFlight,
-        errors.TooMuch,
+        errors.RunAlreadyEnded,
+        errors.IdempotencyKeyReused,
+        errors.IdempotencyInFlight,
+        errors.RateLimited,
     ):
         assert codes[kind.code] == (by_ancestry(REST_STATUS, kind), f"`{by_ancestry(STATUS, kind).name}`")
 

@@ -20,8 +20,8 @@ from assay.backends.agents.callable import CallableAgent
 from assay.checks.checker import Checker, Text
 from assay.checks.semantic_similarity import similarity
 from assay.errors import InvalidRequest
-from assay.ports.declared import Loop
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.declared import VerifierLoopConfig
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.secrets import each_redacted, redacted
 from assay.protocol.values import is_deeper
 from assay.runs.diff import state_diff
@@ -182,7 +182,11 @@ class Said(logging.Handler):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    loops = {"checked": Loop(actor=AGENT, critics=["local.tests.critic"], criteria=["good"], max_turns=1)}
+    loops = {
+        "checked": VerifierLoopConfig(
+            actor=AGENT, critics=["local.tests.critic"], criteria=["good"], max_turns=1
+        )
+    }
     critic = Doing(lambda _: {"verdict": "pass"}, agent_id="local.tests.critic")
     folder = tmp_path_factory.mktemp("hostile")
     with Both(sqlite(folder), seeded=True, loops=loops, agents=(critic,), checks=[Odd]) as host:
@@ -403,12 +407,12 @@ ANSWERS = {
 }
 ACTS = {
     "result": lambda ctx, value: value,
-    "finish": lambda ctx, value: Finish(outcome="completed", result={"x": value}),
+    "finish": lambda ctx, value: InvocationResult(outcome="completed", result={"x": value}),
     "error": lambda ctx, value: (_ for _ in ()).throw(ValueError(value)),
     "arguments": lambda ctx, value: ctx.tool("shop:orders", x=value),
     "memory": lambda ctx, value: ctx.memory.write(str(type(value)), tags=[value]),
     "reason": lambda ctx, value: ctx.reason(value),
-    "confidence": lambda ctx, value: Finish(outcome="completed", result="x", confidence=value),
+    "confidence": lambda ctx, value: InvocationResult(outcome="completed", result="x", confidence=value),
     "tokens": lambda ctx, value: ctx.usage(provider="p", model="m", input_tokens=value, output_tokens=1),
     "cost": lambda ctx, value: ctx.usage(
         provider="p", model="m", input_tokens=1, output_tokens=1, cost_usd=value

@@ -20,7 +20,7 @@ from assay.checks.llm_judge import LlmJudge, reasoned
 from assay.checks.run import Options, concluded, prepare
 from assay.checks.templates import Form
 from assay.errors import Fault, PathFault, TimeFault
-from assay.ports import Ask, Limits, Reply, Services
+from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
 from dumps import everything_of
 from judging import CANARY, PASSED, configure, evaluate, judge
@@ -122,7 +122,7 @@ class Scripted:
         self.model, self._timeout = ScriptedModel(script), timeout
 
     def judge(self, provider_config, model_config):
-        return self.model, Ask(
+        return self.model, CompletionRequest(
             messages=(), model="m", parameters=dict(model_config or {}), timeout=self._timeout
         )
 
@@ -193,7 +193,7 @@ def test_a_repair_shows_the_judge_what_it_said_and_what_is_wrong():
 
 def reply(**more):
     known = {"text": '{"passed": true}', "value": {"passed": True}, "finish_reason": "stop", "model": "m-1"}
-    return Reply(**{**known, "provider": "p", **more})
+    return Completion(**{**known, "provider": "p", **more})
 
 
 @pytest.mark.parametrize(

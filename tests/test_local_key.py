@@ -11,8 +11,8 @@ from assay.access.keys import authenticate, create, list_keys, revoke
 from assay.access.local import local_key
 from assay.access.scopes import DEFAULT
 from assay.backends.stores.memory import MemoryStore
-from assay.errors import Broken, WrongUsage
-from assay.ports import Batch, Drop
+from assay.errors import EnvironmentFailure, UsageError
+from assay.ports import DeleteDocument, Transaction
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,9 @@ async def ended(store, path, key):
 
 
 async def of_another_store(store, path, key):
-    await store.commit(Batch(documents=[Drop(tenant="", kind="key", key=key.id, version=None)]))
+    await store.commit(
+        Transaction(documents=[DeleteDocument(tenant="", kind="key", key=key.id, version=None)])
+    )
 
 
 async def of_another_tenant(store, path, key):
@@ -88,7 +90,7 @@ async def test_a_local_key_that_others_may_read_is_refused_with_what_to_do(tmp_p
     store = MemoryStore()
     path, text, _ = await local_key(store, tmp_path, NOW)
     path.chmod(mode)
-    with pytest.raises(WrongUsage, match="chmod 600") as refused:
+    with pytest.raises(UsageError, match="chmod 600") as refused:
         await local_key(store, tmp_path, NOW)
     (key,) = await list_keys(store)
     assert f"assay key revoke {key.id}" in str(refused.value)
@@ -109,7 +111,7 @@ def a_folder(path):
 async def test_what_is_no_file_is_no_local_key(tmp_path, put):
     store = MemoryStore()
     put(tmp_path / "local-key")
-    with pytest.raises(WrongUsage, match="no plain file"):
+    with pytest.raises(UsageError, match="no plain file"):
         await local_key(store, tmp_path, NOW)
     assert os.listdir(tmp_path) == ["local-key"]
     assert await list_keys(store) == []
@@ -117,7 +119,7 @@ async def test_what_is_no_file_is_no_local_key(tmp_path, put):
 
 async def test_a_home_that_cannot_be_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(Broken, match="cannot be made a folder"):
+    with pytest.raises(EnvironmentFailure, match="cannot be made a folder"):
         await local_key(MemoryStore(), tmp_path / "file", NOW)
 
 
@@ -131,7 +133,7 @@ async def test_a_key_that_cannot_be_written_down_is_not_left_behind(tmp_path, mo
         (tmp_path / "local-key").write_text("old")
         (tmp_path / "local-key").chmod(0o600)
     monkeypatch.setattr(os, step, full)
-    with pytest.raises(Broken, match="No space left"):
+    with pytest.raises(EnvironmentFailure, match="No space left"):
         await local_key(store, tmp_path, NOW)
     assert [key.state(NOW) for key in await list_keys(store)] == ["revoked"]
     assert os.listdir(tmp_path) == (["local-key"] if step == "replace" else [])

@@ -15,8 +15,8 @@ from assay.backends.stores import writer
 from assay.backends.stores.engine import open_engine
 from assay.backends.stores.open import open_store
 from assay.errors import Locked
-from assay.ports import Batch, Entry, Event, Opening, Put
-from assay.ports.audit import line
+from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction
+from assay.ports.audit import audit_entry
 from postgres import server
 
 HERE = Path(__file__).parent
@@ -24,14 +24,14 @@ PATIENCE = 60  # a hang guard
 
 
 def opening(run, holder=None):
-    return Batch(
-        entries=[Entry(run=run, opens=Opening(tenant="t", kind="k", holder=holder, seconds=60))],
-        documents=[Put(tenant="t", kind="k", key=run, data=b"1")],
+    return Transaction(
+        entries=[RunUpdate(run=run, opens=CreateRun(tenant="t", kind="k", holder=holder, seconds=60))],
+        documents=[PutDocument(tenant="t", kind="k", key=run, data=b"1")],
     )
 
 
 def step(run, **more):
-    return Batch(entries=[Entry(run=run, events=[Event("step", b"{}", datetime.now(UTC))], **more)])
+    return Transaction(entries=[RunUpdate(run=run, events=[Event("step", b"{}", datetime.now(UTC))], **more)])
 
 
 @contextlib.asynccontextmanager
@@ -58,10 +58,10 @@ def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
                 other.execute("SELECT 1 FROM runs WHERE id = 'r' FOR UPDATE")
                 other.execute("SELECT 1 FROM documents WHERE key = 'r' FOR UPDATE")
                 conducted = asyncio.create_task(store.commit(step("r", holder="me")))
-                change = Put(tenant="t", kind="k", key="r", data=b"2", version=None)
+                change = PutDocument(tenant="t", kind="k", key="r", data=b"2", version=None)
                 refused = [
                     asyncio.create_task(store.commit(batch))
-                    for batch in (step("r"), Batch(documents=[change]))
+                    for batch in (step("r"), Transaction(documents=[change]))
                 ]
                 refused.append(asyncio.create_task(store.release("r", "me")))
                 for _ in range(3):  # all of it while the lock is held
@@ -88,13 +88,15 @@ def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
 
     async def main(address):
         async with opened(address) as store:
-            await store.commit(Batch(documents=[Put(tenant="t", kind="k", key="a", data=b"")]))
+            await store.commit(Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]))
             with psycopg.connect(address) as other:
                 other.execute(
                     "INSERT INTO documents SELECT tenant, kind, 'b', version, updated, coding, key_id, data FROM documents"
                 )
                 waiting = asyncio.create_task(
-                    store.commit(Batch(documents=[Put(tenant="t", kind="k", key="b", data=b"")]))
+                    store.commit(
+                        Transaction(documents=[PutDocument(tenant="t", kind="k", key="b", data=b"")])
+                    )
                 )
                 await asyncio.wait_for(store.commit(opening("s")), PATIENCE)
                 with pytest.raises(Locked):
@@ -119,9 +121,9 @@ def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later
                     while True:
                         with contextlib.suppress(Locked):
                             await store.commit(
-                                Batch(
-                                    entries=[Entry(run="r", head={"seen": True})],
-                                    lines=[line("t", "run.cancel", "r")],
+                                Transaction(
+                                    entries=[RunUpdate(run="r", head={"seen": True})],
+                                    lines=[audit_entry("t", "run.cancel", "r")],
                                 )
                             )
                             break

@@ -13,8 +13,8 @@ from assay.backends.models.line import Line
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.script import ScriptedProvider
 from assay.backends.models.scripted import ScriptedModel
-from assay.errors import ForeignFault, InvalidRequest, WrongUsage
-from assay.ports import Ask, Message, Prices, Provider, ToolCall
+from assay.errors import ForeignFault, InvalidRequest, UsageError
+from assay.ports import CompletionRequest, Message, Prices, Provider, ToolCall
 from assay.protocol.agents import ToolSpec
 from assay.protocol.manifest import read_manifest
 from provider_server import ProviderServer
@@ -126,7 +126,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_tools_go_over_the_wire_and_calls_come_back():
-    asked = Ask(
+    asked = CompletionRequest(
         messages=(
             Message("user", "Where is it?"),
             Message("assistant", "", (ToolCall(id="c0", tool="shop:orders", arguments={"id": 1}),)),
@@ -182,7 +182,7 @@ def scripted(folder, replies, **more):
 
 def asking(*texts, **more):
     messages = [Message("system", "order"), *(Message(role, text) for role, text in texts)]
-    return Ask(messages=tuple(messages), model="any", **more)
+    return CompletionRequest(messages=tuple(messages), model="any", **more)
 
 
 async def test_a_script_says_the_first_that_fits_and_that_it_is_one(tmp_path):
@@ -225,7 +225,7 @@ async def test_a_script_that_has_no_answer_is_not_measured(tmp_path):
 
 @pytest.mark.parametrize("replies", [[], [{"sya": 1}], [{"turn": 0}]], ids=["empty", "unknown", "turn"])
 def test_a_script_that_makes_no_sense_is_refused_with_its_place(tmp_path, replies):
-    with pytest.raises(WrongUsage, match=r"settings: providers.demo.script: .*script.json"):
+    with pytest.raises(UsageError, match=r"settings: providers.demo.script: .*script.json"):
         scripted(tmp_path, replies)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct, inspect
 from assay.access.issuer import Jwt
 from assay.checks import STANDARD
 from assay.checks.arguments import convert, fields_of
-from assay.errors import InvalidRequest, ValueFault, WrongUsage
+from assay.errors import InvalidRequest, UsageError, ValueFault
 from assay.ports import Provider
 from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
@@ -97,7 +97,7 @@ def test_there_are_settings_that_are_a_choice():
 def test_a_setting_says_what_there_is(tmp_path, monkeypatch, place, name, there):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assay.toml").write_text(f'[{place}]\n{name} = "vibes"\n')
-    with pytest.raises(WrongUsage) as refused:
+    with pytest.raises(UsageError) as refused:
         load({})
     (line,) = [line for line in str(refused.value).splitlines() if f".{name}: " in line]
     assert f"wanted one of {', '.join(there)}" in line

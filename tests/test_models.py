@@ -25,8 +25,8 @@ from assay.backends.models.retry import Backoff, asked_pause, may_pass, pause, t
 from assay.backends.models.scripted import ScriptedModel
 from assay.backends.models.secrets import looks_random, scrubbed
 from assay.backends.models.wire import Answer, Flood, Late, Lost
-from assay.errors import Fault, ForeignFault, TimeFault, ValueFault, WrongUsage
-from assay.ports import Ask, Message, Prices, Provider, Reply, Secret
+from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
+from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret
 from provider_server import STEPS, ProviderServer
 
 pytestmark = pytest.mark.anyio
@@ -70,9 +70,9 @@ async def model(server, *, max_bytes=1_000_000, **more):
     await model.close()
 
 
-def ask(script="ok", **more: Any) -> Ask:
+def ask(script="ok", **more: Any) -> CompletionRequest:
     known: dict[str, Any] = {"messages": (Message("user", "Is it good?"),), "model": script, "schema": SCHEMA}
-    return Ask(**{**known, **more})
+    return CompletionRequest(**{**known, **more})
 
 
 # what a provider answers
@@ -418,7 +418,7 @@ async def test_without_a_key_none_is_sent(server, wire, monkeypatch):
 
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
 def test_a_key_no_header_can_carry_is_refused_without_being_said(server, key):
-    with pytest.raises(WrongUsage, match="the key of provider 'local'") as refused:
+    with pytest.raises(UsageError, match="the key of provider 'local'") as refused:
         Line(provider(server, api_key=Secret(key)))
     assert key not in str(refused.value)
 
@@ -510,7 +510,7 @@ async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
 ):
     monkeypatch.setattr(wires, "find_spec", lambda name: None if name == wanted else True)
     judge = OpenAICompatibleModel(Line(provider(server, wire=wire)))
-    with pytest.raises(WrongUsage, match=rf"{wanted} is not installed; pip install 'assay\[{extra}\]'"):
+    with pytest.raises(UsageError, match=rf"{wanted} is not installed; pip install 'assay\[{extra}\]'"):
         await judge.complete(ask())
 
 
@@ -763,7 +763,9 @@ async def test_a_script_may_be_a_table_or_a_function():
     assert (await table.complete(ask())).value == {"passed": True}
     with pytest.raises(ForeignFault, match="answers none of: good"):
         await table.complete(ask(messages=(Message("user", "bad"),)))
-    told = ScriptedModel(lambda ask: Reply(text="", finish_reason="length", model=ask.model, provider="me"))
+    told = ScriptedModel(
+        lambda ask: Completion(text="", finish_reason="length", model=ask.model, provider="me")
+    )
     assert (await told.complete(ask())).finish_reason == "length"
 
 
@@ -775,7 +777,7 @@ WHERE = Provider(name="local", api_key=Secret(CANARY), prices=Prices(input=1.0))
 def counting(cost_usd: float | None = 0.5):
     said = iter(range(100))
     return ScriptedModel(
-        lambda ask: Reply(
+        lambda ask: Completion(
             text=str(next(said)), finish_reason="stop", model="m", provider="p", cost_usd=cost_usd
         )
     )

@@ -74,7 +74,7 @@ def test_the_page_of_the_service_has_every_status_with_its_codes():
     told = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
     codes = {status: set[str]() for status in STATUS.values()}
     for kind, status in STATUS.items():
-        codes[status] |= {kind.code} if kind is not errors.Broken else {"unavailable"}
+        codes[status] |= {kind.code} if kind is not errors.EnvironmentFailure else {"unavailable"}
     codes[403] = {"forbidden", "mock_provider_forbidden", "force_engine_version_forbidden"}
     codes[400] |= {"unsupported_stream_mode"}
     codes[422] = {"invalid_from_seq", "replay_memory_snapshot_unavailable"}

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from assay.agenteval.shelf import Shelf
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
-from assay.ports import Batch, Entry, Event, Opening, Piece
+from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, Transaction
 from assay.protocol.annotations import AnnotationCreate
 from assay.protocol.events import AgentDecided, EvalScored
-from assay.protocol.facts import CONTENT, Fact, stored
+from assay.protocol.facts import CONTENT, PendingEvent, stored
 from assay.protocol.secrets import redacted_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.diff import diff, state_diff
@@ -132,23 +132,23 @@ pytestmark = pytest.mark.anyio
 
 async def recorded(store):
     """A run with one score and one decision, whose content lies beside it."""
-    decided = Fact(
+    decided = PendingEvent(
         type="agent.decided", payload=AgentDecided(agent_id="local.a.b"), content={"decision": "yes"}
     )
-    scored = Fact(
+    scored = PendingEvent(
         type="eval.scored",
         payload=EvalScored(task_id="t", score=0, passed=False),
         causation_id=decided.id,
         node_id="task:t",
     )
-    entry = Entry(
+    entry = RunUpdate(
         run="run-1",
-        opens=Opening(tenant="acme", kind="eval", name="a.evals.b"),
+        opens=CreateRun(tenant="acme", kind="eval", name="a.evals.b"),
         status="completed",
         events=[Event(fact.type, stored(fact), NOW) for fact in (decided, scored)],
-        evidence=[Piece(kind=CONTENT, key=decided.id, data=msgspec.json.encode(decided.content))],
+        evidence=[EvidenceChunk(kind=CONTENT, key=decided.id, data=msgspec.json.encode(decided.content))],
     )
-    await store.commit(Batch(entries=[entry]))
+    await store.commit(Transaction(entries=[entry]))
     return await store.run("run-1"), decided, scored
 
 

@@ -7,9 +7,9 @@ import jsonschema_rs
 import pytest
 
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import Floors, Loop
-from assay.ports.watch import carried
-from assay.protocol.agents import Finish, ToolSpec
+from assay.ports.declared import ConfidenceFloors, VerifierLoopConfig
+from assay.ports.watch import propagation_headers
+from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.serve.openwop.seams import SEAMS
 from assay.serve.rest.routes import ROUTES
 from assay.workflow.children import attestation
@@ -41,7 +41,7 @@ def sure(at):
         said = result.split("/")
         if at:
             return {"verdict": [*said, "pass"][2], "confidence": float(said[1])}
-        return Finish(outcome="completed", result=result, confidence=float(said[0]))
+        return InvocationResult(outcome="completed", result=result, confidence=float(said[0]))
 
     return says
 
@@ -119,37 +119,48 @@ AGENTS = (
     Played("test.sure", sure(0)),
     Played("test.sure-critic", sure(1)),
     Played("test.reasons", reasons),
-    Played("test.traced", lambda task, scene: carried().get("traceparent", "") if task != "good" else "bad"),
+    Played(
+        "test.traced",
+        lambda task, scene: propagation_headers().get("traceparent", "") if task != "good" else "bad",
+    ),
     Played("test.crashing", crashes),
     Played("test.boss", decides),
     Played(
         "test.helpless",
-        lambda task, scene: Finish(outcome="escalated", result=task, error="a person should look"),
+        lambda task, scene: InvocationResult(outcome="escalated", result=task, error="a person should look"),
     ),
     Played("test.buyer", buys, tools=("shop:price",)),
 )
 LOOPS = {
-    "free": Loop(actor="test.actor"),
-    "moody": Loop(actor="test.actor", critics=["test.moody"], criteria=["good"]),
-    "pair": Loop(actor="test.actor", critics=["test.first", "test.second"], max_turns=1),
-    "sure": Loop(actor="test.sure", critics=["test.sure-critic"], floors=Floors(actor=0.5, critic=0.5)),
-    "hurried": Loop(actor="test.actor", critics=["test.critic"], approval_seconds=0.000_001),
-    "shopping": Loop(actor="test.buyer", critics=["test.critic"], verify="tools"),
-    "outer": Loop(actor="workflow:free", critics=["test.critic"], approve=True),
-    "around": Loop(actor="workflow:judged", max_turns=1),
-    "traced": Loop(actor="test.traced"),
-    "tracing": Loop(actor="workflow:traced"),
-    "retraced": Loop(actor="test.traced", critics=["test.critic"], max_turns=2),
-    "loose": Loop(actor="workflow:free", critics=["test.critic"], approve=True, gating=False, max_turns=1),
-    "noted": Loop(actor="workflow:free", critics=["test.critic"]),
-    "hopeful": Loop(actor="workflow:checked", max_turns=2),
-    "crashing": Loop(actor="test.crashing", critics=["test.critic"], max_turns=2),
-    "bossy": Loop(actor="test.actor", supervisor="test.boss", critics=["test.critic"], gating=False),
-    "helpless": Loop(actor="test.helpless"),
-    "judged": Loop(actor="test.actor", critics=["test.critic"], criteria=["good"], max_turns=3),
-    "watched": Loop(actor="test.actor", critics=["test.critic"], gating=False),
-    "checked": Loop(actor="test.actor", criteria={"says-good": CONTAINS}, on_fail="give-up", failing="fail"),
-    "itself": Loop(actor="test.both", critics=["test.both"]),
+    "free": VerifierLoopConfig(actor="test.actor"),
+    "moody": VerifierLoopConfig(actor="test.actor", critics=["test.moody"], criteria=["good"]),
+    "pair": VerifierLoopConfig(actor="test.actor", critics=["test.first", "test.second"], max_turns=1),
+    "sure": VerifierLoopConfig(
+        actor="test.sure", critics=["test.sure-critic"], floors=ConfidenceFloors(actor=0.5, critic=0.5)
+    ),
+    "hurried": VerifierLoopConfig(actor="test.actor", critics=["test.critic"], approval_seconds=0.000_001),
+    "shopping": VerifierLoopConfig(actor="test.buyer", critics=["test.critic"], verify="tools"),
+    "outer": VerifierLoopConfig(actor="workflow:free", critics=["test.critic"], approve=True),
+    "around": VerifierLoopConfig(actor="workflow:judged", max_turns=1),
+    "traced": VerifierLoopConfig(actor="test.traced"),
+    "tracing": VerifierLoopConfig(actor="workflow:traced"),
+    "retraced": VerifierLoopConfig(actor="test.traced", critics=["test.critic"], max_turns=2),
+    "loose": VerifierLoopConfig(
+        actor="workflow:free", critics=["test.critic"], approve=True, gating=False, max_turns=1
+    ),
+    "noted": VerifierLoopConfig(actor="workflow:free", critics=["test.critic"]),
+    "hopeful": VerifierLoopConfig(actor="workflow:checked", max_turns=2),
+    "crashing": VerifierLoopConfig(actor="test.crashing", critics=["test.critic"], max_turns=2),
+    "bossy": VerifierLoopConfig(
+        actor="test.actor", supervisor="test.boss", critics=["test.critic"], gating=False
+    ),
+    "helpless": VerifierLoopConfig(actor="test.helpless"),
+    "judged": VerifierLoopConfig(actor="test.actor", critics=["test.critic"], criteria=["good"], max_turns=3),
+    "watched": VerifierLoopConfig(actor="test.actor", critics=["test.critic"], gating=False),
+    "checked": VerifierLoopConfig(
+        actor="test.actor", criteria={"says-good": CONTAINS}, on_fail="give-up", failing="fail"
+    ),
+    "itself": VerifierLoopConfig(actor="test.both", critics=["test.both"]),
 }
 
 

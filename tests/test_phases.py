@@ -637,15 +637,15 @@ async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, ove
 
 
 async def test_phase_4_bounds_come_before_what_is_kept():
-    from assay.errors import Unforkable
+    from assay.errors import ForkRejected
 
     async with House() as house:
         source = await house.run("conformance-noop")
-        with pytest.raises(Unforkable, match="nothing begins at 99") as refused:
+        with pytest.raises(ForkRejected, match="nothing begins at 99") as refused:
             await fork(house.room, ME, source.id, "replay", 99)
         assert refused.value.code == "invalid_from_seq"
         await house.store.erase(source.id, kind="step")
-        with pytest.raises(Unforkable) as refused:
+        with pytest.raises(ForkRejected) as refused:
             await fork(house.room, ME, source.id, "replay", 0)
         assert refused.value.code == "replay_memory_snapshot_unavailable"
         assert refused.value.details == {

@@ -18,7 +18,7 @@ from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.backends.stores.tables import runs as runs_table
 from assay.backends.stores.tables import stamp
-from assay.ports import Batch, Entry, Event, Opening, RunQuery
+from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
 from evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from flows import ME, House
 from postgres import server
@@ -163,7 +163,7 @@ def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_non
     async def main(address):
         async with opened(address) as store:
             await store.commit(
-                Batch(entries=[Entry(run="r", opens=Opening(tenant="t", kind="k", holder="a"))])
+                Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
             )
             await store.release("r", "a")
             assert (await store.claim("r", "b", seconds=-1)).takeovers == 0
@@ -175,7 +175,7 @@ def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_non
             assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
             assert (await store.run("r")).takeovers == 2
             step = Event("step", b"{}", datetime.now(UTC))
-            await store.commit(Batch(entries=[Entry(run="r", holder="d", events=[step])]))
+            await store.commit(Transaction(entries=[RunUpdate(run="r", holder="d", events=[step])]))
             assert (await store.run("r")).takeovers == 0
 
     with database(where, tmp_path) as address:
@@ -198,8 +198,8 @@ def test_a_clock_that_is_set_back_strands_no_run(where, tmp_path):
     async def main(address):
         async with opened(address) as store:
             for run, holder in (("r", "dead"), ("s", "living")):
-                opens = Opening(tenant="t", kind="k", holder=holder, seconds=0.2)
-                await store.commit(Batch(entries=[Entry(run=run, opens=opens)]))
+                opens = CreateRun(tenant="t", kind="k", holder=holder, seconds=0.2)
+                await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
             await asyncio.to_thread(set_back, address, HOUR)
             assert await store.adopt("new", seconds=60) == []  # its lease is counted from now on
             leased = (await store.run("r")).leased
@@ -276,7 +276,7 @@ def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
             assert found.leased - now <= timedelta(minutes=5)
             step = Event("step", msgspec.json.encode({}), now)
             await store.commit(
-                Batch(entries=[Entry(run="held", holder="new", events=[step], status="completed")])
+                Transaction(entries=[RunUpdate(run="held", holder="new", events=[step], status="completed")])
             )
             assert (await store.run("held")).status == "completed"
 

@@ -10,7 +10,7 @@ from assay.backends import provider_tables
 from assay.backends.provider_tables import Policy, Unusable
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.secrets import without_secrets
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Prices, Provider, Secret
 from judging import CANARY, configure, evaluate, judge
 from provider_server import ProviderServer
@@ -229,7 +229,7 @@ def test_settings_read_providers_and_models(folder):
 )
 def test_settings_that_make_no_sense_are_refused(folder, text, said):
     (folder / "assay.toml").write_text(text)
-    with pytest.raises(WrongUsage, match="settings: ") as refusal:
+    with pytest.raises(UsageError, match="settings: ") as refusal:
         settings.load({})
     assert said in str(refusal.value)
 

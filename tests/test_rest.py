@@ -13,7 +13,7 @@ import pytest
 from msgspec import json as wire
 
 import assay
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.protocol.operations import BatchEvaluationResponse, EvaluationOperation
 from assay.protocol.results import EvaluationRunResult
 from postgres import server as postgres
@@ -630,7 +630,7 @@ def test_trouble_with_the_database_is_503_and_not_told(tmp_path):
     with Server(sqlite(tmp_path)) as host, host.client() as client:
 
         async def away(*_, **__):
-            raise Broken("the password of the database is hunter2")
+            raise EnvironmentFailure("the password of the database is hunter2")
 
         client.get("/v1/checks")  # so that the key is known
         commit, host.office.store.commit = host.office.store.commit, away

@@ -18,7 +18,7 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.office import Asked, Office
 from assay.fep.request import contexts_of
 from assay.fep.tally import Tally
-from assay.ports import Batch, Piece, Services
+from assay.ports import EvidenceChunk, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.desk import Desk
 from postgres import server
@@ -250,10 +250,10 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
     before = await room.office.score(asked, contexts, "t")  # once it was a piece of its own
     apart = [
         request_piece(asked.request()),
-        Piece(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),
+        EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),
     ]
     entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
-    await room.store.commit(Batch(entries=[entry]))
+    await room.store.commit(Transaction(entries=[entry]))
     assert (await room.office.tally(before.run)).record(ended=True) == now.record(ended=True)
 
     while await room.store.erase(scored.run.id):

@@ -17,18 +17,18 @@ from assay.agenteval.invoke import invoke
 from assay.agenteval.judging import usage_of
 from assay.agenteval.scene import Stage, checked_usage
 from assay.backends.agents.said import act, noted, read_end, read_frame
-from assay.errors import Broken, ForeignFault, InvalidRequest, TimeFault
-from assay.ports import Reply
+from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
+from assay.ports import Completion
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import (
     AgentCard,
-    Finish,
-    Reasoned,
+    InvocationResult,
+    MemoryWriteStep,
+    ReasoningStep,
     ToolCalled,
     ToolSpec,
     Usage,
-    Used,
-    Wrote,
+    UsageStep,
 )
 from assay.protocol.secrets import HIDDEN, TELLING, redacted, redacted_json, redacted_text
 from assay.protocol.shapes import SHAPES
@@ -174,7 +174,7 @@ async def test_a_memory_that_lasts_for_ever_is_refused_and_whoever_waits_is_answ
 
 class Away(SeededMemory):
     async def get(self, id):
-        raise Broken("the database is away")
+        raise EnvironmentFailure("the database is away")
 
 
 async def test_an_agent_that_asks_for_what_cannot_be_had_is_told_so():
@@ -203,11 +203,11 @@ async def test_steps_are_in_the_order_they_happened():
     stage.hand_off("local.test.other", "not mine")
     kinds = [type(step).__name__ for step in stage.steps]
     assert kinds == ["Reasoned", "ToolCalled", "ToolReturned", "Used", "Wrote", "Reasoned", "HandedOff"]
-    assert stage.steps[3] == Used(
+    assert stage.steps[3] == UsageStep(
         usage=Usage(provider="openai", model="m", input_tokens=3, output_tokens=4, cost_usd=0.1)
     )
-    assert stage.steps[4] == Wrote(memory_ref="mem:run-1", memory_id=entry.id, tags=("tier",))
-    assert stage.steps[5] == Reasoned(text="done", verbosity="full")
+    assert stage.steps[4] == MemoryWriteStep(memory_ref="mem:run-1", memory_id=entry.id, tags=("tier",))
+    assert stage.steps[5] == ReasoningStep(text="done", verbosity="full")
 
 
 async def test_once_it_is_over_nothing_is_recorded_and_nothing_called():
@@ -251,9 +251,9 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
         assert noted(read_frame({"type": "usage", **wire}), stage)
     else:
         stage.note(
-            Used(
+            UsageStep(
                 usage=usage_of(
-                    Reply(
+                    Completion(
                         text="",
                         finish_reason="stop",
                         model=said,
@@ -265,7 +265,7 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
             )
         )
     (step,) = stage.steps
-    assert isinstance(step, Used)
+    assert isinstance(step, UsageStep)
     assert step.usage == Usage(provider=kept, model=kept, input_tokens=1, output_tokens=2)
 
 
@@ -510,7 +510,7 @@ def raises(error):
 
 def says(**finish):
     async def act(task, scene):
-        return Finish(**{"outcome": "completed", "result": task} | finish)
+        return InvocationResult(**{"outcome": "completed", "result": task} | finish)
 
     return act
 
@@ -574,7 +574,9 @@ RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"ty
     ids=["fits", "breaks", "text", "failed", "free", "below", "at", "silent"],
 )
 def test_a_result_is_held_against_what_was_promised(card, said, outcome, validated):
-    finish = concluded(AgentCard(agent_id="local.a.b", **card), Finish(**{"outcome": "completed"} | said))
+    finish = concluded(
+        AgentCard(agent_id="local.a.b", **card), InvocationResult(**{"outcome": "completed"} | said)
+    )
     assert (finish.outcome, finish.schema_validated) == (outcome, validated)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assay.backends.ciphers.ring import KeyRing
-from assay.protocol.agents import Finish
+from assay.protocol.agents import InvocationResult
 from dumps import everything_of
 from evals import Doing
 from flows import Played, loop
@@ -42,7 +42,7 @@ def word(name):
 async def act(task, scene):
     scene.usage(provider=word("provider"), model=word("model"), input_tokens=1, output_tokens=1)
     scene.reason(word("reasoned"))
-    return Finish(outcome="completed", result=word("evaloutput"))
+    return InvocationResult(outcome="completed", result=word("evaloutput"))
 
 
 def critic(about, scene):

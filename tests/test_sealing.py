@@ -19,8 +19,8 @@ from assay.backends.stores.seal import Vault
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import runs
 from assay.checks.checker import Checker, Text
-from assay.errors import Broken, WrongUsage
-from assay.ports import Batch, Entry, Event, Opening, Piece, Put, RunQuery, Secret
+from assay.errors import EnvironmentFailure, UsageError
+from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Secret, Transaction
 from dumps import everything_of
 from postgres import server as postgres
 from rest_client import CONTAINS, Server, lines_of, request_of, slow, sqlite
@@ -69,9 +69,9 @@ def test_what_was_changed_moved_or_sealed_by_another_key_is_refused(data, place,
         ("a", KeyRing({"a": B}), sealed, place),
         ("b", BOTH, sealed, place),
     ):
-        with pytest.raises(Broken, match=f"cannot be opened with key '{id}'"):
+        with pytest.raises(EnvironmentFailure, match=f"cannot be opened with key '{id}'"):
             ring.open(id, changed, where)
-    with pytest.raises(Broken, match="sealed with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"):
+    with pytest.raises(EnvironmentFailure, match="sealed with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"):
         NEW.open("a", sealed, place)
 
 
@@ -112,7 +112,7 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
     ],
 )
 def test_what_is_no_key_is_refused_and_not_repeated(text, said):
-    with pytest.raises(WrongUsage) as refusal:
+    with pytest.raises(UsageError) as refusal:
         read_keys(Secret(text))
     assert said in str(refusal.value)
     assert "hunter2" not in str(refusal.value)
@@ -132,10 +132,11 @@ def test_keys_come_from_the_text_or_a_file(tmp_path):
 async def fill(store, run="r", many=40):
     """Something in every drawer, a canary in each."""
     pieces = [
-        Piece(kind="results", first=at, last=at, data=f"{CANARY} {at} ".encode() * 30) for at in range(many)
+        EvidenceChunk(kind="results", first=at, last=at, data=f"{CANARY} {at} ".encode() * 30)
+        for at in range(many)
     ]
-    opens = Opening(tenant="t", kind="evaluation", name=f"{CANARY} experiment")
-    entry = Entry(
+    opens = CreateRun(tenant="t", kind="evaluation", name=f"{CANARY} experiment")
+    entry = RunUpdate(
         run=run,
         opens=opens,
         status="failed",
@@ -144,9 +145,9 @@ async def fill(store, run="r", many=40):
         evidence=pieces,
     )
     await store.commit(
-        Batch(
+        Transaction(
             entries=[entry],
-            documents=[Put(tenant="t", kind="suite", key=run, data=f"{CANARY} suite".encode())],
+            documents=[PutDocument(tenant="t", kind="suite", key=run, data=f"{CANARY} suite".encode())],
         )
     )
 
@@ -226,7 +227,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
             NEW,
             KeyRing({"b": B, "a": B}),
         ):  # the older key is still needed, and told at the door
-            with pytest.raises(WrongUsage, match="'a'"):
+            with pytest.raises(UsageError, match="'a'"):
                 await open_store(disk, cipher=lacking)
         steps += 1
     assert steps > 3
@@ -247,7 +248,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
 async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
     async with opened(disk, OLD) as store:
         await fill(store)
-    with pytest.raises(WrongUsage, match=said):
+    with pytest.raises(UsageError, match=said):
         await open_store(disk, cipher=cipher)
 
 
@@ -255,7 +256,7 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
 async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_firsts(disk):
     async with opened(disk, OLD) as store:
         markers._mark(store._engine, Vault(OLD))  # the same key: both were right
-        with pytest.raises(WrongUsage, match="it is not the 'a' that this store is sealed with"):
+        with pytest.raises(UsageError, match="it is not the 'a' that this store is sealed with"):
             markers._mark(store._engine, Vault(KeyRing({"a": B})))
 
 
@@ -264,15 +265,17 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
     """A run goes on while its row is in the hands of `assay rekey`: the commit comes back for a row that is locked."""
     with postgres().database() as address:
         async with opened(address, OLD) as store:
-            begin = Entry(
-                run="r", opens=Opening(tenant="t", kind="k", name=""), status="running", head={"n": 1}
+            begin = RunUpdate(
+                run="r", opens=CreateRun(tenant="t", kind="k", name=""), status="running", head={"n": 1}
             )
-            await store.commit(Batch(entries=[begin]))
+            await store.commit(Transaction(entries=[begin]))
         async with opened(address, BOTH) as store, opened(address, BOTH) as other:
             resealing = other._resealing
             with other._engine.connect() as connection, connection.begin():
                 (row,) = resealing._rows(connection, runs, [])
-                going_on = asyncio.create_task(store.commit(Batch(entries=[Entry(run="r", head={"n": 2})])))
+                going_on = asyncio.create_task(
+                    store.commit(Transaction(entries=[RunUpdate(run="r", head={"n": 2})]))
+                )
                 await asyncio.sleep(0.2)
                 assert not going_on.done()
                 resealing._anew(connection, runs, row)
@@ -316,7 +319,7 @@ async def test_a_thing_in_anothers_place_is_refused(tmp_path):
             store.document("t", "suite", "two"),
             store.run("two"),
         ):
-            with pytest.raises(Broken, match="was changed, moved from another place"):
+            with pytest.raises(EnvironmentFailure, match="was changed, moved from another place"):
                 await reading
         assert len(await store.pieces("one", "results", limit=1000)) == 40
 

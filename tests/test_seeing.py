@@ -21,8 +21,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from prometheus_client.parser import text_string_to_metric_families
 
 from assay.backends.telemetry.otel import OtelTracer
-from assay.ports.audit import Acting, acting
-from assay.ports.watch import COUNTERS, GAUGES, TIMES, Watch
+from assay.ports.audit import Actor, acting
+from assay.ports.watch import COUNTERS, GAUGES, TIMES, Metrics
 from assay.serve import logs
 from grpc_client import Client, fep
 from provider_server import ProviderServer
@@ -303,7 +303,7 @@ def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
 
 
 def test_a_watch_that_is_off_counts_nothing():
-    watch = Watch()
+    watch = Metrics()
     watch.add("assay_events")
     watch.took("assay_commit_seconds", 1.0)
     with watch.span("run", {}) as span:
@@ -330,7 +330,7 @@ def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
     except RuntimeError:
         trouble = sys.exc_info()
     record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, trouble)
-    acting.set(Acting("k1", "asked-1"))
+    acting.set(Actor("k1", "asked-1"))
     line = form.format(record)
     assert CANARY not in line
     assert "\n" not in line

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from assay.backends.stores import rules
 from assay.backends.stores.open import open_store
-from assay.errors import Conflict, InvalidRequest, WrongUsage
-from assay.ports import Batch, Drop, Entry, Event, Opening, Piece, Put, RunQuery, Slot
+from assay.errors import Conflict, InvalidRequest, UsageError
+from assay.ports import (
+    ChunkInfo,
+    CreateRun,
+    DeleteDocument,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    RunQuery,
+    RunUpdate,
+    Transaction,
+)
 
 NOW = datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=UTC)
 
@@ -24,17 +34,19 @@ def event(n=0):
 
 
 def opening(run="r", *, tenant="t", kind="evaluation", name="", holder=None, **rest):
-    return Batch(
-        entries=[Entry(run=run, opens=Opening(tenant=tenant, kind=kind, name=name, holder=holder), **rest)]
+    return Transaction(
+        entries=[
+            RunUpdate(run=run, opens=CreateRun(tenant=tenant, kind=kind, name=name, holder=holder), **rest)
+        ]
     )
 
 
 def entry(run="r", **rest):
-    return Batch(entries=[Entry(run=run, **rest)])
+    return Transaction(entries=[RunUpdate(run=run, **rest)])
 
 
 def put(key="k", data=b"{}", version: int | None = 0, *, tenant="t", kind="suite"):
-    return Put(tenant=tenant, kind=kind, key=key, data=data, version=version)
+    return PutDocument(tenant=tenant, kind=kind, key=key, data=data, version=version)
 
 
 # Names
@@ -56,7 +68,7 @@ def test_names_are_judged_together_as_they_are_one_by_one(names):
             return list(refusal.problems)
         return []
 
-    together = Batch(entries=[Entry(run=name) for name in names])
+    together = Transaction(entries=[RunUpdate(run=name) for name in names])
     assert bad(together) == [problem for name in names for problem in bad(entry(name))]
     assert bool(bad(together)) == any("\0" in name or len(name.encode()) > 512 for name in names)
 
@@ -120,27 +132,43 @@ async def test_events_come_back_in_order_without_gaps_from_anywhere(store):
         (entry("done", status="running"), "closed"),
         (entry("done", status="completed"), "closed"),  # not even the same again
         (entry("done", head={}), "closed"),
-        (entry("done", evidence=[Piece(kind="late", data=b"")]), "closed"),
-        (entry("open", evidence=[Piece(kind="request", data=b"again")]), "exists"),
-        (entry("open", evidence=[Piece(kind="twin", data=b"1"), Piece(kind="twin", data=b"2")]), "exists"),
-        (Batch(documents=[put("there")]), "exists"),
-        (Batch(documents=[put("there", version=2)]), "version"),
-        (Batch(documents=[put("absent", version=1)]), "missing"),
-        (Batch(documents=[Drop(tenant="t", kind="suite", key="there", version=2)]), "version"),
-        (Batch(documents=[Drop(tenant="t", kind="suite", key="absent", version=1)]), "missing"),
-        (Batch(documents=[put("twice"), put("twice")]), "exists"),
+        (entry("done", evidence=[EvidenceChunk(kind="late", data=b"")]), "closed"),
+        (entry("open", evidence=[EvidenceChunk(kind="request", data=b"again")]), "exists"),
+        (
+            entry(
+                "open",
+                evidence=[EvidenceChunk(kind="twin", data=b"1"), EvidenceChunk(kind="twin", data=b"2")],
+            ),
+            "exists",
+        ),
+        (Transaction(documents=[put("there")]), "exists"),
+        (Transaction(documents=[put("there", version=2)]), "version"),
+        (Transaction(documents=[put("absent", version=1)]), "missing"),
+        (
+            Transaction(documents=[DeleteDocument(tenant="t", kind="suite", key="there", version=2)]),
+            "version",
+        ),
+        (
+            Transaction(documents=[DeleteDocument(tenant="t", kind="suite", key="absent", version=1)]),
+            "missing",
+        ),
+        (Transaction(documents=[put("twice"), put("twice")]), "exists"),
     ],
 )
 async def test_what_does_not_fit_is_refused_whole(store, batch, what):
     await store.commit(opening("open", holder="me", status="running", events=[event(), event()],
-                               evidence=[Piece(kind="request", data=b"first")]))  # fmt: skip
+                               evidence=[EvidenceChunk(kind="request", data=b"first")]))  # fmt: skip
     await store.commit(opening("free"))
     await store.commit(opening("done", status="failed", events=[event()]))
-    await store.commit(Batch(documents=[put("there")]))
-    good = Entry(run="free", events=[event()], evidence=[Piece(kind="note", data=b"")], head={"good": True})
+    await store.commit(Transaction(documents=[put("there")]))
+    good = RunUpdate(
+        run="free", events=[event()], evidence=[EvidenceChunk(kind="note", data=b"")], head={"good": True}
+    )
 
     with pytest.raises(Conflict) as refused:
-        await store.commit(Batch(entries=[good, *batch.entries], documents=[put("good"), *batch.documents]))
+        await store.commit(
+            Transaction(entries=[good, *batch.entries], documents=[put("good"), *batch.documents])
+        )
 
     assert refused.value.what == what
     assert (await store.run("free")).events == (await store.run("free")).head.get("good", 0) == 0
@@ -152,11 +180,17 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
 
 async def test_several_runs_can_move_in_one_batch(store):
     await store.commit(opening("parent"))
-    child = Entry(
-        run="child", opens=Opening(tenant="t", kind="workflow"), head={"parent": "parent"}, events=[event()]
+    child = RunUpdate(
+        run="child", opens=CreateRun(tenant="t", kind="workflow"), head={"parent": "parent"}, events=[event()]
     )
     ends = await store.commit(
-        Batch(entries=[Entry(run="parent", events=[event()]), child, Entry(run="child", events=[event()])])
+        Transaction(
+            entries=[
+                RunUpdate(run="parent", events=[event()]),
+                child,
+                RunUpdate(run="child", events=[event()]),
+            ]
+        )
     )
     assert ends == (1, 1, 2)
 
@@ -165,8 +199,8 @@ async def test_several_runs_can_move_in_one_batch(store):
 async def test_a_name_no_database_could_keep_is_refused(store, name):
     for batch in (
         opening(name),
-        Batch(documents=[put(name)]),
-        opening(evidence=[Piece(kind="k", key=name, data=b"")]),
+        Transaction(documents=[put(name)]),
+        opening(evidence=[EvidenceChunk(kind="k", key=name, data=b"")]),
     ):
         with pytest.raises(InvalidRequest):
             await store.commit(batch)
@@ -210,7 +244,9 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
     await store.commit(opening())
     for first in (20, 0, 10, 40):  # units end in any order; 30 to 39 are not there yet
         lines = b"\n".join(b'{"case":%d}' % n for n in range(first, first + 10))
-        await store.commit(entry(evidence=[Piece(kind="results", first=first, last=first + 9, data=lines)]))
+        await store.commit(
+            entry(evidence=[EvidenceChunk(kind="results", first=first, last=first + 9, data=lines)])
+        )
 
     async def firsts(**query):
         return [piece.first for piece in await store.pieces("r", "results", limit=99, **query)]
@@ -233,7 +269,8 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
 async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
     places = [("judge", "b", 0), ("judge", "a", 1), ("judge", "a", 0), ("request", "", 0)]
     pieces = [
-        Piece(kind=kind, key=key, first=first, last=first, data=key.encode()) for kind, key, first in places
+        EvidenceChunk(kind=kind, key=key, first=first, last=first, data=key.encode())
+        for kind, key, first in places
     ]
     await store.commit(opening(evidence=pieces))
     await store.commit(opening("other", evidence=pieces))
@@ -246,7 +283,7 @@ async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
 
     assert [await store.erase("r", kind="judge", limit=2) for _ in range(3)] == [2, 1, 0]
     assert await store.slots("r", "judge") == []
-    assert await store.slots("r", "request") == [Slot(kind="request")]
+    assert await store.slots("r", "request") == [ChunkInfo(kind="request")]
     assert [await store.erase("r"), await store.erase("r")] == [1, 0]
     assert len(await store.slots("other", "judge")) == 3
 
@@ -255,27 +292,27 @@ async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
 
 
 async def test_a_document_changes_only_from_the_version_it_was_read_at(store):
-    await store.commit(Batch(documents=[put(data=b"1")]))
-    await store.commit(Batch(documents=[put(data=b"2", version=1)]))
-    await store.commit(Batch(documents=[put(data=b"3", version=None)]))
+    await store.commit(Transaction(documents=[put(data=b"1")]))
+    await store.commit(Transaction(documents=[put(data=b"2", version=1)]))
+    await store.commit(Transaction(documents=[put(data=b"3", version=None)]))
     document = await store.document("t", "suite", "k")
     assert (document.version, document.data, document.key) == (3, b"3", "k")
     for where in (("other", "suite", "k"), ("t", "other", "k"), ("t", "suite", "other")):
         assert await store.document(*where) is None
 
-    await store.commit(Batch(documents=[Drop(tenant="t", kind="suite", key="k", version=3)]))
+    await store.commit(Transaction(documents=[DeleteDocument(tenant="t", kind="suite", key="k", version=3)]))
     assert await store.document("t", "suite", "k") is None
     await store.commit(
-        Batch(documents=[Drop(tenant="t", kind="suite", key="k", version=None)])
+        Transaction(documents=[DeleteDocument(tenant="t", kind="suite", key="k", version=None)])
     )  # gone anyway
-    await store.commit(Batch(documents=[put(version=None)]))
+    await store.commit(Transaction(documents=[put(version=None)]))
     assert (await store.document("t", "suite", "k")).version == 1
 
 
 async def test_documents_are_listed_in_one_order_everywhere(store):
     keys = ["", "B", "a", "a%", "a/1", "a/10", "a/2", "a_", "ab", "é", "\ud7ff", "\uffff", "😀", "😀x"]
-    await store.commit(Batch(documents=[put(key, key.encode()) for key in reversed(keys)]))
-    await store.commit(Batch(documents=[put("a/3", tenant="other"), put("a/4", kind="other")]))
+    await store.commit(Transaction(documents=[put(key, key.encode()) for key in reversed(keys)]))
+    await store.commit(Transaction(documents=[put("a/3", tenant="other"), put("a/4", kind="other")]))
 
     async def found(**query):
         return [document.key for document in await store.documents("t", "suite", **query)]
@@ -290,17 +327,17 @@ async def test_documents_are_listed_in_one_order_everywhere(store):
 
 
 async def test_what_no_database_could_keep_is_not_there(store):
-    await store.commit(Batch(documents=[put(key) for key in ("a", "a/1", "b")]))
+    await store.commit(Transaction(documents=[put(key) for key in ("a", "a/1", "b")]))
     assert (await store.document("t", "suite", "a\0"), await store.run("a\0")) == (None, None)
     assert await store.documents("t", "suite", prefix="a\0") == []
     assert [one.key for one in await store.documents("t", "suite", after="a\0b")] == ["a/1", "b"]
 
 
 async def test_what_lies_beside_many_events_is_read_at_once(store):
-    pieces = [Piece(kind="content", key=f"k{at}", data=b"%d" % at) for at in range(1200)]
+    pieces = [EvidenceChunk(kind="content", key=f"k{at}", data=b"%d" % at) for at in range(1200)]
     more = [
-        Piece(kind="content", key="k7", first=1, last=1, data=b"more"),
-        Piece(kind="other", key="k8", data=b"x"),
+        EvidenceChunk(kind="content", key="k7", first=1, last=1, data=b"more"),
+        EvidenceChunk(kind="other", key="k8", data=b"x"),
     ]
     await store.commit(opening(evidence=[*pieces, *more]))
     keys = [f"k{at}" for at in range(1100, -1, -1)]
@@ -310,8 +347,10 @@ async def test_what_lies_beside_many_events_is_read_at_once(store):
 
 
 async def test_old_documents_are_swept(store):
-    await store.commit(Batch(documents=[put(f"{n}", kind="idempotency", tenant=f"t{n}") for n in range(5)]))
-    await store.commit(Batch(documents=[put("suite")]))
+    await store.commit(
+        Transaction(documents=[put(f"{n}", kind="idempotency", tenant=f"t{n}") for n in range(5)])
+    )
+    await store.commit(Transaction(documents=[put("suite")]))
     later = (await store.document("t0", "idempotency", "0")).updated + timedelta(seconds=1)
     assert await store.sweep("idempotency", before=later - timedelta(seconds=1)) == 0
     assert [await store.sweep("idempotency", before=later, limit=3) for _ in range(3)] == [3, 2, 0]
@@ -430,7 +469,7 @@ async def test_writers_of_many_runs_and_of_one_do_not_disturb_each_other(store):
 
 async def test_of_many_that_want_the_same_one_gets_it(store):
     answers = await asyncio.gather(
-        *(store.commit(Batch(documents=[put("key", b"%d" % n)])) for n in range(20)),
+        *(store.commit(Transaction(documents=[put("key", b"%d" % n)])) for n in range(20)),
         *(store.commit(opening("same", tenant=f"t{n}")) for n in range(20)),
         return_exceptions=True,
     )
@@ -446,19 +485,25 @@ RUNS, KEYS = st.sampled_from(["r1", "r2"]), st.sampled_from(["k1", "k2"])
 CHANGES = st.one_of(
     st.builds(put, KEYS, st.binary(max_size=3), st.none() | st.integers(0, 2)),
     st.builds(
-        Drop, tenant=st.just("t"), kind=st.just("suite"), key=KEYS, version=st.none() | st.integers(1, 2)
+        DeleteDocument,
+        tenant=st.just("t"),
+        kind=st.just("suite"),
+        key=KEYS,
+        version=st.none() | st.integers(1, 2),
     ),
 )
 ENTRIES = st.builds(
-    Entry,
+    RunUpdate,
     run=RUNS,
-    opens=st.none() | st.just(Opening(tenant="t", kind="k")),
+    opens=st.none() | st.just(CreateRun(tenant="t", kind="k")),
     expected=st.none() | st.integers(0, 3),
     status=st.sampled_from([None, None, None, "running", "completed"]),
     events=st.lists(st.builds(event, st.integers(0, 9)), max_size=2),
-    evidence=st.lists(st.builds(Piece, kind=st.just("e"), first=st.integers(0, 3), last=st.just(3), data=st.binary(max_size=3)), max_size=1),
+    evidence=st.lists(st.builds(EvidenceChunk, kind=st.just("e"), first=st.integers(0, 3), last=st.just(3), data=st.binary(max_size=3)), max_size=1),
 )  # fmt: skip
-BATCHES = st.builds(Batch, entries=st.lists(ENTRIES, max_size=2), documents=st.lists(CHANGES, max_size=2))
+BATCHES = st.builds(
+    Transaction, entries=st.lists(ENTRIES, max_size=2), documents=st.lists(CHANGES, max_size=2)
+)
 
 
 class Model:
@@ -487,7 +532,7 @@ class Model:
             version = documents.get(change.key, (0, b""))[0]
             if change.version not in (None, version):
                 return False
-            if isinstance(change, Put):
+            if isinstance(change, PutDocument):
                 documents[change.key] = (version + 1, change.data)
             else:
                 documents.pop(change.key, None)
@@ -508,7 +553,7 @@ async def test_any_batches_leave_what_a_plain_model_has(store, groups):
     def placed(batch):
         entries = [msgspec.structs.replace(entry, run=prefix + entry.run) for entry in batch.entries]
         changes = [msgspec.structs.replace(change, tenant=prefix) for change in batch.documents]
-        return Batch(entries=entries, documents=changes)
+        return Transaction(entries=entries, documents=changes)
 
     for group in groups:  # committed at once, so in one transaction, in this order
         answers = await asyncio.gather(
@@ -533,5 +578,5 @@ async def test_any_batches_leave_what_a_plain_model_has(store, groups):
     "address", ["mysql://x", "no address", "sqlite://", "sqlite:///:memory:"], indirect=False
 )
 async def test_an_address_that_is_no_store_is_refused(address):
-    with pytest.raises(WrongUsage):
+    with pytest.raises(UsageError):
         await open_store(address)

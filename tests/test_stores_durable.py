@@ -28,15 +28,15 @@ from assay.backends.stores.engine import open_engine
 from assay.backends.stores.scribe import TOGETHER, spans
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.writer import MOST_HERE
-from assay.errors import Broken, Conflict, WrongUsage
-from assay.ports import Batch, Entry, Event, Opening, Piece, Put, RunQuery
-from assay.ports.audit import line
+from assay.errors import Conflict, EnvironmentFailure, UsageError
+from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
+from assay.ports.audit import audit_entry
 from postgres import server
 
 HERE = Path(__file__).parent
 NOW = tables.moment(1_800_000_000_000_000)
-OPENED = Batch(entries=[Entry(run="r", opens=Opening(tenant="t", kind="k"))])
-STEP = Batch(entries=[Entry(run="r", events=[Event("step", b"{}", NOW)])])
+OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))])
+STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])
 
 pytestmark = pytest.mark.anyio
 
@@ -168,7 +168,7 @@ async def test_what_was_committed_is_there_when_opened_again(address):
         steps = [asyncio.ensure_future(store.commit(STEP)) for _ in range(10)]
         await asyncio.sleep(0)
     assert [await step for step in steps] == [(n,) for n in range(1, 11)]  # closing wrote what was given
-    with pytest.raises(Broken, match="closed"):
+    with pytest.raises(EnvironmentFailure, match="closed"):
         await store.commit(STEP)
     async with opened(address) as store:
         assert (await store.run("r")).events == 10
@@ -187,7 +187,10 @@ async def test_several_processes_write_one_database_and_hear_of_each_other(addre
         await asyncio.gather(*(store.commit(STEP) for _ in range(50) for store in (here, there)))
         assert [event.sequence for event in await there.events("r")] == list(range(101))
 
-        made = [Batch(documents=[Put(tenant="t", kind="k", key=f"{n}", data=b"")]) for n in range(20)]
+        made = [
+            Transaction(documents=[PutDocument(tenant="t", kind="k", key=f"{n}", data=b"")])
+            for n in range(20)
+        ]
         answers = await asyncio.gather(
             *(store.commit(batch) for batch in made for store in (here, there)), return_exceptions=True
         )
@@ -219,21 +222,21 @@ async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
 
 
 def opening(run, **more):
-    entry = Entry(run=run, opens=Opening(tenant="t", kind="k"), status="completed", **more)
-    return Batch(entries=[entry], lines=[line("t", "run.start", run)])
+    entry = RunUpdate(run=run, opens=CreateRun(tenant="t", kind="k"), status="completed", **more)
+    return Transaction(entries=[entry], lines=[audit_entry("t", "run.start", run)])
 
 
 @pytest.mark.parametrize(
     ("batch", "here"),
     [
-        (opening("new", events=STEP.entries[0].events, evidence=[Piece(kind="p", data=b"x")]), True),
-        (Batch(lines=[line("t", "run.read", "r")]), True),
-        (Batch(entries=[*opening("a").entries, *opening("b").entries]), True),
+        (opening("new", events=STEP.entries[0].events, evidence=[EvidenceChunk(kind="p", data=b"x")]), True),
+        (Transaction(lines=[audit_entry("t", "run.read", "r")]), True),
+        (Transaction(entries=[*opening("a").entries, *opening("b").entries]), True),
         (STEP, False),
-        (Batch(entries=[*opening("a").entries, *STEP.entries]), False),
-        (Batch(documents=[Put(tenant="t", kind="k", key="a", data=b"")]), False),
-        (Batch(lines=[line("a tenant nobody has heard of", "run.start", "x")]), False),
-        (opening("large", evidence=[Piece(kind="p", data=b"x" * MOST_HERE), Piece(kind="q", data=b"x")]), False),
+        (Transaction(entries=[*opening("a").entries, *STEP.entries]), False),
+        (Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]), False),
+        (Transaction(lines=[audit_entry("a tenant nobody has heard of", "run.start", "x")]), False),
+        (opening("large", evidence=[EvidenceChunk(kind="p", data=b"x" * MOST_HERE), EvidenceChunk(kind="q", data=b"x")]), False),
     ],
     ids=["a run", "a line", "two runs", "a step", "a run and a step", "a document", "a tenant", "large"],
 )  # fmt: skip
@@ -288,8 +291,12 @@ async def test_what_is_given_together_is_written_in_that_order(address):
     async with opened(address) as store:
         await store.commit(opening("first"))
         for many in range(1, 4):
-            entry = Entry(run=f"n{many}", opens=Opening(tenant="t", kind="k"))
-            given = [Batch(entries=[entry]), *(_step(f"n{many}") for _ in range(many)), opening(f"m{many}")]
+            entry = RunUpdate(run=f"n{many}", opens=CreateRun(tenant="t", kind="k"))
+            given = [
+                Transaction(entries=[entry]),
+                *(_step(f"n{many}") for _ in range(many)),
+                opening(f"m{many}"),
+            ]
             expected = [(0,), *((n,) for n in range(1, many + 1)), (0,)]
             assert await asyncio.gather(*map(store.commit, given)) == expected
         with pytest.raises(Conflict, match="there is one of that id already"):
@@ -301,7 +308,7 @@ async def test_what_is_given_together_is_written_in_that_order(address):
 
 
 def _step(run):
-    return Batch(entries=[Entry(run=run, events=STEP.entries[0].events)])
+    return Transaction(entries=[RunUpdate(run=run, events=STEP.entries[0].events)])
 
 
 # Shapes
@@ -341,7 +348,7 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
-    with pytest.raises(WrongUsage, match="shape 0004 of a newer assay; this one knows shapes up to 0003"):
+    with pytest.raises(UsageError, match="shape 0004 of a newer assay; this one knows shapes up to 0003"):
         await SqlStore.open(address)
 
 
@@ -393,7 +400,7 @@ async def test_a_database_that_stays_away_is_an_error_that_says_so(postgres_addr
         await store.commit(OPENED)
         with server().away(postgres_address):
             for verb in (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9)):
-                with pytest.raises(Broken, match="the database does not answer"):
+                with pytest.raises(EnvironmentFailure, match="the database does not answer"):
                     await verb
         await store.commit(STEP)
         assert (await store.run("r")).events == 1
@@ -411,8 +418,8 @@ async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_addr
     async with opened(postgres_address, reach=reach) as store:
         await store.commit(OPENED)
         armed = True
-        entry = Entry(run="r", expected=0, events=[Event("step", b"{}", NOW)])
-        assert await store.commit(Batch(entries=[entry])) == (1,)
+        entry = RunUpdate(run="r", expected=0, events=[Event("step", b"{}", NOW)])
+        assert await store.commit(Transaction(entries=[entry])) == (1,)
         assert not lost
         assert len(await store.events("r")) == 1
 
@@ -421,10 +428,10 @@ async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(addr
     async with opened(address) as store:
         await store.commit(OPENED)
         await (fill if address.startswith("sqlite") else refuse_as_full)(store)
-        evidence = [Piece(kind="big", data=os.urandom(3_000_000))]
-        with pytest.raises(Broken, match="disk of the database is full; nothing was written"):
+        evidence = [EvidenceChunk(kind="big", data=os.urandom(3_000_000))]
+        with pytest.raises(EnvironmentFailure, match="disk of the database is full; nothing was written"):
             await store.commit(
-                Batch(entries=[Entry(run="r", events=STEP.entries[0].events, evidence=evidence)])
+                Transaction(entries=[RunUpdate(run="r", events=STEP.entries[0].events, evidence=evidence)])
             )
         run = await store.run("r")
         assert (run.events, await store.events("r"), await store.slots("r", "big")) == (0, [], [])
@@ -463,7 +470,7 @@ async def refuse_as_full(store):
     ],
 )
 async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path, make, said):
-    with pytest.raises(Broken, match=said):
+    with pytest.raises(EnvironmentFailure, match=said):
         await SqlStore.open(make(tmp_path), patience=0.2)
 
 
@@ -473,10 +480,12 @@ async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_pat
 @pytest.mark.parametrize("many", [3, 64, 200])
 async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, many):
     events = [Event(f"e{at}", b"%d" % at, NOW) for at in range(many)]
-    pieces = [Piece(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
+    pieces = [EvidenceChunk(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
     async with opened(address) as store:
         await store.commit(OPENED)
-        assert await store.commit(Batch(entries=[Entry(run="r", events=events, evidence=pieces)])) == (many,)
+        assert await store.commit(
+            Transaction(entries=[RunUpdate(run="r", events=events, evidence=pieces)])
+        ) == (many,)
         assert [(e.type, e.data) for e in await store.events("r")] == [(e.type, e.data) for e in events]
         assert await store.pieces("r", "p", limit=many + 1) == pieces
 
@@ -525,9 +534,11 @@ def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_mean
 
 
 async def test_what_is_erased_is_gone_from_the_file(tmp_path):
-    address, piece = f"sqlite:///{tmp_path}/runs.db", Piece(kind="e", data=b"canary" * 5000)
+    address, piece = f"sqlite:///{tmp_path}/runs.db", EvidenceChunk(kind="e", data=b"canary" * 5000)
     async with opened(address) as store:
-        await store.commit(Batch(entries=[Entry(run="r", opens=OPENED.entries[0].opens, evidence=[piece])]))
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=[piece])])
+        )
     assert b"canary" in (tmp_path / "runs.db").read_bytes()
     async with opened(address) as store:
         assert await store.erase("r") == 1
@@ -554,10 +565,10 @@ class Mask:
 
 async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
     given = {"short": b"x" * 100, "words": b"again and again " * 1000, "noise": os.urandom(20_000)}
-    pieces = [Piece(kind=kind, data=data) for kind, data in given.items()]
-    put = Put(tenant="t", kind="k", key="d", data=given["words"])
+    pieces = [EvidenceChunk(kind=kind, data=data) for kind, data in given.items()]
+    put = PutDocument(tenant="t", kind="k", key="d", data=given["words"])
     async with opened(address) as store:
-        await store.commit(Batch(entries=[Entry(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
+        await store.commit(Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
         assert {kind: (await store.pieces("r", kind))[0].data for kind in given} == given
         assert (await store.document("t", "k", "d")).data == given["words"]
         query = sa.select(
@@ -571,22 +582,24 @@ async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
         for damaged in (b"no frame", zstandard.FRAME_HEADER + b"\xe0" + (1 << 50).to_bytes(8, "little")):
             with store._engine.begin() as connection:
                 connection.execute(sa.update(tables.evidence).values(data=damaged))
-            with pytest.raises(Broken, match=r"evidence r is damaged: ."):
+            with pytest.raises(EnvironmentFailure, match=r"evidence r is damaged: ."):
                 await store.pieces("r", "words")
 
 
 @pytest.mark.parametrize("canary", [b"canary" * 200, b"canary" * 2000], ids=["as it is", "squeezed"])
 async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
     address = f"sqlite:///{tmp_path}/runs.db"
-    piece = Piece(kind="results", first=3, last=4, data=canary)
-    put = Put(tenant="t", kind="k", key="d", data=canary)
+    piece = EvidenceChunk(kind="results", first=3, last=4, data=canary)
+    put = PutDocument(tenant="t", kind="k", key="d", data=canary)
     opens = OPENED.entries[0].opens
     async with opened(address, cipher=Mask()) as store:
-        await store.commit(Batch(entries=[Entry(run="r", opens=opens, evidence=[piece])], documents=[put]))
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=opens, evidence=[piece])], documents=[put])
+        )
         assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
         assert await store.pieces("r", "results") == [piece]
         assert (await store.document("t", "k", "d")).data == canary
         assert [slot.size for slot in await store.slots("r", "results")] == [len(canary)]
-    with pytest.raises(WrongUsage, match="sealed with key 'k1'"):
+    with pytest.raises(UsageError, match="sealed with key 'k1'"):
         async with opened(address):
             pass

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from assay.backends.stores.open import open_store
-from assay.errors import Broken, Conflict, Unavailable
+from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.supervise import guarded, supervise
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 from assay.workflow.definition import read
 from assay.workflow.samples import document, samples
 from flows import ME, House
@@ -22,12 +22,14 @@ SECRET = "what the user wrote"
 @pytest.fixture
 def deaths(monkeypatch):
     """How often each task died."""
-    monkeypatch.setattr(watch, "on", True)
-    monkeypatch.setattr(watch, "counts", {})
-    return lambda name: watch.counts.get(("assay_task_deaths", name), 0)
+    monkeypatch.setattr(telemetry, "on", True)
+    monkeypatch.setattr(telemetry, "counts", {})
+    return lambda name: telemetry.counts.get(("assay_task_deaths", name), 0)
 
 
-@pytest.mark.parametrize("trouble", [ValueError, AssertionError, RecursionError, Broken, Unavailable])
+@pytest.mark.parametrize(
+    "trouble", [ValueError, AssertionError, RecursionError, EnvironmentFailure, Unavailable]
+)
 def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
     async def main():
         lives = 0
@@ -55,10 +57,10 @@ def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
 
 def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
     async def fails():
-        raise Broken("away")
+        raise EnvironmentFailure("away")
 
     async def main():
-        assert isinstance(await guarded("test", fails(), Broken), Broken)
+        assert isinstance(await guarded("test", fails(), EnvironmentFailure), EnvironmentFailure)
         assert deaths("test") == 0
         task = supervise("test", asyncio.Event().wait, soon=0.001)
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ from assay.agenteval.asked import Asked
 from assay.agenteval.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
-from assay.ports import Batch
+from assay.ports import Transaction
 from evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
 from flows import ME, House
 from postgres import server
@@ -220,7 +220,7 @@ class Slow(MemoryStore):
         super().__init__()
         self._where, self.reached, self.may = where, asyncio.Event(), asyncio.Event()
 
-    async def commit(self, batch: Batch):
+    async def commit(self, batch: Transaction):
         if self._where == "commit" and any(entry.status == "waiting-approval" for entry in batch.entries):
             self.reached.set()
             await self.may.wait()

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from assay.cli.binding import listen
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.serve.limits import Serving
 from assay.serve.tls import Tls, read
 from grpc_client import Both, Client, connected
@@ -173,7 +173,7 @@ def wrong_files(papers):
 
 def test_files_that_do_not_do_are_refused_in_one_line(papers):
     for why, given, said in wrong_files(papers):
-        with pytest.raises(WrongUsage, match=said) as refused:
+        with pytest.raises(UsageError, match=said) as refused:
             read(*given)
         assert "\n" not in str(refused.value), why
         assert "PRIVATE KEY-----" not in str(refused.value), why
@@ -193,7 +193,7 @@ def test_on_this_machine_alone_it_needs_no_tls(host):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
 def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
     with pytest.raises(
-        WrongUsage, match=r"would cross it in clear: give --tls-cert and --tls-key, or --insecure"
+        UsageError, match=r"would cross it in clear: give --tls-cert and --tls-key, or --insecure"
     ):
         listen(host, 0, None)
     if host == "0.0.0.0":
@@ -205,7 +205,7 @@ def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
 
 @pytest.mark.parametrize("host", ["", "nowhere.invalid", "300.1.1.1", "x" * 300, "\0"])
 def test_what_is_no_address(host):
-    with pytest.raises(WrongUsage, match="--host"):
+    with pytest.raises(UsageError, match="--host"):
         listen(host, 0, None, insecure=True)
 
 

@@ -25,7 +25,7 @@ from assay.access.tokens import MAX_CHARACTERS, Tokens
 from assay.app import tokens
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
-from assay.errors import Broken, Unauthenticated, Unavailable, WrongUsage
+from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError
 from grpc_client import Both, connected, refused
 from issuer import AUDIENCE, MAKERS, Issuer, b64, by_hand, jwk, key, mac
 from rest_client import Server, request_of, sqlite
@@ -503,7 +503,8 @@ async def test_a_set_that_comes_a_byte_at_a_time_is_not_waited_for(before):
         try:
             for _ in range(2):  # and no second is begun beside the first
                 with pytest.raises(
-                    Broken, match=r"does not come to an end|takes more than|has not answered|cannot be"
+                    EnvironmentFailure,
+                    match=r"does not come to an end|takes more than|has not answered|cannot be",
                 ):
                     async with asyncio.timeout(60):
                         await fetch()
@@ -561,7 +562,7 @@ async def test_a_file_without_keys_stops_the_start_in_one_line(tmp_path, content
     file = tmp_path / "jwks.json"
     if content is not None:
         file.write_bytes(content)
-    with pytest.raises(WrongUsage, match=said) as refused:
+    with pytest.raises(UsageError, match=said) as refused:
         await tokens(Jwt(issuer="https://a", audience="b", jwks=str(file)))
     assert "\n" not in str(refused.value)
 
@@ -593,7 +594,7 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
     ],
 )
 def test_half_a_trust_is_refused(changes, said):
-    with pytest.raises(WrongUsage, match=said) as refused:
+    with pytest.raises(UsageError, match=said) as refused:
         checked(Jwt(**(WHOLE | changes)))
     assert "secret" not in str(refused.value)
 
@@ -608,14 +609,14 @@ def test_where_keys_may_come_from(jwks):
 def test_the_settings_are_read_from_both_places(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "assay.toml").write_text('[jwt]\nissuer = "https://a"\naudience = "b"\nleeway_seconds = 5\n')
-    with pytest.raises(WrongUsage, match=r"jwt\.jwks"):
+    with pytest.raises(UsageError, match=r"jwt\.jwks"):
         settings.load({})
     told = settings.load({"ASSAY_JWT_JWKS": "keys.json", "ASSAY_JWT_AUDIENCE": "c"}).jwt
     assert told == Jwt(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
-    with pytest.raises(WrongUsage, match="ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"):
+    with pytest.raises(UsageError, match="ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"):
         settings.load({"ASSAY_JWT_JWKS": "k", "ASSAY_JWT_LEEWAY_SECONDS": "soon"})
 
 
 async def test_broken_is_what_a_source_says(tmp_path):
-    with pytest.raises(Broken, match="cannot be fetched"):
+    with pytest.raises(EnvironmentFailure, match="cannot be fetched"):
         await source("http://127.0.0.1:1/")()

@@ -18,9 +18,9 @@ from assay.agenteval.scene import Stage
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.tools.box import DeclaredTools
-from assay.errors import ForeignFault, WrongUsage
+from assay.errors import ForeignFault, UsageError
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import DeclaredTool, McpServer
+from assay.ports.declared import McpServer, ToolConfig
 from assay.ports.watch import traced
 from assay.protocol.agents import AgentCard
 
@@ -125,7 +125,7 @@ def box_of(kind, address, mcp_url):
             servers["shop"] = McpServer(**where, timeout=LONG)
             tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
     quick = {"slow": {"timeout": 0.05}}
-    declared = {f"shop:{name}": DeclaredTool(**told, **quick.get(name, {})) for name, told in tools.items()}
+    declared = {f"shop:{name}": ToolConfig(**told, **quick.get(name, {})) for name, told in tools.items()}
     return DeclaredTools(declared, servers, {"SHOP_KEY": "k-1"})
 
 
@@ -222,15 +222,15 @@ async def test_a_function_is_called_by_its_names_and_answers_with_json(python, t
     ],
 )
 async def test_what_an_endpoint_means(address, at, wanted):
-    box = DeclaredTools({"a:b": DeclaredTool(kind="http", target=f"{address}/{at}")}, {}, {})
+    box = DeclaredTools({"a:b": ToolConfig(kind="http", target=f"{address}/{at}")}, {}, {})
     assert await code(box.call("a:b", {"customer": 1})) == wanted
     await box.close()
 
 
 async def test_an_endpoint_may_answer_in_words_or_not_at_all(address):
     tools = {
-        "a:text": DeclaredTool(kind="http", target=f"{address}/text"),
-        "a:gone": DeclaredTool(kind="http", target="http://127.0.0.1:9/"),
+        "a:text": ToolConfig(kind="http", target=f"{address}/text"),
+        "a:gone": ToolConfig(kind="http", target="http://127.0.0.1:9/"),
     }
     box = DeclaredTools(tools, {}, {})
     assert await box.call("a:text", {}) == "plain words"
@@ -300,11 +300,11 @@ async def test_what_is_known_of_an_mcp_tool_starts_nothing():
 )
 async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, told):
     box = DeclaredTools(
-        {id: DeclaredTool(**table) for id, table in tools.items()},
+        {id: ToolConfig(**table) for id, table in tools.items()},
         {name: McpServer(**table) for name, table in servers.items()},
         {},
     )
-    with pytest.raises(WrongUsage, match=told):
+    with pytest.raises(UsageError, match=told):
         box.known(["a:b"])
 
 
@@ -316,7 +316,7 @@ async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, 
     """Of a tool, an agent behind an address and a command; a key that is a word changes nothing."""
     headers = {"Authorization": f"Bearer {key}"}
     tools = {
-        f"shop:{name}": DeclaredTool(kind="http", target=f"{address}/{name}", headers=headers)
+        f"shop:{name}": ToolConfig(kind="http", target=f"{address}/{name}", headers=headers)
         for name in ("echo", "echo500")
     }
     box = DeclaredTools(tools, {}, {})

@@ -8,8 +8,8 @@ import pytest
 from assay.agenteval.invoke import invoke
 from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import Floors, Loop
-from assay.protocol.agents import Finish, ToolSpec
+from assay.ports.declared import ConfidenceFloors, VerifierLoopConfig
+from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.workflow.children import attestation
 from assay.workflow.declared import library, loop_problems, read_loop, workflow_of
 from assay.workflow.definition import read
@@ -120,8 +120,8 @@ NONSENSE = [
     "ok", "PASS", "", None, 1, [], {}, {"verdict": "ok"}, {"verdict": "pass", "result": "R"},
     {"verdict": "pass", "target": "ev-of-another-run"}, {"verdict": "pass", "criteria": ["a", "a"]},
     {"verdict": "pass", "criteria": [""]},
-    {"verdict": "pass", "confidence": 2}, Silent("crashed"), Finish(outcome="failed", error="no"),
-    Finish(outcome="refused", error="no"), {"verdict": ["pass"]},
+    {"verdict": "pass", "confidence": 2}, Silent("crashed"), InvocationResult(outcome="failed", error="no"),
+    InvocationResult(outcome="refused", error="no"), {"verdict": ["pass"]},
 ]  # fmt: skip
 
 
@@ -223,14 +223,14 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
 @pytest.mark.parametrize(
     ("said", "judged", "unsure"),
     [
-        (Finish(outcome="completed", result="R", confidence=0.4), "pass", "test.actor"),
+        (InvocationResult(outcome="completed", result="R", confidence=0.4), "pass", "test.actor"),
         (
-            Finish(outcome="completed", result="R", confidence=0.9),
+            InvocationResult(outcome="completed", result="R", confidence=0.9),
             {"verdict": "pass", "confidence": 0.3},
             CRITIC,
         ),
         (
-            Finish(outcome="completed", result="R", confidence=0.9),
+            InvocationResult(outcome="completed", result="R", confidence=0.9),
             {"verdict": "pass", "confidence": 0.9},
             None,
         ),
@@ -239,7 +239,7 @@ async def test_on_fail_retry_takes_turns_up_to_the_bound():
     ids=["actor", "critic", "both sure", "no opinion"],
 )
 async def test_either_below_its_floor_escalates(said, judged, unsure):
-    async with verified(actor(said), critic(judged), floors=Floors(actor=0.5, critic=0.5)) as house:
+    async with verified(actor(said), critic(judged), floors=ConfidenceFloors(actor=0.5, critic=0.5)) as house:
         run = await house.run("loop", {"task": "t"})
         if unsure is None:
             assert run.status == "completed"
@@ -253,7 +253,7 @@ async def test_either_below_its_floor_escalates(said, judged, unsure):
 
 
 async def test_silence_after_an_escalation_is_a_refusal():
-    said = Finish(outcome="completed", result="R", confidence=0.1)
+    said = InvocationResult(outcome="completed", result="R", confidence=0.1)
     async with verified(actor(said), critic("pass"), approval_seconds=0.01) as house:
         run = await house.run("loop", {"task": "t"})
         await asyncio.sleep(0.02)
@@ -317,10 +317,10 @@ def test_a_loop_that_cannot_be_is_refused(more, place):
 @pytest.mark.parametrize(("critic", "allowed"), [("a.b", False), ("c.d", True)])
 def test_nobody_verifies_its_own_work_by_way_of_a_workflow(critic, allowed):
     loops = {
-        "inner": Loop(actor="a.b"),
-        "between": Loop(actor="workflow:inner"),
-        "outer": Loop(actor="workflow:between", critics=[critic], allow_self=False),
-        "round": Loop(actor="workflow:round", critics=[critic], allow_self=False),
+        "inner": VerifierLoopConfig(actor="a.b"),
+        "between": VerifierLoopConfig(actor="workflow:inner"),
+        "outer": VerifierLoopConfig(actor="workflow:between", critics=[critic], allow_self=False),
+        "round": VerifierLoopConfig(actor="workflow:round", critics=[critic], allow_self=False),
     }
     if allowed:
         assert library(loops)
@@ -336,7 +336,7 @@ def test_nobody_verifies_its_own_work_by_way_of_a_workflow(critic, allowed):
 def test_a_table_that_is_no_loop_is_refused(table):
     with pytest.raises(InvalidRequest):
         read_loop("loop", table)
-    assert loop_problems("Loop!", Loop(actor="a.b"))
+    assert loop_problems("Loop!", VerifierLoopConfig(actor="a.b"))
 
 
 async def test_an_agent_that_is_not_there_is_refused_before_anything_runs():
@@ -470,7 +470,11 @@ WORKS = {"kind": "next-worker", "nextWorkerIds": ["test.actor"]}
 async def test_8_5_no_success_is_reported_where_no_critic_has_spoken(
     gating, critics, decides, works, status, reason
 ):
-    made = Finish(outcome="completed", result="R") if works else Finish(outcome="failed", error="no")
+    made = (
+        InvocationResult(outcome="completed", result="R")
+        if works
+        else InvocationResult(outcome="failed", error="no")
+    )
     agents = Played("test.actor", [made]), critic("pass"), Played("test.boss", decides)
     declared = loop(critics=critics, supervisor="test.boss", gating=gating)
     async with House(*agents, loops={"loop": declared}) as house:
@@ -509,7 +513,7 @@ def go_or_end(task):
             "validation_error",
         ),
         ({"kind": "next-worker", "nextWorkerIds": ["somebody.else"]}, "unknown_child_workflow"),
-        (Finish(outcome="failed", error="x"), "supervisor_failed"),
+        (InvocationResult(outcome="failed", error="x"), "supervisor_failed"),
     ],
 )
 async def test_a_supervisor_that_decides_nothing_fails_the_run(said, code):

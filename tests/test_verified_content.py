@@ -9,7 +9,7 @@ import pytest
 from assay.errors import ForeignFault
 from assay.ports import RunQuery
 from assay.ports.agents import ToolFailure
-from assay.protocol.agents import Finish, ToolSpec
+from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.workflow.report import came_to
 from flows import House, Played, loop
 from test_eval_content import Canaries, watched
@@ -49,7 +49,7 @@ def actor_with(canary):
         if turn == 2:
             raise ValueError(canary("an actor's error"))
         result = {canary("a result's key"): canary(f"a result of turn {turn}")}
-        return Finish(outcome="completed", result=result, confidence=0.1 if turn == 5 else 0.9)
+        return InvocationResult(outcome="completed", result=result, confidence=0.1 if turn == 5 else 0.9)
 
     return Played("test.actor", works, tools=("shop:price",))
 

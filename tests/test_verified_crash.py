@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
-from assay.errors import Broken, Conflict
+from assay.errors import Conflict, EnvironmentFailure
 from assay.ports import CLOSED, RunQuery
 from assay.workflow.gating import combined
 from flows import ME, House, Played, loop
@@ -34,14 +34,14 @@ class Mortal:
 
     async def commit(self, batch):
         if self.dead:
-            raise Broken("dead")
+            raise EnvironmentFailure("dead")
         self.left -= 1
         self.dead = self.left == 0
         if self.dead and not self.after:
-            raise Broken("dead before a commit")
+            raise EnvironmentFailure("dead before a commit")
         done = await self._inner.commit(batch)
         if self.dead:
-            raise Broken("dead after a commit")
+            raise EnvironmentFailure("dead after a commit")
         return done
 
     def __getattr__(self, name):
@@ -50,7 +50,7 @@ class Mortal:
         return getattr(self._inner, name)
 
     async def _gone(self, *_, **__):
-        raise Broken("dead")
+        raise EnvironmentFailure("dead")
 
 
 def cast(script):
@@ -86,7 +86,7 @@ class Life:
     async def rest(self):
         """To its end, to a wait, or to death and beyond."""
         while True:
-            with suppress(Broken):
+            with suppress(EnvironmentFailure):
                 return await self.house.desk.ended(self.run)
             await self.reborn()
 
@@ -101,7 +101,7 @@ class Life:
         await self.born().desk.open()
 
     async def answer(self, action):
-        with suppress(Broken, Conflict):
+        with suppress(EnvironmentFailure, Conflict):
             await self.house.room.respond(ME, self.run, "actor", {"action": action})
         if self.store.dead:
             await self.reborn()
@@ -162,7 +162,7 @@ class Histories(RuleBasedStateMachine):
         self.life.born = armed
         try:
             await self.life.start()
-        except Broken:  # it died while it was being started: whoever asked asks again
+        except EnvironmentFailure:  # it died while it was being started: whoever asked asks again
             await self.life.reborn()
             if await self.life.inner.run(self.life.run) is None:
                 await self.life.house.room.start(ME, "loop", {"task": "t"}, run=self.life.run)

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 from assay.serve.limits import Serving
 from assay.serve.rest.bodies import Begun
 from assay.serve.rest.call import weights_of
@@ -112,10 +112,10 @@ def test_nothing_says_what_runs_here(host, raw):
 )
 def test_rubbish_is_answered_and_counted_and_fills_no_log(host, caplog, raw, status):
     key = "assay_requests", "rest", "OTHER ", status
-    before = watch.counts.get(key, 0)
+    before = telemetry.counts.get(key, 0)
     answers = [host.raw(raw, seconds=20) for _ in range(3)]
     assert all(answer.startswith(b"HTTP/1.1 ") for answer in answers)
-    assert watch.counts.get(key, 0) - before == (3 if status else 0)
+    assert telemetry.counts.get(key, 0) - before == (3 if status else 0)
     warned = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert not [one for one in warned if one.name in ("uvicorn.error", "assay.wire")]
 

@@ -12,7 +12,7 @@ import pytest
 
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from assay.ports import Principal
-from assay.protocol.agents import Finish
+from assay.protocol.agents import InvocationResult
 from assay.protocol.catalogue import EVENTS
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import problems, read
@@ -168,7 +168,8 @@ def accepts(reading):
 @pytest.mark.parametrize("verify", ["decision", "tools"])
 async def test_the_events_of_a_verified_loop_fit_the_published_schemas(verify):
     actor = Played(
-        "test.actor", [Finish(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"]
+        "test.actor",
+        [InvocationResult(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"],
     )
     critic = Played("test.critic", [{"verdict": "revise", "confidence": 0.4}, "fail", "pass"])
     loops = {

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
         ValueFault,
     )
     from assay.ports import Limits, Services
-    from assay.ports.agents import Refused, Scene, ToolFailure
-    from assay.protocol.agents import Finish
+    from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
+    from assay.protocol.agents import InvocationResult
     from assay.protocol.evaluation import Check, EvaluationRequest, ExperimentMetadata, Output, TestCase
     from assay.protocol.results import (
         CheckError,
@@ -60,7 +60,9 @@ _HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "STANDARD",
+    "AgentContext",
     "AgentEvalSuite",
+    "AgentRefusal",
     "Answer",
     "Check",
     "CheckError",
@@ -72,9 +74,9 @@ __all__ = [
     "EvaluationSummary",
     "ExperimentMetadata",
     "Fault",
-    "Finish",
     "ForeignFault",
     "InvalidRequest",
+    "InvocationResult",
     "Limits",
     "MalformedPath",
     "Nodes",
@@ -84,9 +86,7 @@ __all__ = [
     "PathFault",
     "Progress",
     "Refusal",
-    "Refused",
     "Registry",
-    "Scene",
     "Schema",
     "Services",
     "SuiteRun",

@@ -18,14 +18,14 @@ from assay.backends.later import LaterProviders
 from assay.backends.provider_tables import Policy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
-from assay.errors import Broken, Missing, WrongUsage
+from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.fep.execute import Conduct
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import Office
-from assay.ports import Cipher, Clock, Provider, Providers, Repeats, Secret, Services, Store
+from assay.ports import Cipher, Clock, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, Memory, ToolBox
-from assay.ports.declared import Loop
-from assay.ports.kinds import Kind
+from assay.ports.declared import VerifierLoopConfig
+from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.watch import Tracer
 from assay.protocol.agents import AgentCard
@@ -52,7 +52,7 @@ def services(settings: Settings, policy: Policy | None = None, *, cache: bool = 
     return Services(
         limits=settings.limits,
         providers=LaterProviders(lambda: providers(settings, policy, cache=cache)),
-        repeats=Repeats() if cache else None,
+        repeats=RepeatCounter() if cache else None,
         recorded=not policy.trusted,
     )
 
@@ -94,7 +94,7 @@ def cipher(settings: Settings) -> Cipher | None:
     try:
         from assay.backends.ciphers.ring import KeyRing, read_keys  # a lazy door: the extra `guard`
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
+        raise UsageError(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
     return KeyRing(read_keys(settings.evidence_key))
 
 
@@ -142,8 +142,8 @@ def workflows(
     known: Registry,
     means: Services,
     cast: Agents,
-    loops: Mapping[str, Loop] | None = None,
-) -> tuple[Kind, Callable[[Desk], Any]]:
+    loops: Mapping[str, VerifierLoopConfig] | None = None,
+) -> tuple[RunKind, Callable[[Desk], Any]]:
     """
     Those of `[workflows]`, or the ones given; and a conformance suite's, where they are asked for.
 
@@ -188,7 +188,7 @@ async def flows(
     settings: Settings,
     record: Store,
     cast: Agents,
-    loops: Mapping[str, Loop] | None = None,
+    loops: Mapping[str, VerifierLoopConfig] | None = None,
     modules: Iterable[str] = (),
 ) -> AsyncGenerator[tuple[Any, Desk]]:
     """A desk for workflows alone: the library's and the command's."""
@@ -237,7 +237,7 @@ async def house(
         flowing, meet = workflows(settings, record, known, means, cast)
         evals = EvalOffice(record, _eval_means(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
-        kinds: dict[str, Kind] = {one.name: one for one in some}
+        kinds: dict[str, RunKind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
         desk = Desk(record, engine, kinds, attempts=settings.limits.max_run_attempts)
         room = meet(desk)
@@ -295,13 +295,13 @@ async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:
         from assay.access.tokens import Tokens  # a lazy door
         from assay.backends.jwks import source  # a lazy door
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
+        raise UsageError(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
     keys = KeySet(source(trust.jwks), trust)
     try:
         await keys.open()
-    except Broken as trouble:
+    except EnvironmentFailure as trouble:
         if "://" not in trust.jwks:
-            raise WrongUsage(f"settings: jwt.jwks: {trouble}") from None
+            raise UsageError(f"settings: jwt.jwks: {trouble}") from None
         log.warning("the issuer's keys: %s; tokens wait for them, keys do not", trouble)
     return Tokens(trust, keys).read
 
@@ -314,7 +314,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     try:
         from assay.backends.telemetry.otel import OtelTracer  # a lazy door: the extra `telemetry`
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"traces need {error.name}: pip install 'assay[telemetry]'") from error
+        raise UsageError(f"traces need {error.name}: pip install 'assay[telemetry]'") from error
     return OtelTracer()
 
 
@@ -354,7 +354,7 @@ def rest(
         from assay.serve.rest.server import server  # a lazy door
         from assay.workflow.phases import Host  # a lazy door
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     named = Host(host_id=settings.host_id)
     offers = surface(
         house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
@@ -375,7 +375,7 @@ def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> 
     try:
         from assay.serve.grpc.server import Server  # a lazy door: the extra `grpc`
     except ModuleNotFoundError as error:
-        raise Missing(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
+        raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
     return Server(beside.host, address=host, port=port, tls=tls)
 
 
@@ -392,6 +392,6 @@ def _embedded(home: Path) -> str:
     from assay.access.local import make_private  # a lazy door
 
     if "?" in str(home):
-        raise WrongUsage(f"home: {str(home)!r} cannot hold a database, because of its '?'")
+        raise UsageError(f"home: {str(home)!r} cannot hold a database, because of its '?'")
     make_private(home)
     return f"sqlite:///{home / 'assay.db'}"

@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from assay.access.issuer import Jwt, checked
 from assay.backends.provider_tables import Unusable, read
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
-from assay.ports.declared import DeclaredAgent, DeclaredTool, Loop, McpServer
+from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 from assay.serve.limits import Serving
@@ -58,10 +58,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     jwt: Jwt = Jwt()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
-    agents: dict[str, DeclaredAgent] = {}
-    tools: dict[str, DeclaredTool] = {}
+    agents: dict[str, AgentConfig] = {}
+    tools: dict[str, ToolConfig] = {}
     mcp: dict[str, McpServer] = {}
-    workflows: dict[str, Loop] = {}
+    workflows: dict[str, VerifierLoopConfig] = {}
 
 
 def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
@@ -119,7 +119,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
 def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
     table = told.pop(name, {})
     if not is_object(table):
-        raise WrongUsage(f"settings: {name}: wanted a table, [{name}]")
+        raise UsageError(f"settings: {name}: wanted a table, [{name}]")
     return dict(table)
 
 
@@ -127,15 +127,15 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
     providers: dict[str, Provider] = {}
     for name, table in tables.items():
         if not is_object(table):
-            raise WrongUsage(f"settings: providers.{name}: wanted a table, [providers.{name}]")
+            raise UsageError(f"settings: providers.{name}: wanted a table, [providers.{name}]")
         try:
             providers[name] = read(name, table)
         except Unusable as wrong:
-            raise WrongUsage(f"settings: providers.{name}.{wrong.member}: {wrong}") from None
+            raise UsageError(f"settings: providers.{name}.{wrong.member}: {wrong}") from None
     return providers
 
 
-DECLARED = {"agents": DeclaredAgent, "tools": DeclaredTool, "mcp": McpServer, "workflows": Loop}
+DECLARED = {"agents": AgentConfig, "tools": ToolConfig, "mcp": McpServer, "workflows": VerifierLoopConfig}
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 
@@ -153,7 +153,7 @@ def _declared(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             if not problems:
                 read[name][id] = msgspec.convert(table, DECLARED[name])
     if wrong:
-        raise WrongUsage(*wrong)
+        raise UsageError(*wrong)
     return read
 
 
@@ -182,29 +182,29 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
         told = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         if named:
-            raise WrongUsage(f"ASSAY_CONFIG names {named}, and there is no such file") from None
+            raise UsageError(f"ASSAY_CONFIG names {named}, and there is no such file") from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise WrongUsage(f"{path}: not TOML: {wrong}") from None
+        raise UsageError(f"{path}: not TOML: {wrong}") from None
     except OSError as wrong:
-        raise WrongUsage(f"{path}: cannot be read: {wrong.strerror}") from None
+        raise UsageError(f"{path}: cannot be read: {wrong.strerror}") from None
     known = {field.name for field in msgspec.structs.fields(Settings)}
     for name in told:
         if name not in known:
-            raise WrongUsage(f"{path}: no setting {name!r}; there are {', '.join(sorted(known))}")
+            raise UsageError(f"{path}: no setting {name!r}; there are {', '.join(sorted(known))}")
     return told
 
 
 def _misfit(
     wrong: msgspec.ValidationError, said: dict[str, Any], environment: Mapping[str, str]
-) -> WrongUsage:
+) -> UsageError:
     place, words = place_in(wrong).lstrip("."), message_of(wrong, Settings)
     value: Any = said
     for name in place.split("."):
         value = value.get(name) if is_object(value) else None
     if isinstance(value, str):
         words = words.replace("got `str`", f"got {value!r}")
-    return WrongUsage(f"{_where(place, environment)}: {words}" if place else f"settings: {words}")
+    return UsageError(f"{_where(place, environment)}: {words}" if place else f"settings: {words}")
 
 
 def _where(place: str, environment: Mapping[str, str]) -> str:
@@ -221,4 +221,4 @@ def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
-            raise WrongUsage(f"{_where(name, environment)}: wanted a number above 0, got {value}")
+            raise UsageError(f"{_where(name, environment)}: wanted a number above 0, got {value}")

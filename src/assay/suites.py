@@ -16,7 +16,7 @@ from assay.agenteval.report import EvalReport, Reason, report_of, why_not
 from assay.agenteval.suite import read_suite, read_suite_file
 from assay.backends.engines.local import LocalEngine
 from assay.backends.provider_tables import Policy
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.fep.project import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.ports.agents import Agent, Agents
@@ -148,7 +148,7 @@ def agent_from(agent: Agentlike, settings: Settings, *, free: bool = False) -> A
         return app.agent_of(agent, free=free)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return cast("Agent", agent)
-    raise WrongUsage(f"an agent is a function, an Agent, or its name as a text; got {type(agent).__name__}")
+    raise UsageError(f"an agent is a function, an Agent, or its name as a text; got {type(agent).__name__}")
 
 
 def with_model(settings: Settings, model: str | None) -> Settings:

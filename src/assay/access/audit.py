@@ -7,12 +7,12 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import Forbidden, NotFound, Refusal
-from assay.ports import Batch, Principal, Store
-from assay.ports.audit import START, Audited, LaneHead, Placed, line, link
+from assay.ports import Principal, Store, Transaction
+from assay.ports.audit import START, AuditPayload, AuditRecord, LaneHead, audit_entry, link
 
 log = logging.getLogger("assay.access")
 PAGE = 1_000
-_placed = msgspec.json.Decoder(Placed).decode
+_placed = msgspec.json.Decoder(AuditPayload).decode
 
 
 async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal) -> None:
@@ -20,12 +20,12 @@ async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal
     if not isinstance(refusal, Forbidden | NotFound):
         return
     try:
-        await store.commit(Batch(lines=[line(who.tenant, "refused", what, refusal.code)]))
+        await store.commit(Transaction(lines=[audit_entry(who.tenant, "refused", what, refusal.code)]))
     except Refusal as trouble:
         log.error("a refusal could not be put in the audit log: %s", trouble)
 
 
-async def lines(store: Store, tenant: str | None = None) -> AsyncIterator[Audited]:
+async def lines(store: Store, tenant: str | None = None) -> AsyncIterator[AuditRecord]:
     """All of them, by tenant and time."""
     following = None
     while page := await store.audit(tenant, following=following, limit=PAGE):
@@ -77,7 +77,7 @@ class _Check:
         self._known = {(head.tenant, head.lane, head.lines - 1): head.digest for head in known}
         self._seen: dict[tuple[str, int], tuple[int, bytes]] = {}  # how many lines, and the last one's digest
 
-    def see(self, one: Audited) -> None:
+    def see(self, one: AuditRecord) -> None:
         self.many += 1
         lane = one.tenant, one.lane
         number, before = self._seen.get(lane) or (0, self._root_before(one))
@@ -108,18 +108,18 @@ class _Check:
         for tenant, lane, number in self._known:
             self.troubles.append(Trouble(tenant, lane, number, "it was there before, and is gone"))
 
-    def _root_before(self, one: Audited) -> bytes:
+    def _root_before(self, one: AuditRecord) -> bytes:
         """What the first line of a lane is bound to."""
         if one.lane == 0:
             return START
         before = self._heads.get((one.tenant, one.lane - 1))
         return before.root if before else b""
 
-    def _say(self, one: Audited, said: str) -> None:
+    def _say(self, one: AuditRecord, said: str) -> None:
         self.troubles.append(Trouble(one.tenant, one.lane, one.number, said))
 
 
-def _in_place(one: Audited) -> bool:
+def _in_place(one: AuditRecord) -> bool:
     try:
         told = _placed(one.data)
     except msgspec.DecodeError:

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 
 MAX_LEEWAY = 300.0
 
@@ -30,14 +30,14 @@ def checked(trust: Jwt) -> Jwt:
         return trust
     for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
         if not getattr(trust, name):
-            raise WrongUsage(f"settings: jwt.{name}: wanted one, since others of [jwt] are set")
+            raise UsageError(f"settings: jwt.{name}: wanted one, since others of [jwt] are set")
     if not 0 <= trust.leeway_seconds <= MAX_LEEWAY:
-        raise WrongUsage(
+        raise UsageError(
             f"settings: jwt.leeway_seconds: wanted 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
         )
     for name in ("fresh_seconds", "stale_seconds", "retry_seconds"):
         if not getattr(trust, name) > 0:
-            raise WrongUsage(f"settings: jwt.{name}: wanted a number above 0, got {getattr(trust, name):g}")
+            raise UsageError(f"settings: jwt.{name}: wanted a number above 0, got {getattr(trust, name):g}")
     if "://" in trust.jwks:
         _check_address(trust.jwks)
     return trust
@@ -49,13 +49,13 @@ def _check_address(text: str) -> None:
         parts = urlsplit(text)
         host = parts.hostname or ""
     except ValueError:
-        raise WrongUsage("settings: jwt.jwks: this is no address") from None
+        raise UsageError("settings: jwt.jwks: this is no address") from None
     if parts.username is not None or parts.password is not None:
-        raise WrongUsage("settings: jwt.jwks: wanted an address without a name or a password in it")
+        raise UsageError("settings: jwt.jwks: wanted an address without a name or a password in it")
     if parts.scheme == "https" and host:
         return
     if parts.scheme != "http" or not is_loopback(host):
-        raise WrongUsage(
+        raise UsageError(
             f"settings: jwt.jwks: wanted a file or an https address, got {parts.scheme}://{host}"
         )
 

@@ -17,8 +17,8 @@ import msgspec
 
 from assay.access import scopes as table
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unauthenticated
-from assay.ports import Batch, Document, Principal, Put, Secret, Store
-from assay.ports.audit import line
+from assay.ports import Document, Principal, PutDocument, Secret, Store, Transaction
+from assay.ports.audit import audit_entry
 
 KIND = "key"
 PREFIX = "assay_"
@@ -84,7 +84,7 @@ async def create(
         key = Key(id=id, tenant=tenant, scopes=scopes, created=now, expires=expires, note=note)
         try:
             put = _put(_Kept(_digest(text), key), version=0)
-            await store.commit(Batch(documents=[put], lines=[line(tenant, "key.create", id)]))
+            await store.commit(Transaction(documents=[put], lines=[audit_entry(tenant, "key.create", id)]))
         except Conflict:  # one in 10¹²: the id is taken
             continue
         return key, Secret(text)
@@ -119,8 +119,8 @@ async def revoke(store: Store, id: str, *, tenant: str | None = None, now: datet
             return kept.key
         ended = msgspec.structs.replace(kept, key=msgspec.structs.replace(kept.key, revoked=now))
         try:
-            told = line(kept.key.tenant, "key.revoke", kept.key.id)
-            await store.commit(Batch(documents=[_put(ended, version=document.version)], lines=[told]))
+            told = audit_entry(kept.key.tenant, "key.revoke", kept.key.id)
+            await store.commit(Transaction(documents=[_put(ended, version=document.version)], lines=[told]))
         except Conflict:  # somebody else changed it meanwhile: look again
             continue
         return ended.key
@@ -176,9 +176,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _put(kept: _Kept, *, version: int) -> Put:
+def _put(kept: _Kept, *, version: int) -> PutDocument:
     data = msgspec.json.encode(kept, order="deterministic")
-    return Put(tenant="", kind=KIND, key=kept.key.id, data=data, version=version)
+    return PutDocument(tenant="", kind=KIND, key=kept.key.id, data=data, version=version)
 
 
 def _kept(document: Document) -> _Kept:

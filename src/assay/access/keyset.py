@@ -12,7 +12,7 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from assay.access.issuer import Jwt
-from assay.errors import Broken, Refusal, Unavailable
+from assay.errors import EnvironmentFailure, Refusal, Unavailable
 from assay.ports.supervise import guarded
 from assay.protocol.values import is_list, is_object
 
@@ -63,15 +63,15 @@ def read_keys(data: bytes) -> Found:
     try:
         told: Any = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
-        raise Broken("the key set is not JSON") from None
+        raise EnvironmentFailure("the key set is not JSON") from None
     listed = told.get("keys") if is_object(told) else None
     if not is_list(listed) or len(listed) > MAX_KEYS:
-        raise Broken(f'wanted a key set, {{"keys": […]}} of at most {MAX_KEYS}')
+        raise EnvironmentFailure(f'wanted a key set, {{"keys": […]}} of at most {MAX_KEYS}')
     read = [one for one in map(_key, listed) if one is not None]
     often = Counter(place for place, _ in read)
     found = {place: key for place, key in read if often[place] == 1}
     if not found:
-        raise Broken(f"the key set holds no key with an id for {', '.join(sorted(ALGORITHMS))}")
+        raise EnvironmentFailure(f"the key set holds no key with an id for {', '.join(sorted(ALGORITHMS))}")
     return found
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from assay.access.keys import authenticate, create, id_in, revoke
 from assay.access.scopes import DEFAULT
-from assay.errors import Broken, Unauthenticated, WrongUsage
+from assay.errors import EnvironmentFailure, Unauthenticated, UsageError
 from assay.ports import Secret, Store
 
 TENANT = "local"
@@ -42,7 +42,7 @@ async def local_key(store: Store, home: Path, now: datetime) -> LocalKey:
         return await local_key(store, home, now)
     except OSError as wrong:
         await revoke(store, key.id, now=now)
-        raise Broken(f"{path}: cannot be written: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{path}: cannot be written: {wrong.strerror}") from wrong
     return LocalKey(path, text, created=True)
 
 
@@ -51,7 +51,7 @@ def make_private(folder: Path) -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as wrong:
-        raise Broken(f"{folder}: cannot be made a folder: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{folder}: cannot be made a folder: {wrong.strerror}") from wrong
 
 
 async def _fits(store: Store, text: str, now: datetime) -> bool:
@@ -67,19 +67,19 @@ def _read(path: Path) -> str | None:
     try:
         there = os.lstat(path)
         if not stat.S_ISREG(there.st_mode):
-            raise WrongUsage(f"{path} is no plain file; remove it, and the next start makes one")
+            raise UsageError(f"{path} is no plain file; remove it, and the next start makes one")
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     except OSError as wrong:
-        raise Broken(f"{path}: cannot be read: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{path}: cannot be read: {wrong.strerror}") from wrong
     try:
         mode = stat.S_IMODE(os.fstat(file).st_mode)
         text = os.read(file, MAX_BYTES).decode("utf-8", "replace").strip()
     finally:
         os.close(file)
     if mode & 0o077:
-        raise WrongUsage(
+        raise UsageError(
             f"{path} is open to others (mode {mode:03o}). If nobody can have read the key in it: chmod 600 {path}. "
             f"Else: assay key revoke {id_in(text) or 'ID'}, remove the file, and the next start makes another"
         )

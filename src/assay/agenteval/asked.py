@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from assay.errors import InvalidRequest
 from assay.ports import Limits
-from assay.ports.agents import Agent, Tunable, Tuning
+from assay.ports.agents import Agent, ModelOverrides, Overridable
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite
 
@@ -75,12 +75,12 @@ def host_of(limits: Limits) -> Host:
 
 def tuned(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
     """With the model that the run wants, where the agent's is chosen here; others have models of their own."""
-    tuning = Tuning(
+    tuning = ModelOverrides(
         model=configurable.get("model"),
         temperature=configurable.get("temperature"),
         max_tokens=configurable.get("maxTokens"),
     )
-    return agent.tuned(tuning) if isinstance(agent, Tunable) and tuning != Tuning() else agent
+    return agent.tuned(tuning) if isinstance(agent, Overridable) and tuning != ModelOverrides() else agent
 
 
 def nothing(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Any) -> None:

@@ -9,16 +9,16 @@ from assay.agenteval.scoring import answered
 from assay.agenteval.trial import SEEDS, Trial
 from assay.protocol import events as payloads
 from assay.protocol.agents import (
-    HandedOff,
-    Reasoned,
+    HandoffStep,
+    MemoryWriteStep,
+    ReasoningStep,
     Step,
     ToolCalled,
     ToolReturned,
     Usage,
-    Used,
-    Wrote,
+    UsageStep,
 )
-from assay.protocol.facts import Fact
+from assay.protocol.facts import PendingEvent
 from assay.protocol.secrets import redacted
 
 
@@ -34,7 +34,7 @@ class Bracket:
     """The facts of one trial, in their order; `cause` is the event its `eval.scored` points at."""
 
     def __init__(self, trial: Trial, request: EvalRequest, began: str | None) -> None:
-        self.facts: list[Fact] = []
+        self.facts: list[PendingEvent] = []
         self._agent, self._node = request.agent_id, task_node(trial.task_id)
         self._verbosity: Literal["summary", "full", "off"] | None = request.verbosity
         self._calls: dict[str, str] = {}
@@ -79,7 +79,7 @@ class Bracket:
     def _step(self, step: Step) -> None:
         agent, opened = self._agent, self._opened
         match step:
-            case Reasoned():
+            case ReasoningStep():
                 if (verbosity := self._verbosity or step.verbosity) != "off":
                     told = payloads.AgentReasoned(agent_id=agent, verbosity=verbosity)
                     self._add("agent.reasoned", told, {"reasoning": step.text}, opened)
@@ -92,14 +92,14 @@ class Bracket:
                 )
             case ToolReturned():
                 self._returned(step)
-            case Used():
+            case UsageStep():
                 self._usage(step.usage, self._node, opened)
-            case Wrote():
+            case MemoryWriteStep():
                 written = payloads.MemoryWritten(
                     memory_ref=step.memory_ref, memory_id=step.memory_id, node_id=self._node, agent_id=agent
                 )
                 self._add("memory.written", written, cause=opened)
-            case HandedOff():
+            case HandoffStep():
                 handed = payloads.AgentHandoff(from_agent_id=agent, to_agent_id=step.to_agent_id)
                 self._add("agent.handoff", handed, {"reason": step.reason} if step.reason else {}, opened)
 
@@ -140,7 +140,7 @@ class Bracket:
         cause: str | None = None,
         node: str | None = None,
     ) -> str:
-        fact = Fact(
+        fact = PendingEvent(
             type=type, payload=payload, content=content or {}, node_id=node or self._node, causation_id=cause
         )
         self.facts.append(fact)

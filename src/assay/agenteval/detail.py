@@ -13,7 +13,7 @@ from assay.agenteval.judging import reasons
 from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
 from assay.agenteval.request import RESULTS, EvalRequest, read_request
 from assay.agenteval.scoring import bar_of
-from assay.ports import Event, Piece, Run, Store
+from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
 from assay.protocol.facts import read_stored
@@ -185,9 +185,9 @@ async def _seen(store: Store, run: Run) -> _Seen:
 
 async def _evidence(
     store: Store, run: Run, request: EvalRequest, first: int, limit: int
-) -> dict[int, list[Piece]]:
+) -> dict[int, list[EvidenceChunk]]:
     """By task, its trials."""
-    found: dict[int, list[Piece]] = {}
+    found: dict[int, list[EvidenceChunk]] = {}
     start, stop = first * request.trials, (first + limit) * request.trials
     while pieces := await store.pieces(run.id, RESULTS, start=start, stop=stop, limit=50):
         for piece in pieces:
@@ -199,7 +199,7 @@ async def _evidence(
 
 
 def _task(
-    task: TaskReport, seen: _Seen, corrections: Corrections, request: EvalRequest, pieces: list[Piece]
+    task: TaskReport, seen: _Seen, corrections: Corrections, request: EvalRequest, pieces: list[EvidenceChunk]
 ) -> TaskDetail:
     event = seen.events.get(task.task_id)
     changed = _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score))

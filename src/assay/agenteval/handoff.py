@@ -7,7 +7,7 @@ import msgspec
 from assay.checks.schemas import place_of, validator_for
 from assay.errors import Problem, ValueFault
 from assay.ports import Limits
-from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.values import is_deeper, is_finite
 
 SHOWN = 5
@@ -21,8 +21,8 @@ def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Prob
 
 
 def concluded(
-    card: AgentCard, finish: Finish, floor: float | None = None, max_depth: int = DEEPEST
-) -> Finish:
+    card: AgentCard, finish: InvocationResult, floor: float | None = None, max_depth: int = DEEPEST
+) -> InvocationResult:
     """
     The end of an invocation, once its result was held against what the agent promised.
 
@@ -57,7 +57,7 @@ def concluded(
     )
 
 
-def _failed(finish: Finish, why: str) -> Finish:
+def _failed(finish: InvocationResult, why: str) -> InvocationResult:
     return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why)
 
 

@@ -9,7 +9,7 @@ from assay.agenteval.handoff import concluded
 from assay.agenteval.scene import Stage
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import Agent
-from assay.protocol.agents import Finish, Outcome
+from assay.protocol.agents import InvocationResult, Outcome
 from assay.protocol.secrets import redacted_text
 
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
@@ -18,7 +18,7 @@ GRACE = 5.0  # seconds beyond its own deadline after which we do not believe tha
 
 async def invoke(
     agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE, floor: float | None = None
-) -> Finish:
+) -> InvocationResult:
     """
     How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
     is raised, says that it could not be asked. `floor` is how sure it must be, instead of its own threshold.
@@ -33,11 +33,11 @@ async def invoke(
         here = asyncio.current_task()
         if here is not None and here.cancelling():
             raise
-        finish = Finish(outcome="failed", error="it cancelled itself")
+        finish = InvocationResult(outcome="failed", error="it cancelled itself")
     except TimeoutError:
-        finish = Finish(outcome="failed", error="it did not end in time")
+        finish = InvocationResult(outcome="failed", error="it did not end in time")
     except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
-        finish = Finish(outcome="failed", error=_words(surprise))
+        finish = InvocationResult(outcome="failed", error=_words(surprise))
     finally:
         stage.close()
     return _told(concluded(agent.card, _sensible(finish), floor, stage.max_depth))
@@ -50,7 +50,7 @@ def _words(surprise: Exception) -> str:
         return f"{type(surprise).__name__} (no message: {type(another).__name__} while it was made)"
 
 
-def _sensible(finish: Finish) -> Finish:
+def _sensible(finish: InvocationResult) -> InvocationResult:
     """What it says of its end, if that can be; else it answered nonsense, which is its failure."""
     sure: Any = finish.confidence
     error: Any = finish.error
@@ -62,13 +62,13 @@ def _sensible(finish: Finish) -> Finish:
         why = "its error is no text"
     else:
         return finish
-    return Finish(outcome="failed", error=why)
+    return InvocationResult(outcome="failed", error=why)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _told(finish: Finish) -> Finish:
+def _told(finish: InvocationResult) -> InvocationResult:
     """What went wrong is kept, and what its words give away is not."""
     return finish if finish.error is None else replace(finish, error=redacted_text(finish.error))

@@ -1,7 +1,7 @@
 """The judge of a rubric (contract §6.3): one question a task, and for each criterion a reason and then a boolean."""
 
 from assay.errors import InvalidRequest
-from assay.ports import Ask, Config, Embed, Model, Providers, Reply
+from assay.ports import Completion, CompletionRequest, Config, Embed, Model, Providers
 from assay.protocol.agents import Usage
 from assay.protocol.evaluation import Check
 from assay.protocol.secrets import safe_name
@@ -69,7 +69,7 @@ class Heard:
     def remote(self) -> bool:
         return self._inner.remote
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         model, ask = self._inner.judge(provider_config, model_config)
         return _HeardModel(model, self.usages), ask
 
@@ -84,7 +84,7 @@ class _HeardModel:
     def __init__(self, model: Model, usages: list[Usage]) -> None:
         self._model, self._usages = model, usages
 
-    async def complete(self, ask: Ask) -> Reply:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         reply = await self._model.complete(ask)
         self._usages.append(usage_of(reply))
         return reply
@@ -93,7 +93,7 @@ class _HeardModel:
         await self._model.close()
 
 
-def usage_of(reply: Reply) -> Usage:
+def usage_of(reply: Completion) -> Usage:
     """Tokens that nobody counted are 0 in an event, which must have a number; their cost is then unknown."""
     return Usage(
         provider=safe_name(reply.provider),

@@ -14,14 +14,14 @@ from assay.agenteval.request import KIND, EvalRequest, read_request, read_tasks
 from assay.agenteval.story import EvalStory
 from assay.agenteval.trial import Bench, Draft, Unit, perform
 from assay.checks.registry import Registry
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.fep.kind import Hours
 from assay.fep.plan import Plan
 from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
-from assay.ports.kinds import Ending, Outcome, split
+from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
-from assay.protocol.facts import Fact
+from assay.protocol.facts import PendingEvent
 from assay.protocol.suite import EvalTask
 
 KEPT = 64  # runs whose means are kept ready
@@ -68,9 +68,9 @@ class AgentEvalKind:
         began = run.started if run else None
         return Hours(means.services.clock, began, request.run_seconds(means.host.run_seconds))
 
-    def started(self, run: Run) -> Outcome:
+    def started(self, run: Run) -> UnitOutcome:
         head = run.head
-        began = Fact(
+        began = PendingEvent(
             type="run.started",
             payload=payloads.RunStarted(
                 workflow_id=head["suiteId"],
@@ -85,7 +85,7 @@ class AgentEvalKind:
             modes=tuple(head["modes"]),
             baseline_run_id=head.get("baselineRunId", UNSET),
         )
-        facts = [began, Fact(type="eval.started", payload=evals, causation_id=began.id)]
+        facts = [began, PendingEvent(type="eval.started", payload=evals, causation_id=began.id)]
         return split(facts, self._means.services.clock.now())
 
     async def perform(self, unit: bytes) -> bytes:
@@ -104,7 +104,7 @@ class AgentEvalKind:
 
     def broken(self, run: Run, why: str, code: str) -> Ending:
         error = payloads.ErrorOf(code=code, message=why)
-        fact = Fact(type="run.failed", payload=payloads.RunFailed(error=error))
+        fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
         events = split([fact], self._means.services.clock.now()).events
         return Ending("failed", events, {**run.head, "status": "error", "error": why, "code": code})
 
@@ -127,7 +127,7 @@ class AgentEvalKind:
         means = self._means
         agent = means.agents.get(request.agent_id)
         if agent is None:
-            raise Broken(f"there is no agent {request.agent_id!r} here any more")
+            raise EnvironmentFailure(f"there is no agent {request.agent_id!r} here any more")
         known, memory = await self._store.run(run), None
         if request.live and means.memory is not None:
             memory = partial(means.memory, known.tenant if known else "", request.agent_id)

@@ -13,9 +13,9 @@ from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.fep.intake import Incoming, take_in
-from assay.ports import Put, Run, Store
+from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage
-from assay.ports.watch import carried
+from assay.ports.watch import propagation_headers
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 
@@ -61,7 +61,7 @@ class EvalOffice:
         plan: EvalPlan,
         tenant: str,
         holder: str,
-        documents: Sequence[Put] = (),
+        documents: Sequence[PutDocument] = (),
         *,
         run: str | None = None,
     ) -> Run:
@@ -72,7 +72,7 @@ class EvalOffice:
             tenant=tenant,
             kind=KIND,
             name=request.suite_id,
-            head=request.head | carried(),
+            head=request.head | propagation_headers(),
             request=request_piece(request),
         )
         return await take_in(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)

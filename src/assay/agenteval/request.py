@@ -9,7 +9,7 @@ from msgspec import UNSET, Struct
 from assay.agenteval.plan import EvalPlan
 from assay.agenteval.scoring import PASS_SCORE
 from assay.agenteval.shelf import digest_of
-from assay.ports import Piece, Run, Store
+from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.suite import EvalTask, Thresholds
 from assay.protocol.values import JSON
@@ -112,11 +112,11 @@ def request_of(plan: EvalPlan) -> EvalRequest:
     )
 
 
-def request_piece(request: EvalRequest) -> Piece:
-    return Piece(kind=REQUEST, data=_encode(request))
+def request_piece(request: EvalRequest) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=_encode(request))
 
 
-def task_pieces(tasks: tuple[EvalTask, ...]) -> Iterator[Piece]:
+def task_pieces(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
     """Tasks in pieces, a task a line, so that a run never holds them all."""
     held: list[bytes] = []
     first = size = 0
@@ -130,8 +130,8 @@ def task_pieces(tasks: tuple[EvalTask, ...]) -> Iterator[Piece]:
         yield _piece(first, held)
 
 
-def _piece(first: int, lines: list[bytes]) -> Piece:
-    return Piece(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
+def _piece(first: int, lines: list[bytes]) -> EvidenceChunk:
+    return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
 async def read_request(store: Store, run: str) -> EvalRequest:

@@ -3,8 +3,8 @@
 from contextlib import suppress
 from typing import Any
 
-from assay.ports.agents import Scene, ToolFailure
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.agents import AgentContext, ToolFailure
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.values import JSON, is_object
 
 SAMPLE, STRICT = "local.assay.sample", "local.assay.strict"
@@ -23,12 +23,12 @@ class SampleAgent:
 
     card = AgentCard(agent_id=SAMPLE, label="Sample", kind="sample", free=True, tools=())
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         told: JSON = task if is_object(task) else {"say": task}
         if "attemptTool" in told:
             with suppress(ToolFailure):  # it is not one of its own
                 await scene.call(str(told["attemptTool"]), {})
-        return Finish(outcome="completed", result=told.get("say"))
+        return InvocationResult(outcome="completed", result=told.get("say"))
 
     async def close(self) -> None: ...
 

@@ -15,17 +15,17 @@ from assay.protocol.agents import (
     MOST_TOKENS,
     MOST_USD,
     AgentCard,
-    HandedOff,
+    HandoffStep,
     MemoryEntry,
-    Reasoned,
+    MemoryWriteStep,
+    ReasoningStep,
     Step,
     ToolCalled,
     ToolReturned,
     ToolSpec,
     ToolStatus,
     Usage,
-    Used,
-    Wrote,
+    UsageStep,
 )
 from assay.protocol.facts import new_invocation_id
 from assay.protocol.secrets import redacted, redacted_text, safe_name
@@ -171,15 +171,15 @@ class Stage:
     def used(self, usage: Usage) -> None:
         known = checked_usage(msgspec.to_builtins(usage))
         names = {"provider": safe_name(known.provider), "model": safe_name(known.model)}
-        self.note(Used(usage=msgspec.structs.replace(known, **names)))
+        self.note(UsageStep(usage=msgspec.structs.replace(known, **names)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self.note(Reasoned(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
+        self.note(ReasoningStep(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
 
     def hand_off(self, to_agent_id: str, reason: str = "") -> None:
         if not _fits(AGENT, to_agent_id):
             raise ValueError("hand_off: wanted the id of an agent, of 3 to 256 characters")
-        self.note(HandedOff(to_agent_id=to_agent_id, reason=redacted_text(str(reason))))
+        self.note(HandoffStep(to_agent_id=to_agent_id, reason=redacted_text(str(reason))))
 
     def note(self, step: Step) -> None:
         """Nothing is noted after the end."""
@@ -216,7 +216,7 @@ class RecordedMemory:
             )
         kept = [redacted_text(tag) for tag in tags]
         entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
-        self._stage.note(Wrote(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
+        self._stage.note(MemoryWriteStep(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
         return entry
 
 

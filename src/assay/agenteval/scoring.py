@@ -8,11 +8,11 @@ from msgspec import UNSET
 
 from assay.agenteval.judging import judge_check, met
 from assay.fep.context import Context
-from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.results import CheckResult
-from assay.protocol.suite import Criterion, EvalTask, Match
+from assay.protocol.suite import EvalTask, Match, RubricCriterion
 from assay.protocol.values import JSON
 
 PASS_SCORE = 0.7  # where a suite says none
@@ -20,12 +20,12 @@ ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcom
 _encode = msgspec.json.Encoder().encode
 
 
-def answered(finish: Finish) -> bool:
+def answered(finish: InvocationResult) -> bool:
     """Whether there is anything to score: one that failed or refused was measured all the same."""
     return finish.outcome not in ("failed", "refused") and finish.result is not UNSET
 
 
-def context_of(task: EvalTask, finish: Finish, metadata: JSON, checks: list[Check]) -> Context:
+def context_of(task: EvalTask, finish: InvocationResult, metadata: JSON, checks: list[Check]) -> Context:
     """A task and what the agent made of it, as an FEP test case with its output."""
     case: JSON = {"id": task.task_id, "input": task.input}
     expected = task.expected
@@ -38,7 +38,7 @@ def context_of(task: EvalTask, finish: Finish, metadata: JSON, checks: list[Chec
     return Context(_encode(document), document, checks)
 
 
-def checks_of(task: EvalTask, finish: Finish, card: AgentCard, judge: JSON) -> list[Check]:
+def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: JSON) -> list[Check]:
     """
     The checks this task is put to. The last one scores; those before it must hold.
 
@@ -101,7 +101,7 @@ def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
     return 1.0 if last.results.get("passed") is True else 0.0
 
 
-def rubric_score(criteria: tuple[Criterion, ...], met: list[bool]) -> float:
+def rubric_score(criteria: tuple[RubricCriterion, ...], met: list[bool]) -> float:
     """The weight of those that are met, of all the weight."""
     total = fsum(one.weight for one in criteria)
     gained = fsum(one.weight for one, is_met in zip(criteria, met, strict=True) if is_met)

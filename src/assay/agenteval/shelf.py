@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from assay.agenteval.suite import read_suite
 from assay.errors import Conflict, InvalidRequest, Problem
-from assay.ports import Batch, Document, Put, Store
-from assay.ports.audit import line as audited
+from assay.ports import Document, PutDocument, Store, Transaction
+from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
 
@@ -38,9 +38,9 @@ class Shelf:
         suite = read_suite(document)
         shelved = described(suite, document)
         key = f"{suite.suite_id}@{suite.version}"
-        put = Put(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(document))
+        put = PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(document))
         try:
-            await self._store.commit(Batch(documents=[put], lines=[audited(tenant, "suite.put", key)]))
+            await self._store.commit(Transaction(documents=[put], lines=[audited(tenant, "suite.put", key)]))
         except Conflict as conflict:
             kept = await self._store.document(tenant, KIND, key)
             if conflict.what not in ("exists", "version") or kept is None:

@@ -12,14 +12,14 @@ from assay.agenteval.fold import Fold, delta, summary_of, task_score
 from assay.agenteval.request import RESULTS, read_tasks
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import Trial, Unit
-from assay.errors import Broken, Refusal
+from assay.errors import EnvironmentFailure, Refusal
 from assay.fep.kind import Hours
-from assay.ports import Clock, Event, Piece, Run, RunStatus, Store
-from assay.ports.kinds import Ending, Outcome, split
+from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
+from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
-from assay.protocol.agents import Usage, Used
+from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.protocol.facts import Fact
+from assay.protocol.facts import PendingEvent
 
 _pack = msgspec.msgpack.encode
 _trial = msgspec.json.Decoder(Trial).decode
@@ -43,7 +43,7 @@ class EvalStory:
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         request, fold = self._fold.request, self._fold
         if len(self._order) < request.total:
-            raise Broken("not all of its tasks were taken in before a crash; start it again")
+            raise EnvironmentFailure("not all of its tasks were taken in before a crash; start it again")
         for id, trials in fold.trials.items():
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
@@ -53,7 +53,7 @@ class EvalStory:
                 if not fold.done(self._order[at], trial):
                     yield _pack(Unit(self._run.id, at * request.trials + trial, trial, line))
 
-    def outcome(self, result: bytes) -> Outcome:
+    def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
         request, fold = self._fold.request, self._fold
         bracket = Bracket(trial, request, fold.began)
@@ -63,18 +63,20 @@ class EvalStory:
             if request.trials > 1 or trial.state == "unmeasured":
                 node = task_node(trial.task_id)
                 facts.append(
-                    Fact(type="assay.trial.ended", payload=ended, node_id=node, causation_id=bracket.cause)
+                    PendingEvent(
+                        type="assay.trial.ended", payload=ended, node_id=node, causation_id=bracket.cause
+                    )
                 )
             scored = self._scored(trial, ended)
             if scored is not None:
                 node = task_node(trial.task_id)
                 facts.append(
-                    Fact(type="eval.scored", payload=scored, node_id=node, causation_id=bracket.cause)
+                    PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=bracket.cause)
                 )
         events, pieces, _ = split(facts, self._clock.now())
         if trial.line:
-            pieces.append(Piece(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
-        return Outcome(events, pieces)
+            pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
+        return UnitOutcome(events, pieces)
 
     def _trial_ended(self, trial: Trial) -> TrialEnded:
         cost = cost_of(trial, free=self._fold.request.free)
@@ -108,7 +110,7 @@ class EvalStory:
         if trouble is not None:
             return self._failed(trouble.code, "the run could not go on")
         if status == "cancelled":
-            cancelled = Fact(type="run.cancelled", payload=payloads.RunCancelled())
+            cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
         if self._fold.cost > self._ceiling:
             return self._breached()
@@ -130,9 +132,9 @@ class EvalStory:
             passed_count=summary.passed_count,
             regression_vs_baseline=UNSET if change is None else change,
         )
-        evals = Fact(type="eval.completed", payload=done, causation_id=fold.began)
+        evals = PendingEvent(type="eval.completed", payload=done, causation_id=fold.began)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
-        facts = [evals, Fact(type="run.completed", payload=last, causation_id=evals.id)]
+        facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
         head = {**self.head(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
         return Ending("completed", split(facts, self._clock.now()).events, head)
 
@@ -159,10 +161,10 @@ class EvalStory:
         first: payloads.CapBreached | None = None,
     ) -> Ending:
         error = payloads.ErrorOf(code=code, message=message, details=details or UNSET)
-        facts = [Fact(type="cap.breached", payload=first)] if first else []
+        facts = [PendingEvent(type="cap.breached", payload=first)] if first else []
         cause = facts[0].id if facts else None
         failed = payloads.RunFailed(error=error, duration_ms=self._duration())
-        facts.append(Fact(type="run.failed", payload=failed, causation_id=cause))
+        facts.append(PendingEvent(type="run.failed", payload=failed, causation_id=cause))
         head = {**self.head(), "error": message, "code": code}
         return Ending("failed", split(facts, self._clock.now()).events, head)
 
@@ -173,7 +175,7 @@ class EvalStory:
 
 def cost_of(trial: Trial, *, free: bool) -> float | None:
     """What one trial cost, the judge included; None: nobody knows."""
-    agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, Used)]
+    agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
     if not agent and not free:
         return None
     costs = [usage.cost_usd for usage in (*agent, *trial.judge)]

@@ -23,7 +23,7 @@ from assay.fep.sheet import Sheet
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
-from assay.protocol.agents import Finish, MemoryEntry, Step, Usage
+from assay.protocol.agents import InvocationResult, MemoryEntry, Step, Usage
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.secrets import redacted_json, redacted_text
 from assay.protocol.suite import EvalTask
@@ -51,7 +51,7 @@ class Trial(Struct, frozen=True, kw_only=True):
     kind: str
     invocation_id: str
     state: Literal["measured", "unmeasured", "stopped"]
-    finish: Finish
+    finish: InvocationResult
     steps: list[Step]
     seeds: list[str]
     tools: int
@@ -79,7 +79,7 @@ class Draft:
 
     def __init__(self, bench: Bench, unit: Unit, task: EvalTask) -> None:
         self._bench, self._unit, self._task = bench, unit, task
-        self._finish: Finish | None = None
+        self._finish: InvocationResult | None = None
         self._fault: Fault | None = None
         self._score: float | None = None
         self._line = b""
@@ -98,7 +98,7 @@ class Draft:
             self._finish = await invoke(self._bench.agent, self._task.input, self._stage, floor=floor)
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
-            self._finish = Finish(outcome="failed", error=redacted_text(str(fault)))
+            self._finish = InvocationResult(outcome="failed", error=redacted_text(str(fault)))
         await self._scored(self._finish)
 
     def trial(self, *, stopped: bool = False) -> Trial:
@@ -111,7 +111,7 @@ class Draft:
             kind=self._task.expected.kind,
             invocation_id=stage.invocation_id,
             state=state,
-            finish=self._finish or Finish(outcome="failed", error=STOPPED),
+            finish=self._finish or InvocationResult(outcome="failed", error=STOPPED),
             steps=stage.steps,
             seeds=[seed.id for seed in self._seeds],
             tools=len(stage.tools),
@@ -139,7 +139,7 @@ class Draft:
         tools, memory = FixtureTools(responses, described), SeededMemory(self._seeds, bench.services.clock)
         return Stage(card, tools, memory, memory_ref=SEEDS, **how)
 
-    async def _scored(self, finish: Finish) -> None:
+    async def _scored(self, finish: InvocationResult) -> None:
         bench, task = self._bench, self._task
         checks = checks_of(task, finish, bench.agent.card, bench.judge)
         told: JSON = {"outcome": finish.outcome, "latency_ms": round(self._stage.seconds * 1000)}

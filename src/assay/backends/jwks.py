@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 
 MAX_BYTES = 1024 * 1024
 SECONDS = 5.0
@@ -40,7 +40,7 @@ class _Fetching:
 
     async def fetch(self) -> bytes:
         if self._under_way:
-            raise Broken(f"{self._where}: has not answered since it was last asked")
+            raise EnvironmentFailure(f"{self._where}: has not answered since it was last asked")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._under_way = True
         threading.Thread(target=self._work, args=(answer,), daemon=True).start()
@@ -48,18 +48,18 @@ class _Fetching:
             async with asyncio.timeout(self._seconds):
                 return await answer
         except TimeoutError:  # byte after byte, each in its time
-            raise Broken(f"{self._where}: does not come to an end") from None
+            raise EnvironmentFailure(f"{self._where}: does not come to an end") from None
 
     def _work(self, answer: "asyncio.Future[bytes]") -> None:
         data, trouble = b"", None
         try:
             data = self._read(self._where)
-        except Broken as wrong:
+        except EnvironmentFailure as wrong:
             trouble = wrong
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             answer.get_loop().call_soon_threadsafe(self._tell, answer, data, trouble)
 
-    def _tell(self, answer: "asyncio.Future[bytes]", data: bytes, trouble: Broken | None) -> None:
+    def _tell(self, answer: "asyncio.Future[bytes]", data: bytes, trouble: EnvironmentFailure | None) -> None:
         self._under_way = False
         if answer.done():
             return
@@ -74,7 +74,7 @@ def _from_file(where: str) -> bytes:
         with Path(where).open("rb") as file:
             return _bounded(file.read(MAX_BYTES + 1), where)
     except OSError as wrong:
-        raise Broken(f"{where}: cannot be read: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{where}: cannot be read: {wrong.strerror}") from None
 
 
 def _from_address(where: str, *, seconds: float) -> bytes:
@@ -84,9 +84,9 @@ def _from_address(where: str, *, seconds: float) -> bytes:
             return _bounded(_read(answer, where, seconds), where)
     except urllib.error.HTTPError as wrong:
         wrong.close()
-        raise Broken(f"{where}: answers {wrong.code}") from None
+        raise EnvironmentFailure(f"{where}: answers {wrong.code}") from None
     except (OSError, http.client.HTTPException, ValueError) as wrong:
-        raise Broken(f"{where}: cannot be fetched: {wrong or type(wrong).__name__}") from None
+        raise EnvironmentFailure(f"{where}: cannot be fetched: {wrong or type(wrong).__name__}") from None
 
 
 def _read(answer: Any, where: str, seconds: float) -> bytes:
@@ -95,11 +95,11 @@ def _read(answer: Any, where: str, seconds: float) -> bytes:
         parts.append(part)
         size += len(part)
         if time.monotonic() > until:
-            raise Broken(f"{where}: takes more than {seconds:g} s")
+            raise EnvironmentFailure(f"{where}: takes more than {seconds:g} s")
     return b"".join(parts)
 
 
 def _bounded(data: bytes, where: str) -> bytes:
     if len(data) > MAX_BYTES:
-        raise Broken(f"{where}: more than {MAX_BYTES} bytes")
+        raise EnvironmentFailure(f"{where}: more than {MAX_BYTES} bytes")
     return data

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from assay.ports import Ask, Config, Embed, Model, Providers
+from assay.ports import CompletionRequest, Config, Embed, Model, Providers
 
 
 class LaterProviders:
@@ -14,7 +14,7 @@ class LaterProviders:
     def remote(self) -> bool:
         return self._made is not None and self._made.remote
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         return self._providers().judge(provider_config, model_config)
 
     def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:

@@ -21,8 +21,8 @@ from assay.backends.models.watched import WatchedModel
 from assay.backends.models.wire import load_wire, need
 from assay.backends.provider_tables import Policy, Unusable, host_of
 from assay.errors import InvalidRequest, Problem
-from assay.ports import RESERVED_PARAMETERS, Ask, Config, Embed, Embedder, Model, Provider
-from assay.ports.watch import watch
+from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, Embedder, Model, Provider
+from assay.ports.watch import telemetry
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
 REMEMBERED = 4_096  # choices; a request may bring any number of them
@@ -59,8 +59,8 @@ class ConfiguredProviders:
         """Whether anything that was chosen so far is asked over the network."""
         return bool(self._lines)
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
-        def choose() -> tuple[Model, Ask]:
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+        def choose() -> tuple[Model, CompletionRequest]:
             provider, name, rest = self._choice("judge", provider_config or {}, model_config or {})
             if provider.kind == "wordllama":
                 raise _wrong(
@@ -68,7 +68,7 @@ class ConfiguredProviders:
                 )
             if taken := sorted(RESERVED_PARAMETERS & rest.keys()):
                 raise _wrong(f"model_config.{taken[0]}", "this is not the caller's to set")
-            return self._model(provider), Ask(
+            return self._model(provider), CompletionRequest(
                 messages=(), model=name, parameters=rest, timeout=provider.deadline
             )
 
@@ -205,7 +205,7 @@ class ConfiguredProviders:
         if model is None:
             scripted = provider.kind == "scripted"
             model = ScriptedProvider(provider) if scripted else OpenAICompatibleModel(self._line(provider))
-            model = WatchedModel(model, provider.name) if watch.on else model
+            model = WatchedModel(model, provider.name) if telemetry.on else model
             model = CachedModel(model, self._cache, provider) if self._cache and not scripted else model
             self._models[provider] = model
         return model

@@ -26,8 +26,8 @@ from assay.errors import (
     MalformedPath,
     PathFault,
     Problem,
+    UsageError,
     ValueFault,
-    WrongUsage,
 )
 from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
@@ -122,7 +122,7 @@ def _with(
         return problems
     except InvalidRequest as refusal:
         more = [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
-    except WrongUsage as wrong:
+    except UsageError as wrong:
         more = [Problem(place, str(wrong))]
     except Unfit as wrong:
         more = [Problem(f"{place}.arguments.{wrong.argument}", str(wrong))]

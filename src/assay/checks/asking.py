@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from assay.errors import Fault, InvalidRequest, Problem, TimeFault
 from assay.ports import Providers, Services
-from assay.protocol.asking import Embedded, Reply
+from assay.protocol.asking import Completion, Embeddings
 
 
 def providers_of(services: Services) -> Providers:
@@ -28,9 +28,9 @@ class Account:
 
     def __init__(self, asked_for: str) -> None:
         self._asked_for = asked_for
-        self._replies: list[Reply] = []
+        self._replies: list[Completion] = []
 
-    def add(self, reply: Reply) -> Reply:
+    def add(self, reply: Completion) -> Completion:
         self._replies.append(reply)
         return reply
 
@@ -66,7 +66,7 @@ class Account:
         return fault
 
 
-def told_of(embedded: Embedded, asked_for: str) -> dict[str, Any]:
+def told_of(embedded: Embeddings, asked_for: str) -> dict[str, Any]:
     told: dict[str, Any] = {
         "provider": embedded.provider,
         "model": asked_for,

@@ -16,7 +16,7 @@ from assay.checks.asking import Account, given, providers_of
 from assay.checks.checker import Answer, Checker, Opaque, Schema, Template, Unfit
 from assay.checks.schemas import validator_for
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.ports import Ask, Message, Model, Reply, Services
+from assay.ports import Completion, CompletionRequest, Message, Model, Services
 from assay.protocol.values import is_object
 
 REASONING = "reasoning"
@@ -69,7 +69,9 @@ class LlmJudge(Checker):
             raise account.after(fault) from None
         return {"response": response, "metadata": account.told() | own}
 
-    async def _answered(self, model: Model, ask: Ask, account: Account) -> tuple[Any, dict[str, Any]]:
+    async def _answered(
+        self, model: Model, ask: CompletionRequest, account: Account
+    ) -> tuple[Any, dict[str, Any]]:
         asked_why = ask.schema is not self.response_format
         reply = heard(account.add(await model.complete(ask)))
         response, own, wrong = self._read(reply, asked_why=asked_why)
@@ -87,7 +89,7 @@ class LlmJudge(Checker):
             raise ForeignFault(f"the judge's answer {still}; it was asked to repair one that {wrong}")
         return response, own
 
-    def _read(self, reply: Reply, *, asked_why: bool) -> tuple[Any, dict[str, Any], str | None]:
+    def _read(self, reply: Completion, *, asked_why: bool) -> tuple[Any, dict[str, Any], str | None]:
         """The response, what we asked for on our own, and what is wrong with it."""
         response, own = reply.value, {}
         if asked_why and is_object(response):
@@ -96,7 +98,7 @@ class LlmJudge(Checker):
             own = {REASONING: why} if isinstance(why, str) else {}
         return response, own, reply.problem or unfit(response, self.response_format)
 
-    def _accepts(self, reply: Reply, *, asked_why: bool) -> bool:
+    def _accepts(self, reply: Completion, *, asked_why: bool) -> bool:
         return self._read(reply, asked_why=asked_why)[2] is None
 
     def _repeat(self, services: Services) -> int:
@@ -141,7 +143,7 @@ def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
     return properties if is_object(properties) else {}
 
 
-def heard(reply: Reply) -> Reply:
+def heard(reply: Completion) -> Completion:
     """A reply that was given whole and willingly; any other is an error, and asking again would not change it."""
     if reply.refusal is not None:
         raise ForeignFault(f"the judge refused: {reply.refusal[:300]}")

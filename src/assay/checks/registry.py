@@ -9,8 +9,8 @@ from typing import Any, Self, TypeGuard
 
 from assay.checks import versions
 from assay.checks.checker import Checker
-from assay.errors import InvalidRequest, Problem, UnknownCheck, WrongUsage
-from assay.ports.code import code_of
+from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
+from assay.ports.code import import_object
 
 GROUP = "assay.checks"
 
@@ -33,7 +33,7 @@ class Registry:
 
     def extended(self, checkers: Iterable[type[Checker]]) -> Self:
         if not isinstance(checkers, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise WrongUsage(f"extended() takes a list of checks, such as [{_name(checkers)}]")
+            raise UsageError(f"extended() takes a list of checks, such as [{_name(checkers)}]")
         return type(self)([*self, *checkers])
 
     def find(self, type: str, version: str | None, place: str = "") -> type[Checker]:
@@ -59,21 +59,21 @@ class Registry:
 
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):
-            raise WrongUsage(f"{_name(checker)} is no check: wanted a subclass of assay.Checker")
+            raise UsageError(f"{_name(checker)} is no check: wanted a subclass of assay.Checker")
         name = f"{checker.__module__}:{checker.__qualname__}"
         if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise WrongUsage(f"{name} has no `type`: give it one, such as type = 'polite'")
+            raise UsageError(f"{name} has no `type`: give it one, such as type = 'polite'")
         version = versions.parse(checker.version)
         if version is None:
-            raise WrongUsage(
+            raise UsageError(
                 f"{name} has version {checker.version!r}: wanted a semantic version such as '1.0.0'"
             )
         if checker.run is Checker.run:
-            raise WrongUsage(f"{name} has no `run`: define run(self, services), or async def run")
+            raise UsageError(f"{name} has no `run`: define run(self, services), or async def run")
         known = self._by_type.setdefault(checker.type, {})
         other = known.setdefault(version, checker)
         if other is not checker:
-            raise WrongUsage(
+            raise UsageError(
                 f"{name} is {checker.type}@{checker.version}, and so is {other.__module__}:{other.__qualname__};"
                 " give one of them another type or version"
             )
@@ -113,17 +113,17 @@ def from_module(spec: str) -> type[Checker]:
     """`module:Class` or `file.py:Class`, as the operator gives it on the command line."""
     module, _, name = spec.partition(":")
     if not module or not name:
-        raise WrongUsage(
+        raise UsageError(
             f"--check-module {spec!r}: wanted module:Class or file.py:Class, such as my_checks:Polite"
         )
-    return _checker(f"--check-module {spec!r}", lambda: code_of(spec))
+    return _checker(f"--check-module {spec!r}", lambda: import_object(spec))
 
 
 def _checker(what: str, load: Any) -> type[Checker]:
     try:
         found = load()
     except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
-        raise WrongUsage(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
+        raise UsageError(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
     if not _is_check(found):
-        raise WrongUsage(f"{what} is {found!r}: wanted a subclass of assay.Checker")
+        raise UsageError(f"{what} is {found!r}: wanted a subclass of assay.Checker")
     return found

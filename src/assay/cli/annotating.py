@@ -12,7 +12,7 @@ from assay.agenteval.request import KIND
 from assay.cli.finding import found
 from assay.cli.remote import Remote
 from assay.cli.say import tell
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
 from assay.protocol.secrets import redacted_text
@@ -59,12 +59,12 @@ def signal_of(said: Said) -> Signal:
     ]
     if len(given) != 1:
         told = f"got {' and '.join(given)}" if given else "got nothing"
-        raise WrongUsage(f"wanted one of --score, --passed, --failed, --rating, --label, --flag; {told}")
+        raise UsageError(f"wanted one of --score, --passed, --failed, --rating, --label, --flag; {told}")
     if said.task is not None and said.event is not None:
-        raise WrongUsage("--task and --event: give one of them")
+        raise UsageError("--task and --event: give one of them")
     if corrects:
         if said.task is None and said.event is None:
-            raise WrongUsage("a correction is of the score of a task: say which, with --task ID")
+            raise UsageError("a correction is of the score of a task: say which, with --task ID")
         what = {"score": said.score, "passed": said.passed}
         text = msgspec.json.encode({name: one for name, one in what.items() if one is not None}).decode()
         return Signal(kind="correction", correction=text)
@@ -86,7 +86,7 @@ def _event(page: EvalDetail, task: str) -> str | None:
     for one in page.tasks:
         if one.task_id == task:
             if one.event_id is UNSET:
-                raise WrongUsage(f"--task {task}: it has no score yet")
+                raise UsageError(f"--task {task}: it has no score yet")
             return one.event_id
     return None
 
@@ -98,7 +98,7 @@ async def _here(which: str, said: Said, signal: Signal, tenant: str | None) -> A
         if said.task is not None:
             event = _event(await detail_of(store, run, {}, limit=10**9, shown=0), said.task)
             if event is None:
-                raise WrongUsage(f"--task {said.task}: {run.id} has no such task")
+                raise UsageError(f"--task {said.task}: {run.id} has no such task")
         body = _body(said, signal, event)
         return await annotate(store, run, body, HOST, datetime.now(UTC), redacted_text)
 
@@ -108,13 +108,13 @@ def _there(which: str, said: Said, signal: Signal, host: Remote) -> Annotation:
     if which == "latest":
         runs = msgspec.json.decode(host.ask("GET", "/v1/host/assay/runs?mode=eval&page_size=1"))["runs"]
         if not runs:
-            raise WrongUsage(f"{host.address}: there is no eval run yet")
+            raise UsageError(f"{host.address}: there is no eval run yet")
         run = runs[0]["runId"]
     event, first = said.event, 0
     while said.task is not None and event is None:
         page = _detail(host.ask("GET", f"/v1/host/assay/runs/{run}/eval-report?first={first}&limit=1000"))
         event = _event(page, said.task)
         if event is None and page.next_task is UNSET:
-            raise WrongUsage(f"--task {said.task}: {run} has no such task")
+            raise UsageError(f"--task {said.task}: {run} has no such task")
         first += 1000
     return _annotation(host.ask("POST", f"/v1/runs/{run}/annotations", _body(said, signal, event)))

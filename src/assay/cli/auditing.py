@@ -11,9 +11,9 @@ import typer
 from assay import app, settings
 from assay.access import audit
 from assay.cli.say import give, say, tell
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Store
-from assay.ports.audit import LaneHead, Placed
+from assay.ports.audit import AuditPayload, LaneHead
 
 T = TypeVar("T")
 WRONG = 3
@@ -32,7 +32,7 @@ def show(tenant: str | None, run: str | None, *, json: bool) -> None:
     async def work(store: Store) -> None:
         async for one in audit.lines(store, tenant):
             try:
-                line = msgspec.json.decode(one.data, type=Placed)
+                line = msgspec.json.decode(one.data, type=AuditPayload)
             except msgspec.DecodeError:
                 said = "it was changed and cannot be read; `assay audit verify` says more"
                 say(str(audit.Trouble(one.tenant, one.lane, one.number, said)))
@@ -47,7 +47,7 @@ def show(tenant: str | None, run: str | None, *, json: bool) -> None:
     _with_store(work)
 
 
-def _row(line: Placed) -> str:
+def _row(line: AuditPayload) -> str:
     said = (
         f"{line.at:%Y-%m-%d %H:%M:%S.%f}Z",
         line.tenant,
@@ -97,9 +97,9 @@ def _known(file: str, tenant: str | None) -> list[LaneHead]:
             for head in told.heads
         ]
     except OSError as wrong:
-        raise WrongUsage(f"--heads {file}: cannot be read: {wrong.strerror}") from None
+        raise UsageError(f"--heads {file}: cannot be read: {wrong.strerror}") from None
     except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
-        raise WrongUsage(f"--heads {file}: this is not what `assay audit verify --json` tells") from None
+        raise UsageError(f"--heads {file}: this is not what `assay audit verify --json` tells") from None
     return [head for head in heads if tenant in (None, head.tenant)]
 
 

@@ -4,7 +4,7 @@ import ipaddress
 import socket
 from typing import NamedTuple
 
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.serve.tls import Tls
 
 
@@ -27,10 +27,10 @@ def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> 
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
     except (OSError, UnicodeError):
-        raise WrongUsage(f"--host: {host!r} is no address of this machine") from None
+        raise UsageError(f"--host: {host!r} is no address of this machine") from None
     number = str(where[0])
     if tls is None and not insecure and not ipaddress.ip_address(number.partition("%")[0]).is_loopback:
-        raise WrongUsage(
+        raise UsageError(
             f"--host {host} can be reached from a network, and without TLS keys, tokens and all that is evaluated would "
             "cross it in clear: give --tls-cert and --tls-key, or --insecure where something in front of it speaks TLS"
         )
@@ -41,7 +41,7 @@ def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> 
         listening.listen(2048)
     except OSError as wrong:
         listening.close()
-        raise Broken(
+        raise EnvironmentFailure(
             f"port {port} of {host} cannot be used: {wrong.strerror}; --port 0 takes any that is free"
         ) from None
     named = f"[{number}]" if family == socket.AF_INET6 else number

@@ -14,7 +14,7 @@ from assay.cli.remote import Remote
 from assay.cli.say import say, tell
 from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
 from assay.settings import Settings
@@ -42,7 +42,7 @@ def _sensible(wanted: Wanted) -> None:
         ("timeout", wanted.timeout),
     ):
         if value is not None:
-            raise WrongUsage(f"--{name} is the server's own: give none with --server")
+            raise UsageError(f"--{name} is the server's own: give none with --server")
 
 
 def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
@@ -70,7 +70,9 @@ def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
         return _created(host.ask("POST", "/v1/runs", body, **once)).run_id
     except KeyboardInterrupt:
         there = f"{host.address}/v1/host/assay/runs lists it"
-        raise Broken(f"interrupted while it was being started: if it has begun, {there}") from None
+        raise EnvironmentFailure(
+            f"interrupted while it was being started: if it has begun, {there}"
+        ) from None
 
 
 def _found(host: Remote, which: str, suite: str | None = None) -> str:
@@ -80,7 +82,7 @@ def _found(host: Remote, which: str, suite: str | None = None) -> str:
     query = "mode=eval&page_size=1" + (f"&workflowId={suite}&status=completed" if suite else "")
     runs = msgspec.json.decode(host.ask("GET", f"/v1/host/assay/runs?{query}"))["runs"]
     if not runs:
-        raise WrongUsage(f"{host.address}: there is no eval run yet")
+        raise UsageError(f"{host.address}: there is no eval run yet")
     return runs[0]["runId"]
 
 
@@ -89,7 +91,7 @@ def _resumed(host: Remote, which: str) -> str:
     source = _found(host, which)
     page = _page(host.ask("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
     if page.run_status == "completed":
-        raise WrongUsage(f"{source} is completed: there is nothing to resume")
+        raise UsageError(f"{source} is completed: there is nothing to resume")
     body = {"mode": "branch", "fromSeq": page.last_event_seq}
     return _forked(host.ask("POST", f"/v1/runs/{source}:fork", body)).run_id
 
@@ -117,11 +119,11 @@ def _cancelled(host: Remote, run: str) -> None:
     """Once it has stopped; it may have ended before, and then it stays what it is."""
     try:
         host.ask("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
-    except WrongUsage as refused:
+    except UsageError as refused:
         say(str(refused))
-    except Broken as broken:
+    except EnvironmentFailure as broken:
         again = f"curl -X POST {host.address}/v1/runs/{run}/cancel with the key"
-        raise Broken(
+        raise EnvironmentFailure(
             f"{broken}; run {run} was not cancelled and may go on there: {again} cancels it"
         ) from None
     for _ in host.follow(run):

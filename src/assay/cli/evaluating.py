@@ -21,7 +21,7 @@ from assay.cli.gathering import Bad, Gathered, gather
 from assay.cli.progress import Progress
 from assay.cli.recording import flush, record
 from assay.cli.say import give, say, tell
-from assay.errors import Broken, InvalidRequest, Refusal, WrongUsage
+from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep import resume
 from assay.fep.execute import Conduct
 from assay.fep.plan import Plan
@@ -59,10 +59,12 @@ def carry_out(asked: Asked) -> int:
     try:
         with _terminable(), prints_aside(), _flushed(sinks):
             _execute(plan, gathered, tally, sinks, asked, settings, bad)
-    except (Broken, InvalidRequest) as refusal:
+    except (EnvironmentFailure, InvalidRequest) as refusal:
         trouble = refusal
     except KeyboardInterrupt:
-        trouble = Broken(f"interrupted: {tally.cases:,} cases are done, the rest was not measured")
+        trouble = EnvironmentFailure(
+            f"interrupted: {tally.cases:,} cases are done, the rest was not measured"
+        )
     closing = Closing(
         evaluation_id=run,
         started_at=started,
@@ -100,12 +102,12 @@ def _planned(
 
 def _sensible(asked: Asked) -> None:
     if asked.timeout == math.inf:
-        raise WrongUsage("--timeout: wanted a number of seconds, got inf")
+        raise UsageError("--timeout: wanted a number of seconds, got inf")
     if asked.max_cost is not None and not asked.max_cost > 0:
-        raise WrongUsage(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
+        raise UsageError(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
     if asked.bar is not None and not 0 <= asked.bar <= 1:
         meant = f"; did you mean {asked.bar / 100:g}?" if 1 < asked.bar <= 100 else ""
-        raise WrongUsage(
+        raise UsageError(
             f"--min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, got {asked.bar:g}{meant}"
         )
 
@@ -114,7 +116,7 @@ def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally:
     """The files results go to. Resumed, one `.jsonl` is continued and the others are made again from it."""
     _apart(asked)
     if asked.save and asked.resume:
-        raise WrongUsage(
+        raise UsageError(
             "--save keeps a whole run, and --resume goes on with a part of one: give one of them"
         )
     lines = [name for name in asked.to if name.endswith((".jsonl", ".ndjson"))]
@@ -125,7 +127,7 @@ def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally:
             resume.note(name, resume.begun(plan, gathered.checks, options, asked.inputs))
         return sinks
     if len(regular) != 1:
-        raise WrongUsage(f"--resume continues one .jsonl file given with -o; got {len(regular)}")
+        raise UsageError(f"--resume continues one .jsonl file given with -o; got {len(regular)}")
     (name,) = regular
     how = resume.begun(plan, gathered.checks, options, asked.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
@@ -152,7 +154,7 @@ def _apart(asked: Asked) -> None:
         place = Path(name).resolve()
         if not (place.exists() and not place.is_file()):  # a device takes what it is given
             if place in taken:
-                raise WrongUsage(f"-o {name} is {taken[place]}: one would destroy the other")
+                raise UsageError(f"-o {name} is {taken[place]}: one would destroy the other")
             taken[place] = f"given twice, as {name}"
 
 
@@ -192,7 +194,7 @@ def _close(sinks: list[Sink], closing: Closing, trouble: Refusal | None) -> Refu
     for sink in sinks:
         try:
             sink.close(closing)
-        except Broken as broken:
+        except EnvironmentFailure as broken:
             trouble = trouble or broken
     return trouble
 
@@ -236,7 +238,7 @@ def _report_trouble(tally: Tally, bad: Bad, trouble: Refusal | None) -> None:
         return
     for line in trouble.lines:
         say(line)
-    if tally.cases and not isinstance(trouble, Broken):
+    if tally.cases and not isinstance(trouble, EnvironmentFailure):
         say(f"stopped there: {tally.cases:,} cases are done, the rest was not measured")
 
 
@@ -263,7 +265,7 @@ def _flushed(sinks: list[Sink]) -> Generator[None]:
     try:
         yield
     except BaseException:  # said again at once: only the results come first
-        with suppress(Broken):
+        with suppress(EnvironmentFailure):
             flush(sinks)
         raise
 

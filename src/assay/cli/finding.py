@@ -1,6 +1,6 @@
 """Which kept run somebody means: by its id, by the beginning of one that no other has, or the latest."""
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Run, RunQuery, Store
 
 MANY = 1000
@@ -14,7 +14,7 @@ async def found(
     if which == "latest":
         runs = await store.runs(RunQuery(tenant=tenant, kind=kind, name=name, limit=1))
         if not runs:
-            raise WrongUsage(NONE if tenant is kind is name is None else _none_of(tenant, kind, name))
+            raise UsageError(NONE if tenant is kind is name is None else _none_of(tenant, kind, name))
         return runs[0]
     run = await store.run(which, tenant=tenant)
     if run is not None and kind in (None, run.kind):
@@ -24,8 +24,8 @@ async def found(
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise WrongUsage(f"{which!r} is the beginning of {len(fitting)} runs: give more of it")
-    raise WrongUsage(f"there is no run {which!r}; {THERE}")
+        raise UsageError(f"{which!r} is the beginning of {len(fitting)} runs: give more of it")
+    raise UsageError(f"there is no run {which!r}; {THERE}")
 
 
 def _none_of(tenant: str | None, kind: str | None, name: str | None) -> str:

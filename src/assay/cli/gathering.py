@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from assay.cli.asked import Asked
 from assay.cli.say import say
-from assay.errors import BadLine, Problem, WrongUsage
+from assay.errors import BadLine, Problem, UsageError
 from assay.fep.context import Context
 from assay.fep.request import Found
 from assay.fep.sources import Source, checks_in, from_contexts, from_pair, from_request
@@ -58,15 +58,15 @@ def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
     }
     given = [name for name, value in ways.items() if value]
     if len(given) != 1:
-        raise WrongUsage(f"wanted one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
+        raise UsageError(f"wanted one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
     if [*asked.inputs, asked.checks].count("-") > 1:
-        raise WrongUsage("only one file can come from standard input ('-')")
+        raise UsageError("only one file can come from standard input ('-')")
     if (asked.cases is None) != (asked.outputs is None):
-        raise WrongUsage("--cases and --outputs go together, and one is missing")
+        raise UsageError("--cases and --outputs go together, and one is missing")
     limits = settings.limits
     checks = checks_in(asked.checks, limits) if asked.checks else None
     if asked.experiment and not asked.experiment.isprintable():
-        raise WrongUsage("--experiment: wanted a name of printable characters")
+        raise UsageError("--experiment: wanted a name of printable characters")
     named = ExperimentMetadata(name=asked.experiment) if asked.experiment else None
     if asked.request:
         return _from_request(asked.request, checks, named, asked, settings)
@@ -84,7 +84,7 @@ def _from_request(
 ) -> Gathered:
     found, theirs, experiment, problems = from_request(name, settings.limits)
     if checks is not None and theirs is not None:
-        raise WrongUsage(f"{name} has checks, and so has --checks {asked.checks}: give one of them")
+        raise UsageError(f"{name} has checks, and so has --checks {asked.checks}: give one of them")
     some = found.contexts[: asked.limit]
     checks = theirs if checks is None else checks
     return Gathered(iter(some), checks, named or experiment, len(some), found=found, problems=problems)

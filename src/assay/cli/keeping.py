@@ -14,7 +14,7 @@ from assay.access.expiry import expiry
 from assay.access.keys import Key
 from assay.access.scopes import DEFAULT
 from assay.cli.say import give, say, tell, tell_rows
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Secret, Store
 
 
@@ -72,7 +72,7 @@ def revoke(id: str) -> None:
 async def _store() -> AsyncGenerator[Store]:
     known = settings.load()
     if known.database_url == "memory:":
-        raise WrongUsage("database_url: a key in memory: would be forgotten as this command ends")
+        raise UsageError("database_url: a key in memory: would be forgotten as this command ends")
     async with app.store(known) as store:
         yield store
 

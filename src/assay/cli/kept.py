@@ -14,13 +14,13 @@ from assay.checks import STANDARD
 from assay.cli import page, report, verdicts
 from assay.cli.finding import NONE, THERE, found
 from assay.cli.say import give, tell
-from assay.errors import Conflict, WrongUsage
+from assay.errors import Conflict, UsageError
 from assay.fep.evaluation import KIND, read_request
 from assay.fep.office import Office, summary_of, terminal
 from assay.fep.sinks import Closing, sink_for
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
-from assay.ports.kinds import DRIVEN
+from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.values import is_object
 from assay.workflow.flow import Bounds
 from assay.workflow.opening import KIND as WORKFLOW
@@ -170,7 +170,7 @@ async def _tally(office: Office, run: Run) -> Tally:
     if run.status not in CLOSED or tally.cases >= run.head.get("total", 0):
         return tally
     async for line in office.results(run, tally=tally):
-        if run.head.get(DRIVEN):
+        if run.head.get(EXTERNALLY_DRIVEN):
             case = msgspec.json.decode(line)
             tally.case(case["status"])
             id, code = case["execution_context"]["test_case"]["id"], 0
@@ -222,7 +222,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
         try:
             terminal(run)
         except Conflict:
-            raise WrongUsage(f"{run.id} is {run.status}: it has no results to export yet") from None
+            raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
         await office.reading(run)
         sinks = [sink_for(name) for name in to]
         many = 0
@@ -255,4 +255,4 @@ def _status(status: str | None) -> RunStatus | None:
             return known
     if status is None:
         return None
-    raise WrongUsage(f"--status {status!r}: wanted one of {', '.join(STATUSES)}")
+    raise UsageError(f"--status {status!r}: wanted one of {', '.join(STATUSES)}")

@@ -26,7 +26,7 @@ from assay.cli import (
     verify,
 )
 from assay.cli.say import note, say, tell
-from assay.errors import BadLine, Broken, Refusal
+from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
 
 app = typer.Typer(
@@ -88,7 +88,7 @@ def main() -> NoReturn:
         code = USAGE
     except Refusal as refusal:
         _say(*refusal.lines)
-        code = BROKEN if isinstance(refusal, Broken | BadLine) else USAGE
+        code = BROKEN if isinstance(refusal, EnvironmentFailure | BadLine) else USAGE
     except KeyboardInterrupt:
         _say("interrupted")
     except BrokenPipeError:

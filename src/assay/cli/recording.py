@@ -7,7 +7,7 @@ from contextlib import aclosing, suppress
 
 from assay.cli.gathering import Gathered
 from assay.cli.progress import Progress
-from assay.errors import TooLate
+from assay.errors import RunTimeout
 from assay.fep.execute import Conduct, score, stream
 from assay.fep.plan import Plan
 from assay.fep.sheet import Scored
@@ -47,7 +47,7 @@ def _at_once(
             progress(tally.cases, tally.error_cases, gathered.total, gathered.part)
             now = time.monotonic()
             if now > until:
-                raise TooLate(how.run_seconds)
+                raise RunTimeout(how.run_seconds)
             if now - flushed > FLUSH:
                 flush(sinks)
                 flushed = now
@@ -70,7 +70,7 @@ async def _waiting(
                 if ticking.done():
                     await ticking  # a file that can no longer be written
     except TimeoutError:
-        raise TooLate(how.run_seconds) from None
+        raise RunTimeout(how.run_seconds) from None
     finally:
         ticking.cancel()
         with suppress(asyncio.CancelledError):

@@ -6,9 +6,9 @@ import msgspec
 
 from assay import app, settings
 from assay.cli.say import give, tell
-from assay.errors import WrongUsage
-from assay.ports import Batch
-from assay.ports.audit import line as audited
+from assay.errors import UsageError
+from assay.ports import Transaction
+from assay.ports.audit import audit_entry as audited
 from assay.settings import Settings
 
 
@@ -16,9 +16,9 @@ def run(*, clear: bool, json: bool) -> None:
     chosen = settings.load()
     cipher = app.cipher(chosen)
     if cipher is None:
-        raise WrongUsage("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+        raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
     if chosen.database_url == "memory:":
-        raise WrongUsage("database_url: what is in memory: is not sealed")
+        raise UsageError("database_url: what is in memory: is not sealed")
     many = asyncio.run(_through(chosen, "" if clear else cipher.key_id, sealing=not clear))
     if json:
         said = {"resealed": many, "key": None if clear else cipher.key_id}
@@ -32,7 +32,7 @@ def run(*, clear: bool, json: bool) -> None:
 async def _through(chosen: Settings, key: str, *, sealing: bool) -> int:
     many, following = 0, ""
     async with app.store(chosen, sealing=sealing) as store:
-        await store.commit(Batch(lines=[audited("", "rekey", key)]))
+        await store.commit(Transaction(lines=[audited("", "rekey", key)]))
         while True:
             done = await store.reseal(following)
             many, following = many + done.many, done.following

@@ -13,7 +13,7 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, Request, build_ope
 
 import msgspec
 
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.operations import ErrorResponse
 
 KEY = "ASSAY_API_KEY"
@@ -42,7 +42,7 @@ class Remote:
     def __init__(self, address: str, key_file: str | None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise WrongUsage(f"--server {address!r}: wanted an address such as http://127.0.0.1:8321")
+            raise UsageError(f"--server {address!r}: wanted an address such as http://127.0.0.1:8321")
         self.address = address.rstrip("/")
         self._key = _key(key_file)
         tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []
@@ -54,7 +54,7 @@ class Remote:
             try:
                 return answer.read()
             except (OSError, HTTPException) as trouble:
-                raise Broken(f"{self.address}: {trouble}") from None
+                raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
     def lines(self, path: str) -> Iterator[bytes]:
         """Of an answer of many lines, each as it comes."""
@@ -63,7 +63,7 @@ class Remote:
                 for line in answer:
                     yield line.rstrip(b"\n")
             except (OSError, HTTPException) as trouble:
-                raise Broken(f"{self.address}: {trouble}") from None
+                raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
     def follow(self, run: str) -> Iterator[Told]:
         """Every event once, to the end of the run; a connection that is lost is made again, and goes on where it was."""
@@ -76,13 +76,13 @@ class Remote:
                     yield told
                     if told.type in ENDS:
                         return
-            except Broken as broken:
+            except EnvironmentFailure as broken:
                 why = str(broken)
             except (OSError, HTTPException) as trouble:
                 why = f"{self.address}: {trouble}"
             pause = next(tries, None)
             if pause is None:
-                raise Broken(f"{why}; run {run} may go on there: {self.address}/v1/runs/{run}")
+                raise EnvironmentFailure(f"{why}; run {run} may go on there: {self.address}/v1/runs/{run}")
             time.sleep(pause)
 
     def _stream(self, run: str, last: str) -> Iterator[tuple[str, Told]]:
@@ -109,9 +109,9 @@ class Remote:
             raise self._refusal(refused) from None
         except (URLError, OSError, HTTPException) as trouble:
             why = trouble.reason if isinstance(trouble, URLError) else trouble
-            raise Broken(f"{self.address}: {why}") from None
+            raise EnvironmentFailure(f"{self.address}: {why}") from None
 
-    def _refusal(self, refused: HTTPError) -> Broken | WrongUsage:
+    def _refusal(self, refused: HTTPError) -> EnvironmentFailure | UsageError:
         with refused:
             try:
                 said = _refused(refused.read())
@@ -119,9 +119,9 @@ class Remote:
             except (msgspec.MsgspecError, OSError, HTTPException):
                 told = f"{self.address}: {refused.code} {refused.reason}"
         return (
-            Broken(told)
+            EnvironmentFailure(told)
             if (refused.code >= 500 and refused.code != 501) or refused.code == 429
-            else WrongUsage(told)
+            else UsageError(told)
         )
 
 
@@ -131,11 +131,11 @@ def _key(key_file: str | None) -> str:
         try:
             key = Path(key_file).read_text("utf-8-sig").strip()
         except OSError as wrong:
-            raise WrongUsage(f"--key-file {key_file}: {wrong.strerror}") from None
+            raise UsageError(f"--key-file {key_file}: {wrong.strerror}") from None
     else:
         key = os.environ.get(KEY, "").strip()
     if not key:
-        raise WrongUsage(f"--server needs a key: in {KEY}, or in a file with --key-file F")
+        raise UsageError(f"--server needs a key: in {KEY}, or in a file with --key-file F")
     if not key.isascii() or not key.isprintable():
-        raise WrongUsage("the key is none: it has characters that no key has")
+        raise UsageError("the key is none: it has characters that no key has")
     return key

@@ -18,7 +18,7 @@ from assay.cli.finding import found
 from assay.cli.say import say, tell
 from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
 from assay.cli.watching import Watch
-from assay.errors import EvalRefused, InvalidRequest, Problem, WrongUsage
+from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
@@ -40,21 +40,21 @@ def carry_out(wanted: Wanted) -> int:
 def _sensible(wanted: Wanted) -> None:
     if wanted.resume is None and (wanted.suite is None or wanted.agent is None):
         missing = "a SUITE" if wanted.suite is None else "--agent WHAT"
-        raise WrongUsage(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+        raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
     if wanted.resume is not None and (wanted.suite or wanted.modes or wanted.baseline or wanted.trials != 1):
-        raise WrongUsage(
+        raise UsageError(
             "--resume goes on with a run as it was asked for: give no SUITE, mode, baseline or trials"
         )
     if wanted.timeout == math.inf:
-        raise WrongUsage("--timeout: wanted a number of seconds, got inf")
+        raise UsageError("--timeout: wanted a number of seconds, got inf")
     for tag in wanted.tags:
         if "=" not in tag or len(tag) > 256:
-            raise WrongUsage(f"--tag {tag!r}: wanted k=v, of at most 256 characters")
+            raise UsageError(f"--tag {tag!r}: wanted k=v, of at most 256 characters")
     for name in wanted.to:
         if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
-            raise WrongUsage(f"-o {name}: wanted a file that ends in .json, .jsonl or .csv")
+            raise UsageError(f"-o {name}: wanted a file that ends in .json, .jsonl or .csv")
         if not Path(name).parent.is_dir():
-            raise WrongUsage(f"-o {name}: there is no folder {Path(name).parent}")
+            raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 
 
 async def _carried_out(wanted: Wanted, settings: Settings) -> int:
@@ -136,12 +136,12 @@ def _said(problem: Problem, refused: EvalRefused) -> Problem:
 async def _resumed(evals: Evals, source: Run) -> Run:
     """A run that was cut off goes on; one that ended is copied, and what it lacks is done."""
     if source.status == "completed":
-        raise WrongUsage(f"{source.id} is completed: there is nothing to resume")
+        raise UsageError(f"{source.id} is completed: there is nothing to resume")
     same_agent(await read_request(evals.store, source.id), evals.office.means.agents)
     if source.status in ACTIVE:
         claimed = await evals.store.claim(source.id, evals.desk.holder, seconds=evals.desk.lease)
         if claimed is None:
-            raise WrongUsage(
+            raise UsageError(
                 f"{source.id} is being conducted by another process; wait for it, or try again in a while"
             )
         evals.desk.begin(claimed)

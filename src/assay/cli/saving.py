@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from assay import app
 from assay.checks.secrets import kept_checks
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.fep.evaluation import (
     KIND,
     RESULTS,
@@ -27,9 +27,9 @@ from assay.fep.plan import Checks
 from assay.fep.project import new_id
 from assay.fep.sinks import Closing
 from assay.fep.tally import Tally
-from assay.ports import Batch, Clock, Entry, Event, Opening, Piece, RunStatus
-from assay.ports.audit import line as audited
-from assay.ports.kinds import DRIVEN
+from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Transaction
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.ports.supervise import guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
@@ -77,15 +77,17 @@ class Saved:
             total=0,
         )
         name = experiment.name if experiment and experiment.name else ""
-        opening = Entry(
+        opening = RunUpdate(
             run=self.run,
-            opens=Opening(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
+            opens=CreateRun(tenant=TENANT, kind=KIND, name=name, holder=self.run, seconds=LEASE),
             status="running",
-            head={"total": 0, DRIVEN: True},
+            head={"total": 0, EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.started", b"{}", clock.now())],
             evidence=[request_piece(request)],
         )
-        self._do(self._store.commit(Batch(entries=[opening], lines=[audited(TENANT, "run.start", self.run)])))
+        self._do(
+            self._store.commit(Transaction(entries=[opening], lines=[audited(TENANT, "run.start", self.run)]))
+        )
         self._beat = asyncio.run_coroutine_threadsafe(self._beating(), self._loop)
 
     def write(self, line: bytes) -> None:
@@ -101,15 +103,15 @@ class Saved:
         summary, total = _summary(lines), self._first + len(lines)
         self._summary = plus(self._summary, summary)
         shard = Shard(unit=self._unit, first=self._first, last=total - 1, summary=summary)
-        entry = Entry(
+        entry = RunUpdate(
             run=self.run,
             holder=self.run,
-            head={"total": total, "summary": msgspec.to_builtins(self._summary), DRIVEN: True},
+            head={"total": total, "summary": msgspec.to_builtins(self._summary), EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
             evidence=[lines_piece(RESULTS, self._first, lines)],
         )
         self._first, self._unit = total, self._unit + 1
-        self._do(self._store.commit(Batch(entries=[entry])))
+        self._do(self._store.commit(Transaction(entries=[entry])))
 
     def close(self, closing: Closing) -> None:
         """Completed, or failed where something kept it from ending; then the store is let go."""
@@ -122,19 +124,19 @@ class Saved:
                 "summary": msgspec.to_builtins(closing.summary),
                 "status": closing.status,
             }
-            entry = Entry(
+            entry = RunUpdate(
                 run=self.run,
                 holder=self.run,
                 status=status,
                 head=head | ({"error": closing.trouble} if closing.trouble else {}),
                 events=[Event(f"evaluation.{status}", _encode(ended), self._clock.now())],
                 evidence=[
-                    Piece(
+                    EvidenceChunk(
                         kind=TALLY, last=max(self._first - 1, 0), data=_encode(self._tally.record(ended=True))
                     )
                 ],
             )
-            self._do(self._store.commit(Batch(entries=[entry])))
+            self._do(self._store.commit(Transaction(entries=[entry])))
         finally:
             self._beat.cancel()
             self._do(self._door.__aexit__(None, None, None))
@@ -144,7 +146,7 @@ class Saved:
         while True:
             await asyncio.sleep(LEASE / 5)
             await guarded(
-                "heartbeat", self._store.renew(self.run, seconds=LEASE), Broken
+                "heartbeat", self._store.renew(self.run, seconds=LEASE), EnvironmentFailure
             )  # the next commit says so
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from assay.cli.say import give, tell
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 
 HELP = "Print the JSON Schema of a noun of the protocol; without a name, list them."
 
@@ -19,6 +19,6 @@ def schema(
         for noun in NOUNS:
             tell(noun)
     elif name not in NOUNS:
-        raise WrongUsage(f"no noun {name!r}; there are {', '.join(NOUNS)}")
+        raise UsageError(f"no noun {name!r}; there are {', '.join(NOUNS)}")
     else:
         give(schema_of(name))

@@ -10,8 +10,8 @@ from assay import app, settings
 from assay.access.local import local_key
 from assay.cli.binding import Place, listen
 from assay.cli.say import note, say, tell
-from assay.errors import Missing, WrongUsage
-from assay.ports.watch import watch
+from assay.errors import MissingExtra, UsageError
+from assay.ports.watch import telemetry
 from assay.serve import logs, loops
 from assay.serve.tls import Tls
 
@@ -35,12 +35,12 @@ class Logs(NamedTuple):
 def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
     _can_serve()
     logs.configure(log.form, log.level)
-    watch.tracer = app.tracer()
+    telemetry.tracer = app.tracer()
     try:
         loops.run(_serve(settings.load(**given), asked, modules))
     finally:
-        if watch.tracer is not None:
-            watch.tracer.close()
+        if telemetry.tracer is not None:
+            telemetry.tracer.close()
 
 
 def _can_serve() -> None:
@@ -49,7 +49,7 @@ def _can_serve() -> None:
         import_module("assay.serve.rest.server")
         import_module("assay.serve.rest.routes")
     except ModuleNotFoundError as error:
-        raise WrongUsage(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
 
 
 async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) -> None:
@@ -83,7 +83,7 @@ def _calls(
     port = 0 if asked.grpc_port is None and asked.port == 0 else asked.grpc_port
     try:
         return app.grpc(transport, host=host, port=chosen.grpc_port if port is None else port, tls=tls)
-    except Missing as missing:
+    except MissingExtra as missing:
         if port is not None:
             raise
         say(f"REST alone is served: {missing}")

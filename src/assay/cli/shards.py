@@ -21,7 +21,7 @@ from msgspec import Struct
 from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered
 from assay.cli.progress import Progress
-from assay.errors import BadLine, Broken, Problem, TooLate
+from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
 from assay.fep.execute import Conduct
 from assay.fep.files import format_of
 from assay.fep.plan import Plan
@@ -115,8 +115,8 @@ class Worker:
         *lines, self._rest = (self._rest + part).split(b"\n")
         return [msgspec.json.decode(line, type=Done) for line in lines]
 
-    def gone(self) -> Broken:
-        return Broken(
+    def gone(self) -> EnvironmentFailure:
+        return EnvironmentFailure(
             f"a worker ended before its work did (exit code {self.process.wait()}); --resume goes on"
         )
 
@@ -215,7 +215,7 @@ class _Floor:
                         self._take(key.data)
                     self._write()
                     if time.monotonic() > until:
-                        raise TooLate(how.run_seconds)
+                        raise RunTimeout(how.run_seconds)
         finally:
             for worker in workers:
                 worker.close()
@@ -265,7 +265,7 @@ class _Floor:
         if done.stopped is not None:
             raise self._placed(done.stopped)
         if done.trouble:
-            raise Broken(done.trouble)
+            raise EnvironmentFailure(done.trouble)
 
     def _placed(self, spot: BadSpot) -> BadLine:
         place = f"{self._brief.contexts}:{self._line + spot.line}"

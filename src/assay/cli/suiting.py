@@ -8,7 +8,7 @@ from msgspec import UNSET
 from assay.agenteval.suite import read_suite_file
 from assay.cli.page import Page, Table
 from assay.cli.say import give, tell
-from assay.errors import InvalidRequest, Problem, WrongUsage
+from assay.errors import InvalidRequest, Problem, UsageError
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.settings import load
 
@@ -48,9 +48,9 @@ SHOWN = 70
 def init(to: str) -> None:
     path = Path(to)
     if path.suffix not in (".yaml", ".yml"):
-        raise WrongUsage(f"{to}: wanted a file that ends in .yaml")
+        raise UsageError(f"{to}: wanted a file that ends in .yaml")
     if path.exists():
-        raise WrongUsage(f"{to}: there is one already, and it is not overwritten")
+        raise UsageError(f"{to}: there is one already, and it is not overwritten")
     path.write_text(FIRST, encoding="utf-8")
     tell(f"{to} is written; try: assay run {to} --agent module:function")
 

@@ -6,12 +6,12 @@ import msgspec
 
 from assay.access.local import TENANT
 from assay.cli.say import give, say, tell, tell_lines
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.fep.cells import row
 from assay.fep.sinks import File
 from assay.ports import Run
 from assay.protocol.values import is_object
-from assay.protocol.verification import Said, Verification
+from assay.protocol.verification import CriticVerdict, Verification
 
 SHOWN, LINE = 2_000, 200  # characters of a result, and of why somebody failed
 ASKED = {  # what a person is asked, and what a yes does
@@ -22,7 +22,7 @@ ASKED = {  # what a person is asked, and what a yes does
     "outputs": ("a child's output is to be approved", "merge it"),
     "question": ("a question", ""),
 }
-COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(Said))
+COLUMNS = tuple(field.encode_name for field in msgspec.structs.fields(CriticVerdict))
 
 
 def print_json(came: Verification) -> None:
@@ -119,7 +119,7 @@ def export(came: Verification, to: list[str]) -> int:
     """`.json` is all of it; `.jsonl` and `.csv` have one verdict a line."""
     for name in to:
         if not name.endswith((".json", ".jsonl", ".ndjson", ".csv")) and name != "-":
-            raise WrongUsage(f"{name}: wanted an output that ends in .jsonl, .json or .csv")
+            raise UsageError(f"{name}: wanted an output that ends in .jsonl, .json or .csv")
     for file in [File(name) for name in to]:
         file.put(_written(came, file.name))
         file.close()

@@ -12,11 +12,11 @@ from assay.cli import verdicts
 from assay.cli.aside import prints_aside
 from assay.cli.carrying import agents_of, carried, opened, taken_up, top_of, waiting
 from assay.cli.finding import found
-from assay.errors import Conflict, WrongUsage
+from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
 from assay.ports import ACTIVE, Principal, Run
 from assay.ports.agents import Agent
-from assay.ports.declared import Loop
+from assay.ports.declared import VerifierLoopConfig
 from assay.protocol.values import is_object
 from assay.protocol.verification import Verification
 from assay.runs.desk import Desk
@@ -53,17 +53,17 @@ def verify(asked: Asked) -> int:
     chosen = settings.load()
     if asked.resume is not None:
         if asked.workflow or asked.actor or asked.task or asked.critics or asked.criteria or asked.checks:
-            raise WrongUsage("--resume goes on with a run as it was begun: only --json goes with it")
+            raise UsageError("--resume goes on with a run as it was begun: only --json goes with it")
         with prints_aside():
             came = asyncio.run(_resume(chosen, asked.resume))
         return _told(*came, json=asked.json)
     if (asked.workflow is None) == (asked.actor is None):
-        raise WrongUsage("wanted a WORKFLOW of assay.toml, or --actor; and not both")
+        raise UsageError("wanted a WORKFLOW of assay.toml, or --actor; and not both")
     if asked.workflow is not None and asked.workflow not in chosen.workflows:
         there = ", ".join(sorted(chosen.workflows)) or "none"
-        raise WrongUsage(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
+        raise UsageError(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
     if not asked.task:
-        raise WrongUsage("wanted a --task")
+        raise UsageError("wanted a --task")
     with prints_aside():
         came = asyncio.run(_verify(chosen, asked))
     return _told(*came, json=asked.json)
@@ -95,18 +95,18 @@ def _apart(given: dict[str, Agent]) -> None:
     for what, agent in given.items():
         other = by_id.setdefault(agent.card.agent_id, what)
         if other != what:
-            raise WrongUsage(
+            raise UsageError(
                 f"{other!r} and {what!r} are both {agent.card.agent_id}: rename one, or give it an id in assay.toml"
             )
 
 
-def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> Loop:
+def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> VerifierLoopConfig:
     ids = {what: agent.card.agent_id for what, agent in given.items()}
     criteria: Any = list(asked.criteria)
     if asked.checks is not None:
         criteria = document_of(asked.checks, chosen.limits)
         if not is_object(criteria):
-            raise WrongUsage(f"{asked.checks}: wanted checks by the keys of their criteria")
+            raise UsageError(f"{asked.checks}: wanted checks by the keys of their criteria")
     return read_loop(
         "verify",
         {
@@ -122,7 +122,7 @@ def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> L
 
 def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: bool) -> int:
     if accept + reject + (answer is not None) != 1:
-        raise WrongUsage("wanted one of --accept, --reject and --answer")
+        raise UsageError("wanted one of --accept, --reject and --answer")
     chosen = settings.load()
     value = _said(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
     with prints_aside():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
@@ -33,7 +33,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 def compares(modes: Sequence[str]) -> None:
     """A baseline is for one of them."""
     if "regression" not in modes:
-        raise WrongUsage(
+        raise UsageError(
             f"--baseline is for the mode regression, and this run has {', '.join(modes)}: give --mode regression too,"
             " and have it among the modes of the suite"
         )

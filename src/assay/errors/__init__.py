@@ -176,7 +176,7 @@ class MalformedPath(Refusal):
         super().__init__(f"malformed path {path!r}{at}: {why}")
 
 
-class WrongUsage(Refusal):
+class UsageError(Refusal):
     """The command line or the settings ask for something impossible, each thing on a line of its own."""
 
     def __init__(self, *lines: str) -> None:
@@ -188,17 +188,17 @@ class WrongUsage(Refusal):
         return self._lines
 
 
-class Missing(WrongUsage):
+class MissingExtra(UsageError):
     """Something that is only there with an extra; it names the line that installs it."""
 
 
-class Broken(Refusal):
+class EnvironmentFailure(Refusal):
     """The world refused: a file that is not there, a full disk, a closed pipe."""
 
     code = "internal_error"
 
 
-class Locked(Broken):
+class Locked(EnvironmentFailure):
     """Another process is in the middle of writing the same; nothing of this was written."""
 
     code = "unavailable"
@@ -207,7 +207,7 @@ class Locked(Broken):
         super().__init__(f"{what}: another process is writing it and does not come to an end; try again")
 
 
-class Spent(Broken):
+class BudgetExceeded(EnvironmentFailure):
     """A run has cost what it may cost. What is done is kept, and the rest was not begun."""
 
     code = "budget_exhausted"
@@ -219,7 +219,7 @@ class Spent(Broken):
         )
 
 
-class TooLate(Broken):
+class RunTimeout(EnvironmentFailure):
     """A run has taken as long as it may take. What is done is kept, and the rest is skipped."""
 
     code = "run_timeout"
@@ -280,7 +280,7 @@ class NotFound(Refusal):
     code = "not_found"
 
 
-class WrongMethod(Refusal):
+class MethodNotAllowed(Refusal):
     """A place that is there, asked for something it does not do."""
 
     code = "method_not_allowed"
@@ -291,7 +291,7 @@ class WrongMethod(Refusal):
         super().__init__(f"{method} is not for this; it takes {', '.join(self.allowed)}")
 
 
-class Unsayable(Refusal):
+class NotRepresentable(Refusal):
     """What was asked for is there, and cannot be said over this transport without changing it (decision 2)."""
 
 
@@ -302,19 +302,19 @@ class _AboutARun(Refusal):
         super().__init__(message)
 
 
-class Unfinished(_AboutARun):
+class RunNotFinished(_AboutARun):
     """A result was asked of a run that has not ended (decision 41)."""
 
     code = "conflict"
 
 
-class Ended(_AboutARun):
+class RunAlreadyEnded(_AboutARun):
     """A run that has ended cannot be cancelled."""
 
     code = "run_terminal"
 
 
-class Unforkable(Refusal):
+class ForkRejected(Refusal):
     """A run cannot be copied from there: it does not reach so far, or what it stood on is no longer kept (contract §3.7, §13.7)."""
 
     def __init__(
@@ -327,13 +327,13 @@ class Unforkable(Refusal):
         super().__init__(message)
 
 
-class KeyReused(Refusal):
+class IdempotencyKeyReused(Refusal):
     """The same Idempotency-Key came with another request before."""
 
     code = "idempotency_key_mismatch"
 
 
-class InFlight(Refusal):
+class IdempotencyInFlight(Refusal):
     """The request of this Idempotency-Key is under way elsewhere."""
 
     code = "idempotency_in_flight"
@@ -355,7 +355,7 @@ class TooLarge(Refusal):
         super().__init__(f"{what} has more than {limit} bytes, which is the limit (ASSAY_{setting.upper()})")
 
 
-class WrongMedia(Refusal):
+class UnsupportedMediaType(Refusal):
     """A content type or encoding that nobody reads here."""
 
     code = "unsupported_media_type"
@@ -366,7 +366,7 @@ class WrongMedia(Refusal):
         super().__init__(message)
 
 
-class TooMuch(Refusal):
+class RateLimited(Refusal):
     """Not at this rate, or not so much at once; in `retry_after` seconds perhaps."""
 
     code = "rate_limited"

@@ -16,7 +16,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 
 BLOCK = 65_536  # pairs held before they are put aside
 RANGES = 256  # of hashes, that a sorted block is divided into
@@ -48,7 +48,7 @@ class Aside:
             for one in data:
                 self._file.write(one)
         except OSError as wrong:
-            raise Broken(f"the temporary folder: cannot be written: {wrong.strerror}") from None
+            raise EnvironmentFailure(f"the temporary folder: cannot be written: {wrong.strerror}") from None
         return start
 
     def get(self, start: int, size: int) -> bytes:
@@ -57,7 +57,7 @@ class Aside:
             self._file.seek(start)
             return self._file.read(size)
         except OSError as wrong:
-            raise Broken(f"the temporary folder: cannot be read: {wrong.strerror}") from None
+            raise EnvironmentFailure(f"the temporary folder: cannot be read: {wrong.strerror}") from None
 
 
 class Column:

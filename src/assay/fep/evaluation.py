@@ -20,7 +20,7 @@ from assay.fep.plan import Checks, Plan
 from assay.fep.prompt import scored, waits
 from assay.fep.request import checks_from
 from assay.fep.tally import Tally, TallyRecord
-from assay.ports import Event, Piece, Services, Store
+from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
 
@@ -116,7 +116,7 @@ def stored_line(context: Context) -> bytes:
     return _encode({"test_case": case, "output": context.document["output"]})
 
 
-def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[Piece]:
+def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
     """Contexts in pieces of a shard."""
     held: list[bytes] = []
     size = 0
@@ -130,22 +130,22 @@ def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[Piece
         yield lines_piece(CONTEXTS, first, held)
 
 
-def lines_piece(kind: str, first: int, lines: Sequence[bytes]) -> Piece:
-    return Piece(kind=kind, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
+def lines_piece(kind: str, first: int, lines: Sequence[bytes]) -> EvidenceChunk:
+    return EvidenceChunk(kind=kind, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
-def request_piece(request: Request) -> Piece:
-    return Piece(kind=REQUEST, data=_encode(request))
+def request_piece(request: Request) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=_encode(request))
 
 
-def recorded(done: Done, now: datetime) -> tuple[Event, list[Piece]]:
+def recorded(done: Done, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
     """What a unit leaves: one event, its results and its counts."""
     results = lines_piece(RESULTS, done.first, done.lines)
-    counts = Piece(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
+    counts = EvidenceChunk(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
     return shard_event(done.number, results, done.summary, now), [results, counts]
 
 
-def shard_event(number: int, results: Piece, summary: EvaluationSummary, now: datetime) -> Event:
+def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary, now: datetime) -> Event:
     shard = Shard(unit=number, first=results.first, last=results.last, summary=summary)
     return Event("evaluation.shard", _encode(shard), now)
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from assay.checks.work import Work, answered
-from assay.errors import Spent
+from assay.errors import BudgetExceeded
 from assay.fep.compiled import Told
 from assay.fep.context import Context
 from assay.fep.floor import Case, Floor, Open
@@ -203,9 +203,9 @@ class _Run:
             self._tally.fold()
         return scored
 
-    def _spent(self) -> Spent:
+    def _spent(self) -> BudgetExceeded:
         assert self._purse.ceiling is not None
-        return Spent(self._purse.spent, self._purse.ceiling)
+        return BudgetExceeded(self._purse.spent, self._purse.ceiling)
 
     async def _breathe(self, what: Any) -> None:
         try:

@@ -11,7 +11,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import msgspec
 
-from assay.errors import BadLine, Broken, InvalidRequest, Problem, WrongUsage
+from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
 from assay.fep.context import CONTAINERS, not_json, plain, too_long
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
@@ -47,7 +47,7 @@ def format_of(name: str, default: Format) -> tuple[Format, bool]:
     zipped = path.suffix == ".gz"
     suffix = Path(path.stem).suffix if zipped else path.suffix
     if suffix not in FORMATS:
-        raise WrongUsage(
+        raise UsageError(
             f"{name}: wanted a file that ends in {', '.join(FORMATS)}, perhaps with .gz behind it"
         )
     return FORMATS[suffix], zipped
@@ -63,15 +63,15 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
             with gzip.open(name, "rb") if zipped else Path(name).open("rb") as file:
                 yield file  # pyright: ignore[reportReturnType]
     except FileNotFoundError:
-        raise WrongUsage(f"{name}: there is no such file") from None
+        raise UsageError(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise WrongUsage(f"{name}: this is a folder; wanted a file") from None
+        raise UsageError(f"{name}: this is a folder; wanted a file") from None
     except PermissionError:
-        raise WrongUsage(f"{name}: may not be read") from None
+        raise UsageError(f"{name}: may not be read") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as wrong:
-        raise Broken(f"{name}: the gzip data is broken: {wrong}") from None
+        raise EnvironmentFailure(f"{name}: the gzip data is broken: {wrong}") from None
     except OSError as wrong:
-        raise Broken(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
+        raise EnvironmentFailure(f"{name}: cannot be read: {wrong.strerror or wrong}") from None
 
 
 def readable(name: str) -> None:
@@ -172,7 +172,7 @@ def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
     while len(read) <= limits.max_request_bytes and (block := file.read(BLOCK)):
         read += block
     if len(read) > limits.max_request_bytes:
-        raise WrongUsage(
+        raise UsageError(
             f"{name}: more than {limits.max_request_bytes} bytes, which is the limit for one document"
             " (raise it with ASSAY_MAX_REQUEST_BYTES, or give a .jsonl file, which is read line by line)"
         )

@@ -21,7 +21,7 @@ from assay.fep.spending import Purse, spending_of
 from assay.fep.tally import Answers
 from assay.paths.query import stopping
 from assay.ports import Services
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 from assay.protocol.results import CheckResult
 
 T = TypeVar("T")
@@ -106,7 +106,7 @@ class Floor:
         self._alarm = Alarm(seconds, self._spare)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._within = None if watch.tracer is None else watch.tracer.here()
+        self._within = None if telemetry.tracer is None else telemetry.tracer.here()
         self.stopped = False
 
     def add(self, case: Case) -> None:
@@ -336,8 +336,8 @@ class Floor:
             job.late.cancel()
         seconds = time.perf_counter() - job.began
         result = concluded(job.prepared, answer, self._services, self._options, seconds=seconds)
-        if watch.tracer is not None:
-            watch.tracer.past("gen_ai.evaluation.result", seconds, _told(result), self._within)
+        if telemetry.tracer is not None:
+            telemetry.tracer.past("gen_ai.evaluation.result", seconds, _told(result), self._within)
         self._filled(job.case, job.at, result)
 
     def _filled(self, case: Case, at: int, result: CheckResult) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.ports import Batch, Entry, Opening, Piece, Put, Run, Store
-from assay.ports.audit import line as audited
+from assay.ports import CreateRun, EvidenceChunk, PutDocument, Run, RunUpdate, Store, Transaction
+from assay.ports.audit import audit_entry as audited
 
 PARTIAL = "partial"  # in the head of a run that has not been taken in whole
 
@@ -21,16 +21,16 @@ class Incoming(Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     head: dict[str, Any]
-    request: Piece
+    request: EvidenceChunk
 
 
 async def take_in(
     store: Store,
     incoming: Incoming,
-    pieces: Iterator[Piece],
+    pieces: Iterator[EvidenceChunk],
     holder: str,
     lease: float,
-    documents: Sequence[Put] = (),
+    documents: Sequence[PutDocument] = (),
 ) -> Run:
     """
     The run is pending and `holder`'s when this returns.
@@ -41,9 +41,9 @@ async def take_in(
     first, second = next(pieces, None), next(pieces, None)
     # until it is all there it is held by its taking in
     intake = holder if second is None else f"intake-{run}"
-    opening = Entry(
+    opening = RunUpdate(
         run=run,
-        opens=Opening(
+        opens=CreateRun(
             tenant=incoming.tenant, kind=incoming.kind, name=incoming.name, holder=intake, seconds=lease
         ),
         head=head if second is None else head | {PARTIAL: True},
@@ -51,16 +51,16 @@ async def take_in(
     )
     kept = documents if second is None else ()
     began_it = audited(incoming.tenant, "run.start", run)
-    await store.commit(Batch(entries=[opening], documents=kept, lines=[began_it]))
+    await store.commit(Transaction(entries=[opening], documents=kept, lines=[began_it]))
     if second is not None:
         renewed = time.monotonic()
         for piece in chain((second,), pieces):
-            await store.commit(Batch(entries=[Entry(run=run, holder=intake, evidence=[piece])]))
+            await store.commit(Transaction(entries=[RunUpdate(run=run, holder=intake, evidence=[piece])]))
             if time.monotonic() - renewed > lease / 4:
                 await store.renew(intake, seconds=lease)
                 renewed = time.monotonic()
-        whole = Entry(run=run, holder=intake, head=head)
-        await store.commit(Batch(entries=[whole], documents=documents))
+        whole = RunUpdate(run=run, holder=intake, head=head)
+        await store.commit(Transaction(entries=[whole], documents=documents))
         await store.release(run, intake)
         await store.claim(run, holder, seconds=lease)
     found = await store.run(run)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.checks.registry import Registry
-from assay.errors import Broken, InvalidRequest, Refusal, TooLate
+from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.evaluation import (
     KIND,
     Counts,
@@ -26,8 +26,8 @@ from assay.fep.evaluation import (
 from assay.fep.execute import Conduct
 from assay.fep.intake import PARTIAL
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
-from assay.ports.kinds import Ending, Outcome
-from assay.ports.watch import watch
+from assay.ports.kinds import Ending, UnitOutcome
+from assay.ports.watch import telemetry
 from assay.protocol.results import EvaluationSummary, Status
 
 KEPT = 64  # planned requests kept ready
@@ -56,9 +56,9 @@ class EvaluationKind:
             )
         return EvaluationStory(run, work.request, self._services, hours)
 
-    def started(self, run: Run) -> Outcome:
+    def started(self, run: Run) -> UnitOutcome:
         total = _encode({"total": run.head.get("total", 0)})
-        return Outcome([Event("evaluation.started", total, self._services.clock.now())])
+        return UnitOutcome([Event("evaluation.started", total, self._services.clock.now())])
 
     def stop(self, run: str) -> bool:
         return False
@@ -71,7 +71,7 @@ class EvaluationKind:
         asked = _unpack(unit)
         work, hours = await self._work(asked.run)
         about = {"assay.run.id": asked.run, "assay.unit": asked.number, "assay.cases": len(asked.lines)}
-        with watch.span("unit", about):
+        with telemetry.span("unit", about):
             return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
 
     async def _work(self, run: str) -> "tuple[Work, Hours]":
@@ -121,7 +121,7 @@ class EvaluationStory:
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         if self._partial:
-            raise Broken("not all of its cases were taken in before a crash; send them again")
+            raise EnvironmentFailure("not all of its cases were taken in before a crash; send them again")
         if self._trouble is not None:
             raise self._trouble
         async for unit in units(store, self._run.id, self._request, self._counts.units):
@@ -129,9 +129,9 @@ class EvaluationStory:
                 return
             yield _pack(unit)
 
-    def outcome(self, result: bytes) -> Outcome:
+    def outcome(self, result: bytes) -> UnitOutcome:
         event, evidence = recorded(_done(result), self._services.clock.now())
-        return Outcome([event], evidence)
+        return UnitOutcome([event], evidence)
 
     def head(self) -> dict[str, Any]:
         return self._counts.head(self._request.total) | self._partial
@@ -144,7 +144,7 @@ class EvaluationStory:
             checks = asked_checks(self._request) - counted(summary.total_checks)
             summary = plus(summary, _missing(missing, max(0, checks)))
         if status == "completed" and summary.skipped_test_cases and not self._hours.left:
-            status, trouble = "failed", TooLate(self._hours.seconds)
+            status, trouble = "failed", RunTimeout(self._hours.seconds)
         how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
         ended = Ended(status="error" if status == "failed" else how, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())

@@ -36,9 +36,9 @@ from assay.fep.project import metadata_of, new_id
 from assay.fep.prompt import scored
 from assay.fep.tally import Tally, TallyRecord
 from assay.fep.unbegun import Then, Unplanned
-from assay.ports import CLOSED, Batch, Entry, Event, Opening, Put, Run, Services, Store
-from assay.ports.audit import line as audited
-from assay.ports.watch import watch
+from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
+from assay.ports.audit import audit_entry as audited
+from assay.ports.watch import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.protocol.results import EvaluationSummary, Status
@@ -93,7 +93,7 @@ class Scored(NamedTuple):
 
     run: Run
     lines: list[bytes]
-    entry: Entry
+    entry: RunUpdate
     metadata: dict[str, Any]
 
 
@@ -121,7 +121,7 @@ class Office:
         began = self.services.clock.now()
         run = run or new_id()
         about = {"assay.run.id": run, "assay.run.kind": KIND}
-        with watch.span("run evaluation", about), owned(tenant):
+        with telemetry.span("run evaluation", about), owned(tenant):
             lines = await scored(asked.plan, contexts, tally, told=told)
         now = self.services.clock.now()
         summary = tally.summary()
@@ -152,9 +152,9 @@ class Office:
         events.append(
             Event("evaluation.completed", _encode(Ended(status=tally.status, summary=summary)), now)
         )
-        entry = Entry(
+        entry = RunUpdate(
             run=run,
-            opens=Opening(tenant=tenant, kind=KIND, name=asked.name),
+            opens=CreateRun(tenant=tenant, kind=KIND, name=asked.name),
             status="completed",
             head=done.head,
             events=events,
@@ -162,10 +162,10 @@ class Office:
         )
         return Scored(done, lines, entry, metadata_of(tally))
 
-    async def keep(self, scored: Scored, documents: Sequence[Put] = ()) -> None:
+    async def keep(self, scored: Scored, documents: Sequence[PutDocument] = ()) -> None:
         """One transaction: the run begins and ends with it."""
         began_it = audited(scored.run.tenant, "run.start", scored.run.id)
-        await self.store.commit(Batch(entries=[scored.entry], documents=documents, lines=[began_it]))
+        await self.store.commit(Transaction(entries=[scored.entry], documents=documents, lines=[began_it]))
 
     async def take_in(
         self,
@@ -173,7 +173,7 @@ class Office:
         contexts: Iterable[Context | bytes],
         tenant: str,
         holder: str,
-        documents: Sequence[Put] = (),
+        documents: Sequence[PutDocument] = (),
         *,
         run: str | None = None,
     ) -> Run:
@@ -195,7 +195,7 @@ class Office:
 
     async def reading(self, run: Run) -> None:
         """Somebody is about to read what is in a run: that is written down before anything is shown."""
-        await self.store.commit(Batch(lines=[audited(run.tenant, "run.read", run.id)]))
+        await self.store.commit(Transaction(lines=[audited(run.tenant, "run.read", run.id)]))
 
     async def results(
         self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.checks.run import Options
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.context import Context
 from assay.fep.execute import FOLD
 from assay.fep.plan import Checks, Plan
@@ -72,7 +72,7 @@ def note(name: str, how: Begun) -> None:
         draft.write_bytes(msgspec.json.encode(how))
         draft.replace(target)
     except OSError as wrong:
-        raise Broken(f"{target}: cannot be written: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{target}: cannot be written: {wrong.strerror}") from None
 
 
 def check(name: str, how: Begun) -> None:
@@ -80,17 +80,17 @@ def check(name: str, how: Begun) -> None:
     try:
         before = msgspec.json.decode(beside(name).read_bytes(), type=Begun)
     except (OSError, msgspec.DecodeError):
-        raise WrongUsage(
+        raise UsageError(
             f"--resume: {name} has results, and nothing beside it says how they were made;"
             " remove it, or write somewhere else"
         ) from None
     if how.inputs == UNREPEATABLE:
-        raise WrongUsage(
+        raise UsageError(
             "--resume: cases with checks of their own cannot come from standard input: give a file"
         )
     for part, what in (("checks", "other checks or options"), ("inputs", "other inputs")):
         if getattr(before, part) != getattr(how, part):
-            raise WrongUsage(
+            raise UsageError(
                 f"--resume: {name} was begun with {what} (digest {getattr(before, part)[:12]}, now"
                 f" {getattr(how, part)[:12]}); remove it, or write somewhere else"
             )
@@ -115,7 +115,7 @@ def held(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> It
     except FileNotFoundError:
         return
     except OSError as wrong:
-        raise Broken(f"{name}: cannot be read or cut: {wrong.strerror}") from None
+        raise EnvironmentFailure(f"{name}: cannot be read or cut: {wrong.strerror}") from None
 
 
 def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: Plan, tally: Tally) -> None:
@@ -123,15 +123,15 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
     try:
         case = _read(line)
     except msgspec.DecodeError:
-        raise WrongUsage(f"--resume: {name}:{at + 1} is no result of assay") from None
+        raise UsageError(f"--resume: {name}:{at + 1} is no result of assay") from None
     if context is None:
-        raise WrongUsage(f"--resume: {name} has more results than there are inputs ({at})")
+        raise UsageError(f"--resume: {name} has more results than there are inputs ({at})")
     expected = b'{"status":"%b","execution_context":%b,"check_results":' % (
         case.status.encode(),
         context.line,
     )
     if not line.startswith(expected):
-        raise WrongUsage(
+        raise UsageError(
             f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
         )
     answers, id, code = plan.sheet(at, context).counts(tally), context.document["test_case"]["id"], 0
@@ -156,5 +156,5 @@ def _files(names: list[str]) -> str:
             with Path(name).open("rb") as file:
                 digest.update(hashlib.file_digest(file, "sha256").digest())
         except OSError as wrong:
-            raise WrongUsage(f"{name}: cannot be read: {wrong.strerror}") from None
+            raise UsageError(f"{name}: cannot be read: {wrong.strerror}") from None
     return digest.hexdigest()

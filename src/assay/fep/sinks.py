@@ -9,7 +9,7 @@ from typing import IO, Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.cells import row
 from assay.protocol.results import EvaluationSummary, Status
 from assay.protocol.values import is_object
@@ -57,11 +57,11 @@ class File:
             self._old = not append and Path(name).is_file()
             self._file: IO[bytes] = _opened(name, append=append)
         except FileNotFoundError:
-            raise WrongUsage(f"{name}: there is no folder {Path(name).parent}") from None
+            raise UsageError(f"{name}: there is no folder {Path(name).parent}") from None
         except IsADirectoryError:
-            raise WrongUsage(f"{name}: this is a folder; wanted the name of a file") from None
+            raise UsageError(f"{name}: this is a folder; wanted the name of a file") from None
         except OSError as wrong:
-            raise WrongUsage(f"{name}: cannot be written: {wrong.strerror}") from None
+            raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
 
     def put(self, data: bytes) -> None:
         """Whole lines; on a terminal with escapes for what could deceive its reader."""
@@ -81,7 +81,7 @@ class File:
             while data:
                 data = data[self._file.write(data) :]
         except OSError as wrong:
-            raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+            raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
     def copy(self, file: IO[bytes], size: int) -> None:
         """The beginning of another file, by the system where it can."""
@@ -95,7 +95,7 @@ class File:
                 at += os.sendfile(self._file.fileno(), file.fileno(), at, size - at)
         except OSError as wrong:
             if wrong.errno != errno.EINVAL:
-                raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+                raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
             while block := os.pread(file.fileno(), min(BUFFER, size - at), at):
                 at += len(block)
                 self.put(block)
@@ -107,7 +107,7 @@ class File:
             try:
                 self._file.close()
             except OSError as wrong:
-                raise Broken(f"{self.name}: cannot be written: {wrong.strerror}") from None
+                raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
 
 def _opened(name: str, *, append: bool) -> IO[bytes]:
@@ -242,4 +242,4 @@ def sink_for(name: str) -> Sink:
         return Document(name)
     if name.endswith(".csv"):
         return Table(name)
-    raise WrongUsage(f"{name}: wanted an output that ends in .jsonl, .json or .csv")
+    raise UsageError(f"{name}: wanted an output that ends in .jsonl, .json or .csv")

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.errors import BadLine, InvalidRequest, Problem, WrongUsage
+from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, plain, read_context
 from assay.fep.files import Piece, document_of, format_of, pieces_of, readable
 from assay.fep.plan import Plan
@@ -80,7 +80,7 @@ def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) ->
         if many != others:
             raise InvalidRequest(_differ(cases, many, outputs, others))
     elif cases == outputs:
-        raise WrongUsage("--cases and --outputs cannot both come from standard input")
+        raise UsageError("--cases and --outputs cannot both come from standard input")
     else:
         readable(cases if outputs == "-" else outputs)
     return Source(_paired(cases, outputs, limits), limits, on_bad)

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 
-from assay.ports.audit import AuditLog, Line
+from assay.ports.audit import AuditEntry, AuditLog
 from assay.ports.sealing import Cipher as Cipher
-from assay.ports.sealing import Resealable
-from assay.ports.sealing import Resealed as Resealed
+from assay.ports.sealing import Reencryptable
+from assay.ports.sealing import ReencryptStep as ReencryptStep
 from assay.ports.secret import Secret as Secret
 from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
-from assay.protocol.asking import Ask, Embedded, Reply
+from assay.protocol.asking import Completion, CompletionRequest, Embeddings
 from assay.protocol.asking import Message as Message
 from assay.protocol.asking import ToolCall as ToolCall
 
@@ -90,7 +90,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Model(Protocol):
     """Answers questions. A failure is a Fault (decision 26): a TimeFault, or a ForeignFault that says if it may pass."""
 
-    async def complete(self, ask: Ask) -> Reply: ...
+    async def complete(self, ask: CompletionRequest) -> Completion: ...
 
     async def close(self) -> None: ...
 
@@ -98,13 +98,15 @@ class Model(Protocol):
 class Embedder(Protocol):
     """Places texts in a space. It fails as a Model does."""
 
-    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded: ...
+    async def embed(
+        self, texts: Sequence[str], *, model: str, dimensions: int | None = None
+    ) -> Embeddings: ...
 
     async def close(self) -> None: ...
 
 
 Config = Mapping[str, Any] | None
-Embed = Callable[[Sequence[str]], Awaitable[Embedded]]
+Embed = Callable[[Sequence[str]], Awaitable[Embeddings]]
 
 
 class Providers(Protocol):
@@ -119,7 +121,7 @@ class Providers(Protocol):
         """Whether anything that was chosen so far is asked over the network."""
         ...
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, Ask]:
+    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         """Whom to ask, and the question but for what it says; its `timeout` is for an answer and its repair."""
         ...
 
@@ -132,7 +134,7 @@ class Providers(Protocol):
         ...
 
 
-class Repeats:
+class RepeatCounter:
     """How often the same was asked before in this run: a cached reply answers it once (`Ask.repeat`)."""
 
     def __init__(self) -> None:
@@ -150,7 +152,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     clock: Clock = SystemClock()
     limits: Limits = Limits()
     providers: Providers | None = None
-    repeats: Repeats | None = None  # of one run; None where nothing is cached
+    repeats: RepeatCounter | None = None  # of one run; None where nothing is cached
     recorded: bool = False  # what is asked is written down as it came, and may hold no secret
 
     async def close(self) -> None:
@@ -197,7 +199,7 @@ class Event(msgspec.Struct, frozen=True):
     sequence: int = -1
 
 
-class Slot(msgspec.Struct, frozen=True, kw_only=True):
+class ChunkInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Where a piece of evidence lies: under a key, covering the ordinals first to last."""
 
     kind: str
@@ -207,7 +209,7 @@ class Slot(msgspec.Struct, frozen=True, kw_only=True):
     size: int = 0
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True):
+class EvidenceChunk(msgspec.Struct, frozen=True, kw_only=True):
     """
     Evidence as it is kept: one thing under a key, or many of a numbered row as lines.
 
@@ -237,7 +239,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     updated: datetime
 
 
-class Put(msgspec.Struct, frozen=True, kw_only=True):
+class PutDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Write a document: only if it is absent (version 0), only over that version, or anyway (None)."""
 
     tenant: str
@@ -247,7 +249,7 @@ class Put(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = 0
 
 
-class Drop(msgspec.Struct, frozen=True, kw_only=True):
+class DeleteDocument(msgspec.Struct, frozen=True, kw_only=True):
     """Delete a document: only that version, or any (None), and then it need not exist."""
 
     tenant: str
@@ -256,7 +258,7 @@ class Drop(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class CreateRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run that begins with this entry, held by `holder` for `seconds` if one is named."""
 
     tenant: str
@@ -266,26 +268,26 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 30.0
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class RunUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """What one run gains in a batch, and what must be true for that."""
 
     run: str
-    opens: Opening | None = None
+    opens: CreateRun | None = None
     expected: int | None = None  # the sequence its first event must get
     holder: str | None = None  # who must still hold it
     when: frozenset[RunStatus] | None = None  # the status it must have
     status: RunStatus | None = None
     head: dict[str, Any] | None = None
     events: Sequence[Event] = ()
-    evidence: Sequence[Piece] = ()
+    evidence: Sequence[EvidenceChunk] = ()
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True):
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     """All or nothing."""
 
-    entries: Sequence[Entry] = ()
-    documents: Sequence[Put | Drop] = ()
-    lines: Sequence[Line] = ()  # of the audit log
+    entries: Sequence[RunUpdate] = ()
+    documents: Sequence[PutDocument | DeleteDocument] = ()
+    lines: Sequence[AuditEntry] = ()  # of the audit log
 
 
 class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +303,7 @@ class RunQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 50
 
 
-class Store(AuditLog, Resealable, Protocol):
+class Store(AuditLog, Reencryptable, Protocol):
     """
     Runs with their events and evidence, and documents beside them.
 
@@ -309,7 +311,7 @@ class Store(AuditLog, Resealable, Protocol):
     One whose caller was cancelled, or that raised Broken, is there whole or not at all.
     """
 
-    async def commit(self, batch: Batch) -> tuple[int, ...]:
+    async def commit(self, batch: Transaction) -> tuple[int, ...]:
         """Write all of it or nothing; of each entry's run, how many events it has now."""
         ...
 
@@ -325,13 +327,15 @@ class Store(AuditLog, Resealable, Protocol):
         """True once there is an event after that sequence, or none will come; False when the time is up."""
         ...
 
-    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+    async def slots(
+        self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
+    ) -> list[ChunkInfo]:
         """What evidence there is of a kind, by key and ordinal, without reading it."""
         ...
 
     async def pieces(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
-    ) -> list[Piece]:
+    ) -> list[EvidenceChunk]:
         """The next pieces under a key that hold anything from start on; go on from `last + 1`, until none comes."""
         ...
 

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 from assay.errors import Problem
-from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 from assay.protocol.suite import EvalTask
 
 
@@ -30,11 +30,11 @@ class ToolFailure(Exception):
         super().__init__(message)
 
 
-class Refused(Exception):
+class AgentRefusal(Exception):
     """An agent that does not want to: raised in a callable, its invocation ends `refused`, with these words."""
 
 
-class Scene(Protocol):
+class AgentContext(Protocol):
     """
     What an agent has around it while it works on one task; everything it does through this is recorded as it happens.
 
@@ -103,7 +103,7 @@ class Agent(Protocol):
     @property
     def card(self) -> AgentCard: ...
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish: ...
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult: ...
 
     async def close(self) -> None: ...
 
@@ -117,7 +117,7 @@ class Coverage(Protocol):
         ...
 
 
-class Tuning(Struct, frozen=True, kw_only=True):
+class ModelOverrides(Struct, frozen=True, kw_only=True):
     """What a run wants of an agent's model instead of the usual (contract §3.1)."""
 
     model: str | None = None
@@ -126,10 +126,10 @@ class Tuning(Struct, frozen=True, kw_only=True):
 
 
 @runtime_checkable
-class Tunable(Protocol):
+class Overridable(Protocol):
     """An agent whose model is chosen here."""
 
-    def tuned(self, tuning: Tuning) -> Agent:
+    def tuned(self, tuning: ModelOverrides) -> Agent:
         """The same agent with that; a model that cannot be had is an InvalidRequest, now and not when it is asked."""
         ...
 

@@ -14,18 +14,18 @@ HOST: Final = "host"  # who is at it where nobody has come through a door: the o
 START: Final = bytes(32)  # what the first line of a log is bound to
 
 
-class Acting(msgspec.Struct, frozen=True):
+class Actor(msgspec.Struct, frozen=True):
     """For whom this task works: a principal's id, and the number of the request."""
 
     who: str = HOST
     request: str = ""
 
 
-NOBODY: Final = Acting()
-acting: ContextVar[Acting] = ContextVar("acting", default=NOBODY)
+ANONYMOUS: Final = Actor()
+acting: ContextVar[Actor] = ContextVar("acting", default=ANONYMOUS)
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Somebody did something, or was refused. Ids and names of ours, never content."""
 
     tenant: str
@@ -36,13 +36,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     request: str = ""
 
 
-def line(tenant: str, action: str, what: str = "", outcome: str = "ok") -> Line:
+def audit_entry(tenant: str, action: str, what: str = "", outcome: str = "ok") -> AuditEntry:
     """By whoever this task works for. What was asked for may be anything, also a key that somebody put in its place."""
     now, what = acting.get(), redacted_text(what)
-    return Line(tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request)
+    return AuditEntry(
+        tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request
+    )
 
 
-class Audited(msgspec.Struct, frozen=True, kw_only=True):
+class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
     A line as it is kept: in a lane of its tenant, at a number, bound to the line before it.
 
@@ -71,8 +73,8 @@ class AuditLog(Protocol):
     """Part of a store: lines are written with a Batch, and read here."""
 
     async def audit(
-        self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
-    ) -> list[Audited]:
+        self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
+    ) -> list[AuditRecord]:
         """The audit log of a tenant, or of all, by time."""
         ...
 
@@ -85,7 +87,7 @@ class AuditLog(Protocol):
         ...
 
 
-class Placed(Line, frozen=True, kw_only=True):
+class AuditPayload(AuditEntry, frozen=True, kw_only=True):
     """A line with its place: what its digest is made of."""
 
     at: datetime
@@ -101,9 +103,9 @@ def link(before: bytes, data: bytes) -> bytes:
 _encode = msgspec.json.Encoder().encode
 
 
-def extended(head: LaneHead, at: datetime, line: Line) -> Audited:
+def extended(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
     """The next line of a lane."""
-    placed = Placed(
+    placed = AuditPayload(
         tenant=line.tenant,
         who=line.who,
         action=line.action,
@@ -115,7 +117,7 @@ def extended(head: LaneHead, at: datetime, line: Line) -> Audited:
         number=head.lines,
     )
     data = _encode(placed)
-    return Audited(
+    return AuditRecord(
         tenant=line.tenant,
         at=at,
         lane=head.lane,
@@ -125,6 +127,6 @@ def extended(head: LaneHead, at: datetime, line: Line) -> Audited:
     )
 
 
-def after(head: LaneHead, last: Audited) -> LaneHead:
+def after(head: LaneHead, last: AuditRecord) -> LaneHead:
     root = last.digest if last.number == 0 else head.root
     return LaneHead(tenant=head.tenant, lane=head.lane, lines=last.number + 1, digest=last.digest, root=root)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 
-def code_of(spec: str) -> Any:
+def import_object(spec: str) -> Any:
     """
     What the text names. The working directory is importable, and so is the folder of a file, as it is for `python file.py`.
 

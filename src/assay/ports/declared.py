@@ -17,7 +17,7 @@ Names = dict[str, str]
 AgentKind = Literal["callable", "http", "command", "manifest", "recorded"]
 
 
-class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent under test. Only `kind` and `target` must be said; a manifest says most of the rest itself."""
 
     kind: AgentKind
@@ -43,7 +43,7 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: questions to its model
 
 
-class DeclaredTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ToolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A live tool, under the id `<scope>:<tool-id>`."""
 
     kind: Literal["python", "http", "mcp"]
@@ -66,7 +66,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     timeout: Positive = 30.0  # seconds for one call, and for the start
 
 
-class Floors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfidenceFloors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Below which confidence a person is asked. A supervisor's is 0.5 or more (contract §13.6)."""
 
     actor: Share = 0.7
@@ -74,7 +74,7 @@ class Floors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     supervisor: Annotated[float, msgspec.Meta(ge=0.5, le=1)] = 0.5
 
 
-class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class VerifierLoopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A workflow of ours: an actor, and who says whether its work is good enough (RFC 0090)."""
 
     actor: Annotated[str, msgspec.Meta(min_length=1)]  # an agent's id, or `workflow:ID`
@@ -87,7 +87,7 @@ class Loop(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     on_fail: Literal["escalate", "retry", "give-up"] = "escalate"
     verify: Literal["decision", "tools"] = "decision"  # tools: what they answer is verified as well
     allow_self: bool = True  # whether the actor may be its own critic
-    floors: Floors | None = None
+    floors: ConfidenceFloors | None = None
     approval_seconds: Positive | None = None  # after which silence is a no
     approve: bool = False  # of an actor that is a workflow: a person sees its output first
     memory: str | None = None  # the reference under which the actor remembers

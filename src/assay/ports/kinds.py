@@ -7,31 +7,35 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.errors import Refusal
-from assay.ports import Drop, Event, Piece, Put, Run, RunStatus, Store
-from assay.protocol.facts import CONTENT, Fact, stored
+from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
+from assay.protocol.facts import CONTENT, PendingEvent, stored
 
-APART = "apart"  # in the head of a run that only who described its agents can go on with
-COPYING = "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
-DRIVEN = "driven"  # in the head of a run that a command carries out by itself: nobody else has its cases
+LOCAL_ONLY = "apart"  # in the head of a run that only who described its agents can go on with
+COPY_IN_PROGRESS = (
+    "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
+)
+EXTERNALLY_DRIVEN = (
+    "driven"  # in the head of a run that a command carries out by itself: nobody else has its cases
+)
 
 
-class Outcome(NamedTuple):
+class UnitOutcome(NamedTuple):
     """What a unit leaves in the record, in one transaction."""
 
     events: list[Event]
-    evidence: list[Piece] = []  # noqa: RUF012  # never changed
-    documents: list[Put | Drop] = []  # noqa: RUF012
+    evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
+    documents: list[PutDocument | DeleteDocument] = []  # noqa: RUF012
 
 
-def split(facts: Iterable[Fact], at: datetime) -> Outcome:
+def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
     """Facts in their two drawers: events without content, and the content of each under its event's id."""
     events: list[Event] = []
-    pieces: list[Piece] = []
+    pieces: list[EvidenceChunk] = []
     for fact in facts:
         events.append(Event(fact.type, stored(fact), at))
         if fact.content:
-            pieces.append(Piece(kind=CONTENT, key=fact.id, data=msgspec.json.encode(fact.content)))
-    return Outcome(events, pieces)
+            pieces.append(EvidenceChunk(kind=CONTENT, key=fact.id, data=msgspec.json.encode(fact.content)))
+    return UnitOutcome(events, pieces)
 
 
 class Ending(NamedTuple):
@@ -40,10 +44,10 @@ class Ending(NamedTuple):
     status: RunStatus
     events: list[Event]
     head: dict[str, Any]
-    evidence: list[Piece] = []  # noqa: RUF012  # never changed
+    evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
 
 
-class Story(Protocol):
+class RunState(Protocol):
     """One run being conducted: the fold of what is recorded, and what is left to do."""
 
     def add(self, event: Event) -> None: ...
@@ -55,7 +59,7 @@ class Story(Protocol):
         """What is not recorded yet. It may wait for an earlier unit to be recorded."""
         ...
 
-    def outcome(self, result: bytes) -> Outcome:
+    def outcome(self, result: bytes) -> UnitOutcome:
         """A refusal raised here ends the run `failed`; what was recorded before stays."""
         ...
 
@@ -63,16 +67,16 @@ class Story(Protocol):
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending: ...
 
 
-class Kind(Protocol):
+class RunKind(Protocol):
     """Evaluations are one; agent evals and workflows come in the same way."""
 
     name: str
 
-    async def story(self, store: Store, run: Run) -> Story:
+    async def story(self, store: Store, run: Run) -> RunState:
         """Take up a run that was opened; what is recorded of it is added next."""
         ...
 
-    def started(self, run: Run) -> Outcome:
+    def started(self, run: Run) -> UnitOutcome:
         """Its first events."""
         ...
 

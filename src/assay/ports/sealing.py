@@ -23,16 +23,16 @@ class Cipher(Protocol):
         ...
 
 
-class Resealed(NamedTuple):
+class ReencryptStep(NamedTuple):
     """A step of sealing everything anew: how many things were, and where to go on; "": nothing is left."""
 
     many: int
     following: str
 
 
-class Resealable(Protocol):
+class Reencryptable(Protocol):
     """Part of a store."""
 
-    async def reseal(self, following: str = "") -> Resealed:
+    async def reseal(self, following: str = "") -> ReencryptStep:
         """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
         ...

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 
 log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # a command says itself what went wrong
@@ -43,7 +43,7 @@ async def guarded(name: str, work: Awaitable[Any], *passing: type[Exception]) ->
 
 def died(name: str, trouble: BaseException) -> None:
     """Log and count the death of a background task. Its message may hold content: only its type and its place are told."""
-    watch.add("assay_task_deaths", 1, name)
+    telemetry.add("assay_task_deaths", 1, name)
     log.error("the background task %r died of %s at %s", name, type(trouble).__name__, _place(trouble))
 
 

@@ -34,7 +34,7 @@ def traced(said: str | None) -> Generator[None]:
         tracing.reset(token)
 
 
-def carried() -> dict[str, str]:
+def propagation_headers() -> dict[str, str]:
     """What goes along with a call to another host (contract §13.8)."""
     now = tracing.get()
     return {"traceparent": now} if now else {}
@@ -70,7 +70,7 @@ GAUGES = {
 }
 
 
-class Spread:
+class Histogram:
     """How often something took how long."""
 
     __slots__ = ("counts", "total")
@@ -107,14 +107,14 @@ class Tracer(Protocol):
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
-class Watch:
+class Metrics:
     """Off until a server turns it on: then it counts. Spans are made where there is a tracer."""
 
     def __init__(self) -> None:
         self.on = False
         self.tracer: Tracer | None = None
         self.counts: dict[tuple[str, ...], float] = {}
-        self.times: dict[tuple[str, ...], Spread] = {}
+        self.times: dict[tuple[str, ...], Histogram] = {}
         self.gauges: dict[str, Callable[[], float]] = {}
 
     def add(self, name: str, amount: float = 1, *labels: str) -> None:
@@ -127,7 +127,7 @@ class Watch:
             key = name, *labels
             spread = self.times.get(key)
             if spread is None:
-                spread = self.times[key] = Spread()
+                spread = self.times[key] = Histogram()
             spread.add(seconds)
 
     def span(
@@ -136,4 +136,4 @@ class Watch:
         return _NOTHING if self.tracer is None else self.tracer.span(name, attributes, parent)
 
 
-watch = Watch()
+telemetry = Metrics()

@@ -70,7 +70,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     transport: ToolTransport = "native"
 
 
-class Reasoned(Struct, frozen=True, kw_only=True, tag="reasoned"):
+class ReasoningStep(Struct, frozen=True, kw_only=True, tag="reasoned"):
     text: str
     verbosity: Literal["summary", "full"] = "summary"
 
@@ -93,11 +93,11 @@ class ToolReturned(Struct, frozen=True, kw_only=True, tag="tool-returned"):
     duration_ms: int = 0
 
 
-class Used(Struct, frozen=True, kw_only=True, tag="used"):
+class UsageStep(Struct, frozen=True, kw_only=True, tag="used"):
     usage: Usage
 
 
-class Wrote(Struct, frozen=True, kw_only=True, tag="wrote"):
+class MemoryWriteStep(Struct, frozen=True, kw_only=True, tag="wrote"):
     """Into the agent's memory."""
 
     memory_ref: str
@@ -105,15 +105,15 @@ class Wrote(Struct, frozen=True, kw_only=True, tag="wrote"):
     tags: tuple[str, ...] = ()
 
 
-class HandedOff(Struct, frozen=True, kw_only=True, tag="handed-off"):
+class HandoffStep(Struct, frozen=True, kw_only=True, tag="handed-off"):
     to_agent_id: str
     reason: str = ""
 
 
-Step = Reasoned | ToolCalled | ToolReturned | Used | Wrote | HandedOff
+Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep | HandoffStep
 
 
-class Finish(Struct, frozen=True, kw_only=True):
+class InvocationResult(Struct, frozen=True, kw_only=True):
     """
     How an invocation ended. An agent that raised, timed out, refused or gave something invalid was measured: it ended `failed` or `refused`.
 

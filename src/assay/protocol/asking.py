@@ -32,7 +32,7 @@ RESERVED_PARAMETERS = frozenset(
 )
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One question to a model. `check_version` and `repeat` change no request, only which cached reply answers it."""
 
     messages: tuple[Message, ...]
@@ -43,12 +43,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
     check_version: str = ""
     repeat: int = 0
-    accepts: "Callable[[Reply], bool] | None" = (
+    accepts: "Callable[[Completion], bool] | None" = (
         None  # whether a reply is worth keeping; None: whatever came whole
     )
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a model said, as it said it: cut off (`finish_reason` "length"), filtered or refused is still a reply.
 
@@ -74,7 +74,7 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
     cached: bool = False
 
 
-class Embedded(msgspec.Struct, frozen=True, kw_only=True):
+class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
     """One vector a text, in their order and as the model gives them: nothing is normalised."""
 
     vectors: tuple[tuple[float, ...], ...]

@@ -19,7 +19,7 @@ CANCELLED = (
 )
 
 
-class Stored(Struct, frozen=True, kw_only=True):
+class EventRecord(Struct, frozen=True, kw_only=True):
     """The `data` of an event: the envelope but for what the store knows, and the payload."""
 
     eventId: str  # noqa: N815  # the wire's names
@@ -42,7 +42,7 @@ def new_invocation_id() -> str:
     return f"inv-{_chance.getrandbits(96):024x}"
 
 
-class Fact(Struct, frozen=True, kw_only=True):
+class PendingEvent(Struct, frozen=True, kw_only=True):
     """One thing that happened. `payload` is one of `protocol.events`; `content` members join it on the owner's read."""
 
     type: str
@@ -53,10 +53,10 @@ class Fact(Struct, frozen=True, kw_only=True):
     id: str = msgspec.field(default_factory=new_event_id)
 
 
-def stored(fact: Fact) -> bytes:
+def stored(fact: PendingEvent) -> bytes:
     """What the store keeps of it in the log: never content."""
     return msgspec.json.encode(
-        Stored(
+        EventRecord(
             eventId=fact.id,
             payload=msgspec.Raw(msgspec.json.encode(fact.payload)),
             nodeId=fact.node_id or UNSET,
@@ -66,11 +66,11 @@ def stored(fact: Fact) -> bytes:
     )
 
 
-def read_stored(data: bytes) -> Stored:
+def read_stored(data: bytes) -> EventRecord:
     return _read(data)
 
 
-def beside_key(type: str, known: Stored) -> str | None:
+def content_key(type: str, known: EventRecord) -> str | None:
     """Under which key the content of an event lies, if it has any."""
     if type == CANCELLED:
         return CANCELLED
@@ -98,4 +98,4 @@ def envelope(
     return document
 
 
-_read = msgspec.json.Decoder(Stored).decode
+_read = msgspec.json.Decoder(EventRecord).decode

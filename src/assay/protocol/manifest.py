@@ -11,7 +11,7 @@ from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 
 AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
-Said = Annotated[str, msgspec.Meta(min_length=1)]
+ManifestText = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Closed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -23,19 +23,19 @@ class Confidence(_Closed, frozen=True, kw_only=True):
 
 
 class Handoff(_Closed, frozen=True, kw_only=True):
-    task_schema_ref: Said | UnsetType = UNSET
-    return_schema_ref: Said | UnsetType = UNSET
+    task_schema_ref: ManifestText | UnsetType = UNSET
+    return_schema_ref: ManifestText | UnsetType = UNSET
 
 
 class AgentManifest(_Closed, frozen=True, kw_only=True):
     agent_id: Annotated[str, msgspec.Meta(pattern=AGENT_ID, min_length=3, max_length=256)]
     persona: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     model_class: ModelClass
-    system_prompt: Said | UnsetType = UNSET
-    system_prompt_ref: Said | UnsetType = UNSET
-    eval_suite_ref: Said | UnsetType = UNSET
-    tool_allowlist: tuple[Said, ...] | UnsetType = UNSET
-    requires_capabilities: tuple[Said, ...] | UnsetType = UNSET
+    system_prompt: ManifestText | UnsetType = UNSET
+    system_prompt_ref: ManifestText | UnsetType = UNSET
+    eval_suite_ref: ManifestText | UnsetType = UNSET
+    tool_allowlist: tuple[ManifestText, ...] | UnsetType = UNSET
+    requires_capabilities: tuple[ManifestText, ...] | UnsetType = UNSET
     memory_shape: MemoryShape | UnsetType = UNSET
     confidence: Confidence | UnsetType = UNSET
     handoff: Handoff | UnsetType = UNSET

@@ -96,7 +96,7 @@ class VariableChanged(Payload, frozen=True, kw_only=True):
     node_id: str | UnsetType = UNSET
 
 
-class Criterion(Payload, frozen=True, kw_only=True):
+class SuccessCriterion(Payload, frozen=True, kw_only=True):
     key: str
     met: bool
 
@@ -107,7 +107,7 @@ class Decision(Payload, frozen=True, kw_only=True):
     kind: Literal["next-worker", "ask-user", "terminate"]
     next_worker_ids: tuple[str, ...] | UnsetType = UNSET
     confidence: float | UnsetType = UNSET
-    success_criteria: tuple[Criterion, ...] | UnsetType = UNSET
+    success_criteria: tuple[SuccessCriterion, ...] | UnsetType = UNSET
 
 
 class OrchestratorDecided(Payload, frozen=True, kw_only=True):

@@ -58,7 +58,7 @@ class CancelRequest(_Closed, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-class CancelAnswer(_Closed, frozen=True, kw_only=True):
+class CancelResponse(_Closed, frozen=True, kw_only=True):
     """`cancelling`: it has not ended yet. A run that had ended before keeps its status."""
 
     run_id: str
@@ -84,7 +84,7 @@ class BulkCancelled(_Closed, frozen=True, kw_only=True):
     error: BulkError | UnsetType = UNSET
 
 
-class BulkCancelAnswer(_Closed, frozen=True, kw_only=True):
+class BulkCancelResponse(_Closed, frozen=True, kw_only=True):
     results: list[BulkCancelled]
 
 
@@ -98,13 +98,13 @@ class EventPage(_Closed, frozen=True, kw_only=True):
     last_event_seq: int
 
 
-class InterruptAnswer(_Closed, frozen=True, kw_only=True):
+class InterruptRequest(_Closed, frozen=True, kw_only=True):
     """POST /v1/runs/{runId}/interrupts/{nodeId}: an approval takes `{"action": "accept" | "reject"}`, a question any value."""
 
     resume_value: Any
 
 
-class InterruptResolved(_Closed, frozen=True, kw_only=True):
+class InterruptResponse(_Closed, frozen=True, kw_only=True):
     run_id: str
     node_id: str
     status: str

@@ -26,7 +26,7 @@ class Match(_Closed, frozen=True, kw_only=True):
     value: Any
 
 
-class Criterion(_Closed, frozen=True, kw_only=True):
+class RubricCriterion(_Closed, frozen=True, kw_only=True):
     criterion: Annotated[str, msgspec.Meta(min_length=1)]
     weight: Share
 
@@ -34,7 +34,7 @@ class Criterion(_Closed, frozen=True, kw_only=True):
 class Expected(_Closed, frozen=True, kw_only=True):
     kind: Literal["golden", "rubric"]
     match: Match | UnsetType = UNSET
-    rubric: Annotated[tuple[Criterion, ...], msgspec.Meta(min_length=1)] | UnsetType = UNSET
+    rubric: Annotated[tuple[RubricCriterion, ...], msgspec.Meta(min_length=1)] | UnsetType = UNSET
 
 
 class ToolResponse(_Closed, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ CRITERION = r"^[a-z0-9][a-z0-9_.-]{0,63}\Z"  # the key of a criterion that an ag
 Role = Literal["actor", "critic", "supervisor"]
 
 
-class Said(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class CriticVerdict(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """A verdict. `self_verified`: who gave it is whose work it is about."""
 
     iteration: int
@@ -21,20 +21,20 @@ class Said(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
     confidence: float | None = None
 
 
-class Report(Struct, frozen=True, kw_only=True, rename="camel"):
+class VerificationReport(Struct, frozen=True, kw_only=True, rename="camel"):
     run_id: str
     workflow_id: str
     status: str
     goal_satisfied: bool
     committed: bool
     turns: int
-    verdicts: tuple[Said, ...] = ()
+    verdicts: tuple[CriticVerdict, ...] = ()
     success_criteria: tuple[dict[str, Any], ...] = ()
     waiting: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
 
 
-class Failure(Struct, frozen=True, kw_only=True, rename="camel"):
+class TurnFailure(Struct, frozen=True, kw_only=True, rename="camel"):
     """Somebody who was asked and gave nothing that could be used, and why, in whatever words there were."""
 
     iteration: int
@@ -43,9 +43,9 @@ class Failure(Struct, frozen=True, kw_only=True, rename="camel"):
     why: str
 
 
-class Verification(Report, frozen=True, kw_only=True, rename="camel"):
+class Verification(VerificationReport, frozen=True, kw_only=True, rename="camel"):
     """The same with its content: what was committed, who failed and why, and what a person is asked about. For whoever had it made."""
 
     result: Any = None
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[TurnFailure, ...] = ()
     asked: dict[str, Any] | None = None

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import InvalidRequest, Problem
-from assay.ports import Batch, Document, Put, Run, Store
-from assay.ports.audit import line as audited
+from assay.ports import Document, PutDocument, Run, Store, Transaction
+from assay.ports.audit import audit_entry as audited
 from assay.protocol.annotations import (
     Actor,
     Annotation,
@@ -40,7 +40,7 @@ async def annotate(
     principal: str,
     now: datetime,
     redact: Redact,
-    along: Callable[[Annotation], Sequence[Put]] = lambda _: (),
+    along: Callable[[Annotation], Sequence[PutDocument]] = lambda _: (),
 ) -> Annotation:
     """
     Keep it, without what looks like a secret. Accepted on a run that goes on and on one that has ended.
@@ -65,9 +65,11 @@ async def annotate(
         created_at=now,
         note=UNSET if said.note is UNSET else redact(said.note),
     )
-    put = Put(tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation))
+    put = PutDocument(
+        tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation)
+    )
     lines = [audited(run.tenant, "run.annotate", run.id)]
-    await store.commit(Batch(documents=[put, *along(annotation)], lines=lines))
+    await store.commit(Transaction(documents=[put, *along(annotation)], lines=lines))
     return annotation
 
 

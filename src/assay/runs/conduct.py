@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-from assay.errors import Broken, Conflict, Refusal
-from assay.ports import CLOSED, Batch, Engine, Entry, Run, RunStatus, Store
-from assay.ports.kinds import COPYING, DRIVEN, Kind, Story
-from assay.ports.watch import tracing, watch
+from assay.errors import Conflict, EnvironmentFailure, Refusal
+from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction
+from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
+from assay.ports.watch import telemetry, tracing
 from assay.runs.record import Record
 from assay.workers import pool
 
@@ -23,7 +23,7 @@ class Conductor:
         self,
         store: Store,
         engine: Engine,
-        kind: Kind,
+        kind: RunKind,
         run: Run,
         holder: str,
         attempts: int | None = None,
@@ -64,12 +64,12 @@ class Conductor:
             None if said in ("", now) else {"traceparent": said}
         )  # who asked is not around: it was taken up
         try:
-            with watch.span(f"run {self._kind.name}", about, parent):
+            with telemetry.span(f"run {self._kind.name}", about, parent):
                 await self._conduct()
         except Conflict as conflict:
             if conflict.what not in ("lease", "closed"):
                 raise
-        except Broken:
+        except EnvironmentFailure:
             raise  # the store is away: the run is taken up again when it is back
         except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
             await self._fail(f"a bug in assay: {type(bug).__name__}")
@@ -77,20 +77,20 @@ class Conductor:
     async def _fail(self, why: str, code: str = "internal_error") -> None:
         last = self._kind.broken(self._run, why, code)
         unbegun = code == LOST and self._run.status == "pending"  # its log begins as any other
-        entry = Entry(
+        entry = RunUpdate(
             run=self._run.id,
             holder=self._holder,
             status=last.status,
             events=[*(self._kind.started(self._run).events if unbegun else ()), *last.events],
             head=last.head,
         )
-        await self._store.commit(Batch(entries=[entry]))
+        await self._store.commit(Transaction(entries=[entry]))
 
     async def _conduct(self) -> None:
-        if self._run.head.get(COPYING):
+        if self._run.head.get(COPY_IN_PROGRESS):
             await self._fail("it was copied from another run, and a crash cut that off: fork that again")
             return
-        if self._run.head.get(DRIVEN):
+        if self._run.head.get(EXTERNALLY_DRIVEN):
             await self._fail("the command that carried it out was cut off; what it had kept by then is here")
             return
         if self._attempts is not None and self._run.takeovers >= self._attempts:
@@ -120,7 +120,7 @@ class Conductor:
         if ending.status not in CLOSED:  # it waits for somebody
             await self._store.release(self._run.id, self._holder)
 
-    async def _remember(self, story: Story) -> int:
+    async def _remember(self, story: RunState) -> int:
         """Fold what is recorded; how much it is."""
         after = -1
         while events := await self._store.events(self._run.id, after=after, limit=PAGE):
@@ -129,7 +129,7 @@ class Conductor:
             after = events[-1].sequence
         return after + 1
 
-    async def _units(self, story: Story, record: Record) -> Refusal | None:
+    async def _units(self, story: RunState, record: Record) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""
         work = self._working = asyncio.create_task(self._work(story, record))
         stop = asyncio.create_task(self._stopped.wait())
@@ -152,11 +152,11 @@ class Conductor:
                 work.cancel()
                 await asyncio.wait({work})
 
-    async def _work(self, story: Story, record: Record) -> None:
+    async def _work(self, story: RunState, record: Record) -> None:
         results: Any = self._engine.map(self._kind.name, self._until_stopped(story.units(self._store)))
         try:
             async for result in results:
-                watch.add("assay_units", 1, self._kind.name)
+                telemetry.add("assay_units", 1, self._kind.name)
                 await record.add(story.outcome(result))
         finally:
             await results.aclose()

@@ -8,24 +8,24 @@ from contextlib import contextmanager, suppress
 
 import msgspec
 
-from assay.errors import Broken, Conflict, NotFound, Unavailable
+from assay.errors import Conflict, EnvironmentFailure, NotFound, Unavailable
 from assay.ports import (
     ACTIVE,
     CLOSED,
-    Batch,
     Engine,
-    Entry,
     Event,
-    Piece,
-    Put,
+    EvidenceChunk,
+    PutDocument,
     Run,
     RunQuery,
     RunStatus,
+    RunUpdate,
     Store,
+    Transaction,
 )
 from assay.ports.audit import acting
-from assay.ports.audit import line as audited
-from assay.ports.kinds import APART, Kind
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import LOCAL_ONLY, RunKind
 from assay.ports.supervise import guarded, supervise
 from assay.protocol.facts import CANCELLED, CONTENT
 from assay.protocol.secrets import redacted_text
@@ -56,7 +56,7 @@ class Desk:
         self,
         store: Store,
         engine: Engine,
-        kinds: Mapping[str, Kind],
+        kinds: Mapping[str, RunKind],
         *,
         lease: float = LEASE,
         attempts: int | None = None,
@@ -109,7 +109,7 @@ class Desk:
         self._again.discard(run)
 
     async def _followed_on(self, run: str) -> None:
-        if await guarded("takeover", self._follow_on(run), Broken) is not None:
+        if await guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
             self._left.add(run)
 
     async def _follow_on(self, run: str) -> None:
@@ -149,7 +149,7 @@ class Desk:
         tenant: str,
         *,
         reason: str = "",
-        documents: Sequence[Put] = (),
+        documents: Sequence[PutDocument] = (),
         patience: float | None = None,
     ) -> Run:
         """
@@ -162,7 +162,7 @@ class Desk:
         found = await self.get(run, tenant)
         if found.status in CLOSED:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
-        await self.store.commit(Batch(lines=[audited(tenant, "run.cancel", run)], documents=documents))
+        await self.store.commit(Transaction(lines=[audited(tenant, "run.cancel", run)], documents=documents))
         if reason:
             await self._because(run, reason)
         if run in self._conductors:
@@ -187,15 +187,15 @@ class Desk:
     async def _mark(self, run: str) -> None:
         """As one that is to stop: for who conducts it elsewhere, or after this process."""
         with _moved_on():
-            entry = Entry(run=run, when=frozenset({"pending", "running"}), status="cancelling")
-            await self.store.commit(Batch(entries=[entry]))
+            entry = RunUpdate(run=run, when=frozenset({"pending", "running"}), status="cancelling")
+            await self.store.commit(Transaction(entries=[entry]))
 
     async def _because(self, run: str, reason: str) -> None:
         """The first who says why is heard."""
         said = {"reason": redacted_text(reason), "cancelledBy": acting.get().who}
-        piece = Piece(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
+        piece = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
         try:
-            await self.store.commit(Batch(entries=[Entry(run=run, evidence=[piece])]))
+            await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[piece])]))
         except Conflict as conflict:
             if conflict.what not in ("exists", "closed"):
                 raise
@@ -203,8 +203,8 @@ class Desk:
     async def _cancel_elsewhere(self, run: Run) -> None:
         if run.status not in ACTIVE:  # it rests, and waits for somebody: that is over
             with _moved_on():
-                entry = Entry(run=run.id, when=frozenset({run.status}), status="cancelling")
-                await self.store.commit(Batch(entries=[entry]))
+                entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
+                await self.store.commit(Transaction(entries=[entry]))
         claimed = await self.store.claim(run.id, self.holder, seconds=self.lease)
         if claimed is not None:
             self.begin(claimed)
@@ -250,15 +250,15 @@ class Desk:
             self._left |= {run for run, (_, task) in held if task in late}
         if self._following:
             await asyncio.wait(self._following)
-        with suppress(Broken):  # then their leases end by themselves
+        with suppress(EnvironmentFailure):  # then their leases end by themselves
             await self._let_go()
 
     async def _beating(self) -> None:
         while True:
             await asyncio.sleep(self.lease / BEATS)
             # where the database is away it may come back before the leases end
-            await guarded("heartbeat", self._signed(), Broken)
-            await guarded("adoption", self._adopt(), Broken)
+            await guarded("heartbeat", self._signed(), EnvironmentFailure)
+            await guarded("adoption", self._adopt(), EnvironmentFailure)
 
     async def beat(self) -> None:
         """A sign of life, and a look for what nobody conducts any more."""
@@ -288,11 +288,14 @@ class Desk:
         last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
         sparing = last if self._occupied else None
         for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000, sparing=sparing):
-            if await guarded("adoption", self._take_up(run, run.takeovers == last), Broken) is not None:
+            if (
+                await guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
+                is not None
+            ):
                 self._left.add(run.id)  # it is held here, and is let go with the next sign of life
 
     async def _take_up(self, run: Run, last: bool) -> None:
-        known = run.kind in self._kinds and not run.head.get(APART)
+        known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
         if not known and run.id not in self._conductors:
             await self.store.release(run.id, self.holder)
         elif not last:

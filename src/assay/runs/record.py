@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable
 
 from assay.errors import Conflict
-from assay.ports import Batch, Entry, Store
-from assay.ports.kinds import Ending, Outcome, Story
+from assay.ports import RunUpdate, Store, Transaction
+from assay.ports.kinds import Ending, RunState, UnitOutcome
 
 BEHIND = 256  # outcomes that may wait to be written before their maker has to
 
@@ -18,17 +18,24 @@ class Record:
     """
 
     def __init__(
-        self, store: Store, run: str, holder: str, story: Story, lost: Callable[[], None], *, events: int = 0
+        self,
+        store: Store,
+        run: str,
+        holder: str,
+        story: RunState,
+        lost: Callable[[], None],
+        *,
+        events: int = 0,
     ) -> None:
         self._store, self._run, self._holder, self._story, self._lost = store, run, holder, story, lost
         self._events = events
-        self._waiting: list[Outcome] = []
+        self._waiting: list[UnitOutcome] = []
         self._writing: asyncio.Task[None] | None = None
 
-    async def begin(self, outcome: Outcome) -> bool:
+    async def begin(self, outcome: UnitOutcome) -> bool:
         """Whether it may begin: somebody may have cancelled it before."""
         events, evidence, documents = outcome
-        entry = Entry(
+        entry = RunUpdate(
             run=self._run,
             holder=self._holder,
             when=frozenset({"pending"}),
@@ -39,7 +46,7 @@ class Record:
             head=self._story.head(),
         )
         try:
-            await self._store.commit(Batch(entries=[entry], documents=documents))
+            await self._store.commit(Transaction(entries=[entry], documents=documents))
         except Conflict as conflict:
             if conflict.what != "status":
                 raise
@@ -50,7 +57,7 @@ class Record:
         self._story.recorded()
         return True
 
-    async def add(self, outcome: Outcome) -> None:
+    async def add(self, outcome: UnitOutcome) -> None:
         """Soon; when too much waits, not before that is written."""
         self._waiting.append(outcome)
         if self._writing is not None and self._writing.done():
@@ -69,7 +76,7 @@ class Record:
 
     async def end(self, ending: Ending) -> None:
         await self.drain()
-        entry = Entry(
+        entry = RunUpdate(
             run=self._run,
             holder=self._holder,
             expected=self._events,
@@ -78,7 +85,7 @@ class Record:
             evidence=ending.evidence,
             head=ending.head,
         )
-        await self._store.commit(Batch(entries=[entry]))
+        await self._store.commit(Transaction(entries=[entry]))
 
     def _begun(self) -> asyncio.Task[None]:
         task = asyncio.create_task(self._write())
@@ -96,7 +103,7 @@ class Record:
             events = [event for one in some for event in one.events]
             for event in events:
                 self._story.add(event)
-            entry = Entry(
+            entry = RunUpdate(
                 run=self._run,
                 holder=self._holder,
                 expected=self._events,
@@ -105,6 +112,6 @@ class Record:
                 head=self._story.head(),
             )
             documents = [change for one in some for change in one.documents]
-            await self._store.commit(Batch(entries=[entry], documents=documents))
+            await self._store.commit(Transaction(entries=[entry], documents=documents))
             self._events += len(events)
             self._story.recorded()

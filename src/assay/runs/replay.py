@@ -10,12 +10,23 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.errors import Unfinished, Unforkable
-from assay.ports import CLOSED, Batch, Entry, Event, Opening, Piece, Put, Run, RunStatus, Store
-from assay.ports.audit import line as audited
-from assay.ports.kinds import COPYING
-from assay.ports.watch import carried
-from assay.protocol.facts import CONTENT, Stored, beside_key, new_event_id, read_stored
+from assay.errors import ForkRejected, RunNotFinished
+from assay.ports import (
+    CLOSED,
+    CreateRun,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunStatus,
+    RunUpdate,
+    Store,
+    Transaction,
+)
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import COPY_IN_PROGRESS
+from assay.ports.watch import propagation_headers
+from assay.protocol.facts import CONTENT, EventRecord, content_key, new_event_id, read_stored
 
 PAGE = 200  # events at a time
 PIECES = 20
@@ -43,15 +54,15 @@ def fork_point(source: Run, from_seq: int) -> int:
         told = (
             f"run {source.id} has {source.events} events: a fork begins with one of them, not with {from_seq}"
         )
-        raise Unforkable("invalid_from_seq", told, sourceRunId=source.id, fromSeq=from_seq)
+        raise ForkRejected("invalid_from_seq", told, sourceRunId=source.id, fromSeq=from_seq)
     if source.status not in CLOSED:
         told = f"run {source.id} is {source.status}: only a run that has ended can be copied"
-        raise Unfinished(told, source.status)
+        raise RunNotFinished(told, source.status)
     return from_seq
 
 
 async def replay(
-    store: Store, source: Run, copying: Copying, *, run: str, documents: Sequence[Put] = ()
+    store: Store, source: Run, copying: Copying, *, run: str, documents: Sequence[PutDocument] = ()
 ) -> Run:
     """The same run again, to the same end. `documents` are written with its last step."""
     fork_point(source, 0)
@@ -66,7 +77,7 @@ async def branch(
     *,
     run: str,
     head: dict[str, Any],
-    documents: Sequence[Put] = (),
+    documents: Sequence[PutDocument] = (),
 ) -> Run:
     """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
     fork_point(source, 0)
@@ -79,7 +90,7 @@ class Last(NamedTuple):
     mode: str
     status: RunStatus
     head: dict[str, Any]
-    documents: Sequence[Put]
+    documents: Sequence[PutDocument]
 
 
 def _always(_: int) -> bool:
@@ -89,27 +100,29 @@ def _always(_: int) -> bool:
 async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
     head = {
         name: said for name, said in last.head.items() if name != "traceparent"
-    } | carried()  # who asks now
+    } | propagation_headers()  # who asks now
     head |= {"sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
-    opens = Opening(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
-    opening = Entry(run=run, opens=opens, head=head | {COPYING: True})
-    await store.commit(Batch(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
+    opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
+    opening = RunUpdate(run=run, opens=opens, head=head | {COPY_IN_PROGRESS: True})
+    await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
     async for pieces in _pieces(store, source.id, copying.evidence):
-        await store.commit(Batch(entries=[Entry(run=run, holder=holder, evidence=pieces)]))
+        await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
         await store.renew(holder, seconds=LEASE)
     async for events, pieces in _events(store, source.id, copying.keep):
-        await store.commit(Batch(entries=[Entry(run=run, holder=holder, events=events, evidence=pieces)]))
+        await store.commit(
+            Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
+        )
         await store.renew(holder, seconds=LEASE)
-    entry = Entry(run=run, holder=holder, status=last.status, head=head, when=frozenset({"pending"}))
-    await store.commit(Batch(entries=[entry], documents=last.documents))
+    entry = RunUpdate(run=run, holder=holder, status=last.status, head=head, when=frozenset({"pending"}))
+    await store.commit(Transaction(entries=[entry], documents=last.documents))
     await store.release(run, holder)
     found = await store.run(run)
     assert found is not None
     return found
 
 
-async def _pieces(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[Piece]]:
+async def _pieces(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
     for kind, keep in evidence.items():
         start = 0
         while found := await store.pieces(run, kind, start=start, limit=PIECES):
@@ -120,28 +133,28 @@ async def _pieces(store: Store, run: str, evidence: Evidence) -> AsyncIterator[l
 
 async def _events(
     store: Store, run: str, keep: Callable[[Event], bool]
-) -> AsyncIterator[tuple[list[Event], list[Piece]]]:
+) -> AsyncIterator[tuple[list[Event], list[EvidenceChunk]]]:
     """Page by page, with what lies beside each event under its new id."""
     ids: dict[str, str] = {}
     after = -1
     while page := await store.events(run, after=after, limit=PAGE):
         events: list[Event] = []
-        pieces: list[Piece] = []
+        pieces: list[EvidenceChunk] = []
         kept = [(event, read_stored(event.data)) for event in page if keep(event)]
-        keys = [key for event, known in kept if (key := beside_key(event.type, known)) is not None]
+        keys = [key for event, known in kept if (key := content_key(event.type, known)) is not None]
         beside = await store.beside(run, CONTENT, keys) if keys else {}
         for event, known in kept:
             new = ids[known.eventId] = new_event_id()
             events.append(msgspec.structs.replace(event, data=_renamed(known, new, ids), sequence=-1))
-            key = beside_key(event.type, known)
+            key = content_key(event.type, known)
             if key is not None and key in beside:
                 there = new if key == known.eventId else key
-                pieces.append(Piece(kind=CONTENT, key=there, data=beside[key]))
+                pieces.append(EvidenceChunk(kind=CONTENT, key=there, data=beside[key]))
         yield events, pieces
         after = page[-1].sequence
 
 
-def _renamed(known: Stored, new: str, ids: Mapping[str, str]) -> bytes:
+def _renamed(known: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
     cause = known.causationId
     return _encode(
         msgspec.structs.replace(

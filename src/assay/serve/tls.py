@@ -4,7 +4,7 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 
 
 class Tls(NamedTuple):
@@ -30,11 +30,11 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
     """What the settings name, None where they name nothing; what is wrong with it in one line."""
     if not cert and not key:
         if client_ca:
-            raise WrongUsage("--tls-client-ca is of no use without --tls-cert and --tls-key")
+            raise UsageError("--tls-client-ca is of no use without --tls-cert and --tls-key")
         return None
     if not cert or not key:
         there, missing = ("--tls-cert", "--tls-key") if cert else ("--tls-key", "--tls-cert")
-        raise WrongUsage(f"{there} needs {missing} beside it")
+        raise UsageError(f"{there} needs {missing} beside it")
     tls = Tls(Path(cert), Path(key), Path(client_ca) if client_ca else None)
     _check(tls.cert, "--tls-cert", b"-BEGIN CERTIFICATE-", "a certificate")
     _check(tls.key, "--tls-key", b"PRIVATE KEY-", "a private key")
@@ -43,12 +43,12 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
     try:
         tls.context()
     except _Locked:
-        raise WrongUsage(f"--tls-key: {key} is locked with a password; give one that is not") from None
+        raise UsageError(f"--tls-key: {key} is locked with a password; give one that is not") from None
     except ssl.SSLError as wrong:
         if wrong.reason == "KEY_VALUES_MISMATCH":
-            raise WrongUsage(f"--tls-key: {key} is not the key of the certificate in {cert}") from None
+            raise UsageError(f"--tls-key: {key} is not the key of the certificate in {cert}") from None
         broken = ", ".join(str(path) for path in tls if path is not None)
-        raise WrongUsage(f"TLS: one of {broken} cannot be understood: {wrong.reason or 'broken'}") from None
+        raise UsageError(f"TLS: one of {broken} cannot be understood: {wrong.reason or 'broken'}") from None
     return tls
 
 
@@ -64,6 +64,6 @@ def _check(path: Path, option: str, mark: bytes, what: str) -> None:
     try:
         there = path.read_bytes()
     except OSError as wrong:
-        raise WrongUsage(f"{option}: {path} cannot be read: {wrong.strerror}") from None
+        raise UsageError(f"{option}: {path} cannot be read: {wrong.strerror}") from None
     if mark not in there:
-        raise WrongUsage(f"{option}: {path} holds no {what.removeprefix('a ')} in PEM form")
+        raise UsageError(f"{option}: {path} holds no {what.removeprefix('a ')} in PEM form")

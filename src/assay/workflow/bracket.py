@@ -8,13 +8,13 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.protocol.agents import (
-    HandedOff,
+    HandoffStep,
     Outcome,
-    Reasoned,
+    ReasoningStep,
     Step,
     ToolCalled,
     ToolReturned,
-    Used,
+    UsageStep,
 )
 from assay.protocol.events import (
     AgentDecided,
@@ -175,7 +175,7 @@ def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:
     calls: dict[str, str] = {}
     for step in turn.steps:
         match step:
-            case Reasoned():
+            case ReasoningStep():
                 if (verbosity := flow.configurable.get("reasoningVerbosity", step.verbosity)) != "off":
                     reasoned = AgentReasoned(agent_id=turn.agent, verbosity=verbosity)
                     flow.tell("agent.reasoned", reasoned, node=node, reasoning=step.text)
@@ -189,7 +189,7 @@ def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:
                 calls[step.call_id] = flow.tell("agent.toolCalled", called, node=node, inputs=step.inputs)
             case ToolReturned():
                 _tell_returned(flow, node, turn, step, calls.get(step.call_id))
-            case Used(usage=usage):
+            case UsageStep(usage=usage):
                 used = ProviderUsage(
                     provider=usage.provider,
                     model=usage.model,
@@ -201,7 +201,7 @@ def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:
                     node_id=node,
                 )
                 flow.tell("provider.usage", used, node=node)
-            case HandedOff():
+            case HandoffStep():
                 handed = AgentHandoff(from_agent_id=turn.agent, to_agent_id=step.to_agent_id)
                 flow.tell("agent.handoff", handed, node=node, reason=step.reason or UNSET)
             case _:

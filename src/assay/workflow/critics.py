@@ -23,7 +23,7 @@ from assay.fep.request import checks_from, contexts_of
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
-from assay.protocol.agents import Step, Used
+from assay.protocol.agents import Step, UsageStep
 from assay.protocol.secrets import redacted_text
 from assay.workflow.bracket import USABLE, Judged
 from assay.workflow.gating import VERDICTS, Verdict
@@ -197,4 +197,4 @@ def _why(answer: dict[str, Any]) -> str:
 
 def _used(heard: Heard | None) -> tuple[Step, ...]:
     """One for every call of a judge, the repairs too (RFC 0026)."""
-    return () if heard is None else tuple(Used(usage=usage) for usage in heard.usages)
+    return () if heard is None else tuple(UsageStep(usage=usage) for usage in heard.usages)

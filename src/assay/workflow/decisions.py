@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.protocol.misfits import message_of, place_in
-from assay.protocol.orchestration import ConfidenceEscalated, Criterion, Decision, OrchestratorDecided
+from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
 from assay.protocol.values import is_object
 from assay.workflow.flow import FLOOR, Flow, Steps, Stop
 from assay.workflow.gating import below
@@ -172,7 +172,9 @@ def _wordless(decision: dict[str, Any]) -> Decision:
         kind=kind,
         next_worker_ids=tuple(decision["nextWorkerIds"]) if kind == "next-worker" else UNSET,
         confidence=decision.get("confidence", UNSET),
-        success_criteria=criteria if criteria is UNSET else tuple(Criterion(**one) for one in criteria),
+        success_criteria=criteria
+        if criteria is UNSET
+        else tuple(SuccessCriterion(**one) for one in criteria),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.errors import InvalidRequest, Problem
-from assay.ports.declared import Loop
+from assay.ports.declared import VerifierLoopConfig
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
 from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
@@ -20,15 +20,17 @@ NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 CHECKS = "checks"  # the critic that the criteria themselves are
 
 
-def read_loop(id: str, table: Any) -> Loop:
+def read_loop(id: str, table: Any) -> VerifierLoopConfig:
     """What does not fit is an InvalidRequest, all of it at once."""
     place = f'workflows."{id}"'
     if not is_object(table):
         raise InvalidRequest(Problem(place, "wanted a table"))
     try:
-        loop = msgspec.convert(table, Loop)
+        loop = msgspec.convert(table, VerifierLoopConfig)
     except msgspec.ValidationError as wrong:
-        raise InvalidRequest(Problem(place + place_in(wrong), message_of(wrong, Loop))) from None
+        raise InvalidRequest(
+            Problem(place + place_in(wrong), message_of(wrong, VerifierLoopConfig))
+        ) from None
     if found := loop_problems(id, loop):
         raise InvalidRequest(
             [Problem(f"{place}.{one.place}" if one.place else place, one.message) for one in found]
@@ -36,7 +38,7 @@ def read_loop(id: str, table: Any) -> Loop:
     return loop
 
 
-def loop_problems(id: str, loop: Loop) -> list[Problem]:
+def loop_problems(id: str, loop: VerifierLoopConfig) -> list[Problem]:
     found: list[Problem] = []
     if NAME.fullmatch(id) is None:
         found.append(
@@ -58,7 +60,7 @@ def _repeated(names: Iterable[str]) -> list[str]:
     return [name for name, many in Counter(names).items() if many > 1]
 
 
-def _hidden(loop: Loop, loops: Mapping[str, Loop]) -> list[Problem]:
+def _hidden(loop: VerifierLoopConfig, loops: Mapping[str, VerifierLoopConfig]) -> list[Problem]:
     """Critics that would verify their own work by way of a workflow that is the actor."""
     actor, through = loop.actor, set[str]()
     while actor.startswith(WORKFLOW) and actor not in through:
@@ -71,7 +73,7 @@ def _hidden(loop: Loop, loops: Mapping[str, Loop]) -> list[Problem]:
     return [Problem("critics", told)]
 
 
-def library(loops: Mapping[str, Loop], *, seeded: bool = False) -> Library:
+def library(loops: Mapping[str, VerifierLoopConfig], *, seeded: bool = False) -> Library:
     """All that can be started here; what is wrong with any is said at once."""
     found = [
         Problem(f'workflows."{id}".{one.place}'.rstrip("."), one.message)
@@ -86,7 +88,7 @@ def library(loops: Mapping[str, Loop], *, seeded: bool = False) -> Library:
     return made
 
 
-def workflow_of(id: str, loop: Loop) -> Workflow:
+def workflow_of(id: str, loop: VerifierLoopConfig) -> Workflow:
     """Supervisor and turn, and the way back."""
     critics: list[dict[str, Any]] = [{"agent": one} for one in loop.critics if one != CHECKS]
     if is_object(loop.criteria) and loop.criteria:

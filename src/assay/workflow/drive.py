@@ -9,7 +9,7 @@ import msgspec
 
 from assay.ports import Event, Run, Store
 from assay.protocol.events import RunCancelled
-from assay.protocol.facts import Fact, read_stored, stored
+from assay.protocol.facts import PendingEvent, read_stored, stored
 from assay.protocol.orchestration import ReplayDiverged
 from assay.workflow.effects import Effect, Kept, Result, Wait
 from assay.workflow.flow import NEVER, Bounds, Flow, Request, Stop
@@ -41,7 +41,7 @@ class Drive:
         """How often the same was asked for at this node before."""
         return self._asked[type(self.effect), self.effect.node] if self.effect else 0
 
-    def feed(self, result: Result) -> list[Fact]:
+    def feed(self, result: Result) -> list[PendingEvent]:
         """What follows from a result, up to the next effect or the end."""
         assert self.effect is not None
         if result.trouble is not None and result.trouble.code == "replay_source_missing":
@@ -68,7 +68,7 @@ class Drive:
             if at == step:
                 self.flow.configurable = {**self.flow.configurable, **options}
 
-    def _compared(self, facts: list[Fact]) -> list[Fact]:
+    def _compared(self, facts: list[PendingEvent]) -> list[PendingEvent]:
         """Of a replay: the first fact that is another than its source's is told of, and it goes on (contract §13.9)."""
         for fact in facts:
             if not self._source or fact.type == "replay.divergedAtRefusal":
@@ -86,7 +86,7 @@ class Drive:
                 self._source.clear()
         return facts + self.flow.drain()
 
-    def fail(self, stop: Stop) -> list[Fact]:
+    def fail(self, stop: Stop) -> list[PendingEvent]:
         """End it from outside."""
         self._going.close()
         self.effect, self.over = None, failed(self.flow, stop)
@@ -98,7 +98,7 @@ class Drive:
 
 
 def difference(
-    fact: Fact, event: Event, known_as: Callable[[str], str] = str
+    fact: PendingEvent, event: Event, known_as: Callable[[str], str] = str
 ) -> Literal["output", "type-mismatch"] | None:
     """Between what is told again and what was told then, clocks and the names of its own events aside."""
     if fact.type != event.type:
@@ -111,7 +111,7 @@ def difference(
     return None if now == then else "output"
 
 
-async def driven(store: Store, run: Run, bounds: Bounds) -> tuple[Drive, list[Kept], list[Fact]]:
+async def driven(store: Store, run: Run, bounds: Bounds) -> tuple[Drive, list[Kept], list[PendingEvent]]:
     """A recorded run as it stands, its steps, and every fact after its first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()

@@ -8,10 +8,10 @@ from msgspec import UNSET, Struct
 
 from assay.ports import Limits
 from assay.protocol.events import CapBreached, ErrorOf
-from assay.protocol.facts import Fact
+from assay.protocol.facts import PendingEvent
 from assay.protocol.orchestration import VariableChanged
 from assay.protocol.secrets import redacted
-from assay.protocol.verification import Failure, Role
+from assay.protocol.verification import Role, TurnFailure
 from assay.workflow.definition import DISPATCH, Node, Workflow
 from assay.workflow.effects import Effect, Result, Wait, named
 
@@ -100,7 +100,7 @@ class Flow:
             one.name: one.defaultValue for one in self.workflow.variables if one.defaultValue is not UNSET
         } | request.inputs
         self.outputs: dict[str, dict[str, Any]] = {}
-        self.facts: list[Fact] = []
+        self.facts: list[PendingEvent] = []
         self.told = 1  # run.started is told before
         self._places: dict[str, int] = {}
         self.began = self.now = NEVER
@@ -115,7 +115,7 @@ class Flow:
         self.waiting: Wait | None = None
         self.agent: dict[str, Any] | None = None
         self.asked: dict[str, Any] | None = None  # what a person is shown
-        self.failures: list[Failure] = []
+        self.failures: list[TurnFailure] = []
 
     # telling
 
@@ -134,7 +134,7 @@ class Flow:
         self.told += 1
         beside = redacted({name: value for name, value in content.items() if value is not UNSET})
         self.facts.append(
-            Fact(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
+            PendingEvent(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
         )
         return id
 
@@ -148,9 +148,9 @@ class Flow:
         """Somebody gave nothing, and why: for its owner, in no event."""
         turn = self.iteration + (role == "supervisor")
         told = (why or "it did not say why")[:LONGEST_WHY]
-        self.failures.append(Failure(iteration=turn, agent_id=agent, role=role, why=told))
+        self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, why=told))
 
-    def drain(self) -> list[Fact]:
+    def drain(self) -> list[PendingEvent]:
         facts, self.facts = self.facts, []
         return facts
 

@@ -9,11 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import Refusal
-from assay.ports import Clock, Drop, Event, Put, Run, RunStatus, Store
-from assay.ports.kinds import APART, Ending, Outcome, split
+from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunStatus, Store
+from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
 from assay.ports.supervise import guarded
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
-from assay.protocol.facts import Fact, stored
+from assay.protocol.facts import PendingEvent, stored
 from assay.protocol.secrets import redacted, redacted_json
 from assay.protocol.values import is_object
 from assay.workflow import models
@@ -47,20 +47,20 @@ class WorkflowKind:
         drive, _, facts = await driven(store, run, self.bounds)
         return WorkflowStory(self, run, drive, facts, self._clock)
 
-    def started(self, run: Run) -> Outcome:
+    def started(self, run: Run) -> UnitOutcome:
         owner = Owner(
             tenant=run.tenant,
             principal=run.head.get("principal", UNSET),
             workspace=run.head.get("workspace", UNSET),
         )
         tags = tuple(run.head["tags"]) if "tags" in run.head else UNSET
-        fact = Fact(
+        fact = PendingEvent(
             type="run.started",
             payload=RunStarted(workflow_id=run.name, owner=owner, tags=tags),
             content={INPUTS: True} if run.head.get(INPUTS) else {},
             id=named("ev", run.id, 0),
         )
-        return Outcome(
+        return UnitOutcome(
             split([fact], self._clock.now()).events
         )  # its content was kept when the run was opened
 
@@ -89,7 +89,7 @@ class WorkflowKind:
         await guarded("cancel of a child", self._performer.hands.cancel(child, tenant), Refusal)
 
     def broken(self, run: Run, why: str, code: str) -> Ending:
-        fact = Fact(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
+        fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
         head = {**run.head, "error": {"code": code, "message": why}}
         return Ending("failed", [Event("run.failed", stored(fact), self._clock.now())], head)
 
@@ -97,7 +97,9 @@ class WorkflowKind:
 class WorkflowStory:
     """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
 
-    def __init__(self, kind: WorkflowKind, run: Run, drive: Drive, facts: list[Fact], clock: Clock) -> None:
+    def __init__(
+        self, kind: WorkflowKind, run: Run, drive: Drive, facts: list[PendingEvent], clock: Clock
+    ) -> None:
         self._kind, self._run, self.drive, self._clock = kind, run, drive, clock
         self._expected = deque(["run.started", *(fact.type for fact in facts)])
         self._events = 0
@@ -156,13 +158,13 @@ class WorkflowStory:
             replay=request.replay,
         )
 
-    def outcome(self, result: bytes) -> Outcome:
+    def outcome(self, result: bytes) -> UnitOutcome:
         return self._advanced(_result(redacted_json(result)))
 
-    def advanced(self, result: Result) -> Outcome:
+    def advanced(self, result: Result) -> UnitOutcome:
         return self._advanced(msgspec.structs.replace(result, value=redacted(result.value)))
 
-    def _advanced(self, result: Result) -> Outcome:
+    def _advanced(self, result: Result) -> UnitOutcome:
         """One step further: its events, what they hold beside, and the step itself. No secret comes into a run (contract §6.5)."""
         drive = self.drive
         effect, number = drive.effect, drive.step
@@ -172,11 +174,11 @@ class WorkflowStory:
         self._expected.extend(fact.type for fact in facts)
         kept = Kept(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
         documents = [] if drive.flow.request.replay else self._documents(effect, number, result)
-        return Outcome(events, [*evidence, step_piece(number, kept)], documents)
+        return UnitOutcome(events, [*evidence, step_piece(number, kept)], documents)
 
-    def _documents(self, effect: Effect, number: int, result: Result) -> list[Put | Drop]:
+    def _documents(self, effect: Effect, number: int, result: Result) -> list[PutDocument | DeleteDocument]:
         """What was written into memories, and answers of models that may be served again."""
-        changes: list[Put | Drop] = []
+        changes: list[PutDocument | DeleteDocument] = []
         if is_object(value := result.value):
             if written := value.get("written"):
                 scope, ref = value["place"]
@@ -197,7 +199,7 @@ class WorkflowStory:
             "mode",
             "tags",
             "traceparent",
-            APART,
+            LOCAL_ONLY,
         )
         head = {name: self._run.head[name] for name in kept if name in self._run.head}
         if flow.iteration:
@@ -227,7 +229,7 @@ class WorkflowStory:
             head = self.head() | {"goalSatisfied": False}
             head.pop("waiting", None)
             return Ending("cancelled", events, head, evidence)
-        facts: list[Fact] = []
+        facts: list[PendingEvent] = []
         if trouble is not None:
             facts = drive.fail(Stop(trouble.code, str(trouble)))
         self._kind.children.pop(self._run.id, None)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.ports import Clock, Put, Store
+from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
 from assay.protocol.secrets import redacted_text
 from assay.workflow.effects import named
@@ -97,13 +97,15 @@ async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[Row]:
 
 def puts(
     tenant: str, place: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
-) -> list[Put]:
+) -> list[PutDocument]:
     """The rows of one step."""
-    changes: list[Put] = []
+    changes: list[PutDocument] = []
     for number, one in enumerate(written):
         row = Row(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
         key = f"{_prefix(*place)}{_stamp(at)}/{run}/{step:06}/{number:04}"
-        changes.append(Put(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(row), version=None))
+        changes.append(
+            PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(row), version=None)
+        )
     return changes
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.checks.schemas import validator_for
 from assay.errors import Conflict, Fault, InvalidRequest
-from assay.ports import Batch, Message, Put, Services, Store
+from assay.ports import Message, PutDocument, Services, Store, Transaction
 from assay.protocol.secrets import safe_name
 from assay.protocol.values import is_object
 from assay.workflow.cache_key import cache_key
@@ -24,8 +24,8 @@ async def program(store: Store, tenant: str, node: str, entries: list[dict[str, 
     """What the mock says at a node, one entry a call; the queue of before is forgotten."""
     queue = [_programmed(one) for one in entries]
     data = msgspec.json.encode(queue)
-    change = Put(tenant=tenant, kind=PROGRAMS, key=node, data=data, version=None)
-    await store.commit(Batch(documents=[change]))
+    change = PutDocument(tenant=tenant, kind=PROGRAMS, key=node, data=data, version=None)
+    await store.commit(Transaction(documents=[change]))
     return len(queue)
 
 
@@ -63,12 +63,12 @@ async def recorded(store: Store, tenant: str, ask: Ask) -> Came | None:
     return None if found is None else msgspec.json.decode(found.data)
 
 
-def keeps(tenant: str, ask: Ask, came: Came) -> list[Put]:
+def keeps(tenant: str, ask: Ask, came: Came) -> list[PutDocument]:
     """How an answer is kept. The mock's never are."""
     if ask.provider == MOCK or not ("value" in came or "refusal" in came):
         return []
     data = msgspec.json.encode({name: came[name] for name in ("value", "refusal", "usage") if name in came})
-    return [Put(tenant=tenant, kind=ANSWERS, key=key_of(ask), data=data, version=None)]
+    return [PutDocument(tenant=tenant, kind=ANSWERS, key=key_of(ask), data=data, version=None)]
 
 
 def key_of(ask: Ask) -> str:
@@ -83,9 +83,9 @@ async def _mocked(store: Store, tenant: str, ask: Ask) -> Came:
         if found is None or not queue:
             return {"value": smallest(ask.schema)}
         rest = msgspec.json.encode(queue[1:])
-        change = Put(tenant=tenant, kind=PROGRAMS, key=ask.node, data=rest, version=found.version)
+        change = PutDocument(tenant=tenant, kind=PROGRAMS, key=ask.node, data=rest, version=found.version)
         try:
-            await store.commit(Batch(documents=[change]))
+            await store.commit(Transaction(documents=[change]))
         except Conflict:
             continue  # another took that entry
         return queue[0]

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from assay.errors import InvalidRequest, Problem
-from assay.ports import Batch, Drop, Entry, Opening, Piece, Put
-from assay.ports.audit import line as audited
-from assay.ports.kinds import APART
+from assay.ports import CreateRun, DeleteDocument, EvidenceChunk, PutDocument, RunUpdate, Transaction
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.facts import CONTENT
 from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
@@ -50,15 +50,15 @@ def opened(
     tenant: str,
     holder: str | None,
     lease: float,
-    documents: Iterable[Put | Drop] = (),
-) -> Batch:
+    documents: Iterable[PutDocument | DeleteDocument] = (),
+) -> Transaction:
     """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
     request = msgspec.structs.replace(request, inputs=redacted(request.inputs))
     evidence = [request_piece(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
         content = msgspec.json.encode({"inputs": request.inputs})
-        evidence.append(Piece(kind=CONTENT, key=named("ev", run, 0), data=content))
+        evidence.append(EvidenceChunk(kind=CONTENT, key=named("ev", run, 0), data=content))
         head[INPUTS] = True
     head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
     if request.parent is not None:
@@ -66,15 +66,15 @@ def opened(
     if request.source is not None:
         head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
     if request.given:
-        head[APART] = True
+        head[LOCAL_ONLY] = True
     if request.traceparent:
         head["traceparent"] = request.traceparent
     if request.tags:
         head["tags"] = list(request.tags)
-    opens = Opening(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
-    entry = Entry(run=run, opens=opens, head=head, evidence=evidence)
+    opens = CreateRun(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
+    entry = RunUpdate(run=run, opens=opens, head=head, evidence=evidence)
     lines = [audited(tenant, "run.start", run)]
-    return Batch(entries=[entry], documents=list(documents), lines=lines)
+    return Transaction(entries=[entry], documents=list(documents), lines=lines)
 
 
 WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}

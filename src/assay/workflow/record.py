@@ -3,7 +3,7 @@
 import msgspec
 
 from assay.errors import NotFound
-from assay.ports import Piece, Store
+from assay.ports import EvidenceChunk, Store
 from assay.workflow.effects import Kept
 from assay.workflow.flow import Request
 
@@ -14,12 +14,12 @@ _step = msgspec.json.Decoder(Kept).decode
 _request = msgspec.json.Decoder(Request).decode
 
 
-def request_piece(request: Request) -> Piece:
-    return Piece(kind=REQUEST, data=msgspec.json.encode(request))
+def request_piece(request: Request) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=msgspec.json.encode(request))
 
 
-def step_piece(number: int, kept: Kept) -> Piece:
-    return Piece(kind=STEP, first=number, last=number, data=msgspec.json.encode(kept))
+def step_piece(number: int, kept: Kept) -> EvidenceChunk:
+    return EvidenceChunk(kind=STEP, first=number, last=number, data=msgspec.json.encode(kept))
 
 
 async def read_request(store: Store, run: str) -> Request:

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.errors import Conflict, InvalidRequest, Problem, Unforkable
+from assay.errors import Conflict, ForkRejected, InvalidRequest, Problem
 from assay.ports import CLOSED, Principal, Run
 from assay.ports.watch import tracing
 from assay.protocol.secrets import redacted
@@ -45,7 +45,7 @@ async def forked(
     start = _checked(source, mode, from_seq, options)
     steps = await kept_steps(room.store, source.id)
     if source.events > 1 and len(steps) == 0:
-        raise Unforkable(
+        raise ForkRejected(
             "replay_memory_snapshot_unavailable",
             f"what run {run} was told is no longer kept",
             fromSeq=start,
@@ -86,7 +86,7 @@ def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int
         raise InvalidRequest(problems)
     start = from_seq or 0
     if start > source.events:
-        raise Unforkable(
+        raise ForkRejected(
             "invalid_from_seq",
             f"run {source.id} has {source.events} events, so that nothing begins at {start}",
             fromSeq=start,

@@ -7,7 +7,7 @@ import msgspec
 
 from assay.ports import Event, Run, Store
 from assay.protocol.facts import read_stored
-from assay.protocol.verification import Report, Said, Verification
+from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
 from assay.workflow.drive import driven
 from assay.workflow.flow import Bounds, Flow
 from assay.workflow.gating import goal_satisfied
@@ -21,7 +21,7 @@ async def came_to(store: Store, run: Run, bounds: Bounds) -> Verification:
     return verification(await reported(store, run), drive.flow)
 
 
-async def reported(store: Store, run: Run) -> Report:
+async def reported(store: Store, run: Run) -> VerificationReport:
     """A fold of what is recorded of it, and of who worked in the child runs that critics looked at."""
     events = await store.events(run.id, limit=MOST)
     told = [(event.type, msgspec.json.decode(read_stored(event.data).payload)) for event in events]
@@ -46,8 +46,8 @@ async def workers(store: Store, run: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def verification(found: Report, flow: Flow) -> Verification:
-    known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(Report)}
+def verification(found: VerificationReport, flow: Flow) -> Verification:
+    known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(VerificationReport)}
     return Verification(
         **known,
         result=flow.variables.get("result") if found.committed else None,
@@ -56,13 +56,13 @@ def verification(found: Report, flow: Flow) -> Verification:
     )
 
 
-def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]]) -> Report:
+def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]]) -> VerificationReport:
     """`by`: who worked, by the child run."""
     told = [(event.type, read_stored(event.data)) for event in events]
     payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
     decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
     last: dict[str, Any] | None = decisions[-1]["decision"] if decisions else None
-    return Report(
+    return VerificationReport(
         run_id=run.id,
         workflow_id=run.name,
         status=run.status,
@@ -80,7 +80,7 @@ def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]])
 
 def _verdicts(
     payloads: Iterable[tuple[str, Any, dict[str, Any]]], by: Mapping[str, Collection[str]]
-) -> Iterable[Said]:
+) -> Iterable[CriticVerdict]:
     """Whose work it is about is told by the event that the verdict points at; in a child run it is somebody's, too."""
     authors: dict[str, str] = {}
     iteration = 0
@@ -93,7 +93,7 @@ def _verdicts(
             iteration = payload["iteration"]
         elif type == "agent.verified":
             actor = authors.get(known.causationId)
-            yield Said(
+            yield CriticVerdict(
                 iteration=iteration,
                 agent_id=payload["agentId"],
                 target=payload["target"],

@@ -9,9 +9,29 @@ from typing import Any
 
 from msgspec import UNSET
 
-from assay.errors import Broken, Conflict, Forbidden, InvalidRequest, NotFound, Problem, Unavailable
-from assay.ports import CLOSED, Batch, Clock, Drop, Entry, Principal, Put, Run, RunQuery, RunStatus, Store
-from assay.ports.audit import line as audited
+from assay.errors import (
+    Conflict,
+    EnvironmentFailure,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Problem,
+    Unavailable,
+)
+from assay.ports import (
+    CLOSED,
+    Clock,
+    DeleteDocument,
+    Principal,
+    PutDocument,
+    Run,
+    RunQuery,
+    RunStatus,
+    RunUpdate,
+    Store,
+    Transaction,
+)
+from assay.ports.audit import audit_entry as audited
 from assay.ports.supervise import guarded
 from assay.ports.watch import tracing
 from assay.protocol.secrets import redacted
@@ -25,7 +45,7 @@ from assay.workflow.flow import Bounds, Request
 from assay.workflow.kind import WorkflowKind, WorkflowStory
 from assay.workflow.opening import KIND, Library, configurable_problems, opened
 from assay.workflow.perform import Hands
-from assay.workflow.report import Report, reported
+from assay.workflow.report import VerificationReport, reported
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
@@ -86,7 +106,7 @@ class Room:
         tags: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
         scope: str = "default",
-        documents: Sequence[Put | Drop] = (),
+        documents: Sequence[PutDocument | DeleteDocument] = (),
         run: str | None = None,
     ) -> Run:
         """A run that has begun."""
@@ -119,7 +139,7 @@ class Room:
         )
 
     async def open(
-        self, request: Request, tenant: str, run: str, documents: Sequence[Put | Drop] = ()
+        self, request: Request, tenant: str, run: str, documents: Sequence[PutDocument | DeleteDocument] = ()
     ) -> Run:
         """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
         await self.store.commit(opened(run, request, tenant, self.hands.holder, self.hands.lease, documents))
@@ -128,7 +148,7 @@ class Room:
         return found
 
     async def begin(
-        self, request: Request, tenant: str, run: str, documents: Sequence[Put | Drop] = ()
+        self, request: Request, tenant: str, run: str, documents: Sequence[PutDocument | DeleteDocument] = ()
     ) -> Run:
         found = await self.open(request, tenant, run, documents)
         self.hands.begin(found)
@@ -137,7 +157,7 @@ class Room:
     # answering
 
     async def respond(
-        self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[Put] = ()
+        self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
     ) -> Run:
         """
         A person's answer to a run that waits. The first counts; whoever comes later, or after its time, is in conflict.
@@ -174,7 +194,9 @@ class Room:
                 said = run.head.get("waiting", {}).get("deadline")
                 if said is not None and datetime.fromisoformat(said) <= now:
                     # an answer at the last moment is a conflict; trouble with one run is not that of the others
-                    many += await guarded("expiry", self._expire(run, now), Conflict, Broken) is None
+                    many += (
+                        await guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure) is None
+                    )
             if len(runs) < PAGE:
                 return many
             before = (runs[-1].created, runs[-1].id)
@@ -183,7 +205,9 @@ class Room:
         """Look for such waits again and again, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
-            await guarded("expiry", self.expire(), Broken, Unavailable)  # the database may come back
+            await guarded(
+                "expiry", self.expire(), EnvironmentFailure, Unavailable
+            )  # the database may come back
 
     async def _expire(self, run: Run, now: datetime) -> None:
         wait = (await self._story(run))[1]
@@ -198,7 +222,7 @@ class Room:
         return story, wait
 
     async def _answer(
-        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[Put] = ()
+        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[PutDocument] = ()
     ) -> Run:
         """One transaction: what was said, what follows from it, and that the run goes on."""
         story, now_at = await self._story(run)
@@ -206,7 +230,7 @@ class Room:
             raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
         story.seen(run.events)
         events, evidence, documents = story.advanced(Result(at=now, value=answer))
-        entry = Entry(
+        entry = RunUpdate(
             run=run.id,
             when=frozenset({run.status}),
             expected=run.events,
@@ -216,7 +240,7 @@ class Room:
             head=story.head(),
         )
         told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
-        await self.store.commit(Batch(entries=[entry], documents=[*documents, *along], lines=[told]))
+        await self.store.commit(Transaction(entries=[entry], documents=[*documents, *along], lines=[told]))
         claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
         if claimed is not None:
             self.hands.begin(claimed)
@@ -234,7 +258,7 @@ class Room:
         """Once it has ended, or waits for somebody."""
         return await self.hands.ended(run)
 
-    async def report(self, run: str, tenant: str) -> Report:
+    async def report(self, run: str, tenant: str) -> VerificationReport:
         found = await self.get(run, tenant)
         return await reported(self.store, found)
 

@@ -11,9 +11,9 @@ import msgspec
 from assay.agenteval.handoff import task_problems
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Principal, Run
-from assay.ports.agents import Scene
-from assay.ports.declared import Loop
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.agents import AgentContext
+from assay.ports.declared import VerifierLoopConfig
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.facts import read_stored
 from assay.protocol.values import is_object
 from assay.workflow.declared import workflow_of
@@ -32,8 +32,8 @@ class SampleActor:
 
     card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
-        return Finish(outcome="completed", result={"done": True})
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+        return InvocationResult(outcome="completed", result={"done": True})
 
     async def close(self) -> None: ...
 
@@ -43,8 +43,8 @@ class SampleCritic:
 
     card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
-        return Finish(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+        return InvocationResult(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
 
     async def close(self) -> None: ...
 
@@ -53,7 +53,9 @@ SAMPLE_AGENTS = (SampleActor(), SampleCritic())
 
 
 def verified() -> Workflow:
-    return workflow_of(VERIFIED, Loop(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2))
+    return workflow_of(
+        VERIFIED, VerifierLoopConfig(actor=ACTOR, critics=[CRITIC], criteria=["done"], max_turns=2)
+    )
 
 
 async def verify_run(room: Room, principal: Principal, body: Any) -> dict[str, Any]:

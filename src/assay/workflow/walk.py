@@ -6,7 +6,7 @@ from msgspec import UNSET
 
 from assay.ports import RunStatus
 from assay.protocol.events import RunCompleted, RunFailed
-from assay.protocol.facts import Fact
+from assay.protocol.facts import PendingEvent
 from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
 from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
 from assay.workflow.effects import Begin
@@ -18,7 +18,7 @@ class Over(NamedTuple):
     """How it ended, and with what last word."""
 
     status: RunStatus
-    last: Fact
+    last: PendingEvent
     error: dict[str, Any] | None = None
 
 

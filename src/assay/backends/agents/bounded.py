@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from assay.errors import ForeignFault
-from assay.ports.agents import Scene
-from assay.protocol.agents import Finish
+from assay.ports.agents import AgentContext
+from assay.protocol.agents import InvocationResult
 
 ABANDONED = 64  # threads that hang, in one process
 MOMENT = 0.5  # seconds to tidy up after a deadline
@@ -18,7 +18,9 @@ _abandoned = 0
 _lock = threading.Lock()
 
 
-async def within(scene: Scene, seconds: float | None, work: Awaitable[Finish]) -> Finish:
+async def within(
+    scene: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
+) -> InvocationResult:
     """What comes of it, or `failed` when its time is over; one that does not let itself be cancelled is waited for no longer."""
     left = min(scene.left, math.inf if seconds is None else seconds)
     task = asyncio.ensure_future(work)
@@ -28,7 +30,7 @@ async def within(scene: Scene, seconds: float | None, work: Awaitable[Finish]) -
             return task.result()
         task.cancel()
         await asyncio.wait([task], timeout=MOMENT)
-        return Finish(outcome="failed", error=f"no result within {left:.3g} s")
+        return InvocationResult(outcome="failed", error=f"no result within {left:.3g} s")
     finally:
         if not task.done():
             task.cancel()

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from assay.backends.agents.bounded import in_thread, within
 from assay.backends.agents.functions import is_async, takes_context
 from assay.errors import ForeignFault, TimeFault
-from assay.ports.agents import Refused, Scene, ToolFailure
-from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
+from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
 T = TypeVar("T")
 
@@ -27,25 +27,29 @@ class CallableAgent:
         self.card, self._function, self._seconds = card, function, seconds
         self._takes_context = takes_context(function, place or card.agent_id)
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         return await within(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None: ...
 
-    async def _invoke(self, task: Any, scene: Scene) -> Finish:
+    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         try:
             result = await self._call(task, scene)
         except (ForeignFault, TimeFault):  # it could not ask its own model, and says so in our words
             raise
-        except Refused as refused:
-            return Finish(outcome="refused", error=str(refused))
+        except AgentRefusal as refused:
+            return InvocationResult(outcome="refused", error=str(refused))
         except asyncio.CancelledError:
             raise
         except BaseException as surprise:  # noqa: BLE001  # an agent is foreign code: SystemExit too
-            return Finish(outcome="failed", error=_words(surprise))
-        return result if isinstance(result, Finish) else Finish(outcome="completed", result=result)
+            return InvocationResult(outcome="failed", error=_words(surprise))
+        return (
+            result
+            if isinstance(result, InvocationResult)
+            else InvocationResult(outcome="completed", result=result)
+        )
 
-    async def _call(self, task: Any, scene: Scene) -> Any:
+    async def _call(self, task: Any, scene: AgentContext) -> Any:
         if is_async(self._function):
             result = await self._function(task, *((scene,) if self._takes_context else ()))
         else:
@@ -59,7 +63,7 @@ class CallableAgent:
 class WaitingScene:
     """A Scene for a thread: the same, without `await`."""
 
-    def __init__(self, scene: Scene, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, scene: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
         self._scene, self._loop = scene, loop
         self._asking: set[asyncio.Future[None]] = set()
         self.memory = WaitingMemory(scene, self._wait)
@@ -122,7 +126,7 @@ class WaitingScene:
 
 
 class WaitingMemory:
-    def __init__(self, scene: Scene, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
+    def __init__(self, scene: AgentContext, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
         self._memory, self._wait = scene.memory, wait
 
     def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:

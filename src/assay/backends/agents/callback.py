@@ -10,7 +10,7 @@ import secrets
 from aiohttp import web  # an extra: only `http.py` imports this file, when somebody asks
 
 from assay.backends.agents.said import Unheard, act, read_frame, read_json
-from assay.ports.agents import Scene
+from assay.ports.agents import AgentContext
 
 BODY = 16 * 1024 * 1024  # bytes of a frame
 
@@ -18,7 +18,7 @@ BODY = 16 * 1024 * 1024  # bytes of a frame
 class Visit:
     """An open invocation, and whether the agent has called."""
 
-    def __init__(self, scene: Scene) -> None:
+    def __init__(self, scene: AgentContext) -> None:
         self.scene, self.called = scene, False
 
 
@@ -31,7 +31,7 @@ class Callbacks:
         self._starting = asyncio.Lock()
         self._base = ""
 
-    async def open(self, scene: Scene) -> tuple[str, Visit]:
+    async def open(self, scene: AgentContext) -> tuple[str, Visit]:
         """The address of this invocation. It is a secret as long as it lives."""
         async with self._starting:
             if self._runner is None:

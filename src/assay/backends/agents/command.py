@@ -15,8 +15,8 @@ from assay.backends.agents.bounded import within
 from assay.backends.agents.said import Unheard, act, noted, read_end, read_frame, read_json, shown
 from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
-from assay.ports.agents import Scene
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.agents import AgentContext
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.values import is_object
 
 LINE = 16 * 1024 * 1024  # bytes of one frame
@@ -45,12 +45,12 @@ class CommandAgent:
         self._env = dict(env or {})
         self._hidden = HiddenWords(self._env)
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         return await within(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None: ...
 
-    async def _invoke(self, task: Any, scene: Scene) -> Finish:
+    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -71,7 +71,7 @@ class CommandAgent:
         finally:
             await talk.end()
 
-    def _first(self, task: Any, scene: Scene) -> dict[str, Any]:
+    def _first(self, task: Any, scene: AgentContext) -> dict[str, Any]:
         first = {"type": "task", "task": task, "invocationId": scene.invocation_id}
         first |= {"tools": shown(scene.tools)} if self.card.takes_tools else {}
         return first | {"memory": self.card.takes_memory}
@@ -80,13 +80,13 @@ class CommandAgent:
 class Talk:
     """One process, from its first frame to its end."""
 
-    def __init__(self, process: Process, scene: Scene, hidden: HiddenWords) -> None:
+    def __init__(self, process: Process, scene: AgentContext, hidden: HiddenWords) -> None:
         self._process, self._scene, self._hidden = process, scene, hidden
         self._said = b""  # on stderr, the last of it
         self._listening = asyncio.ensure_future(self._listen())
         self._acting: set[asyncio.Task[None]] = set()
 
-    async def finish(self, first: dict[str, Any]) -> Finish:
+    async def finish(self, first: dict[str, Any]) -> InvocationResult:
         await self._send(first)
         stdout = self._process.stdout
         assert stdout is not None
@@ -125,7 +125,7 @@ class Talk:
         self._process._transport.close()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         await self._process.wait()
 
-    def _hear(self, said: Any) -> Finish | None:
+    def _hear(self, said: Any) -> InvocationResult | None:
         if is_object(said) and said.get("type") in ENDS:
             kind = said["type"]
             rest = {name: value for name, value in said.items() if name != "type"}
@@ -155,7 +155,7 @@ class Talk:
             stdin.write(msgspec.json.encode(frame) + b"\n")
             await stdin.drain()
 
-    async def _silent(self) -> Finish:
+    async def _silent(self) -> InvocationResult:
         with suppress(TimeoutError):
             async with asyncio.timeout(MOMENT):
                 await asyncio.shield(self._listening)
@@ -173,5 +173,5 @@ class Talk:
             self._said = (self._said + part)[-KEPT:]
 
 
-def _failed(why: str) -> Finish:
-    return Finish(outcome="failed", error=why)
+def _failed(why: str) -> InvocationResult:
+    return InvocationResult(outcome="failed", error=why)

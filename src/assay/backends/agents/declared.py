@@ -17,14 +17,14 @@ from assay.backends.agents.given import FORMS, given
 from assay.backends.agents.manifest import ManifestAgent
 from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.provider_tables import Unusable, expanded
-from assay.errors import InvalidRequest, Problem, WrongUsage
-from assay.ports import Ask, Model, Providers
-from assay.ports.agents import Agent, Tuning
-from assay.ports.declared import DeclaredAgent
+from assay.errors import InvalidRequest, Problem, UsageError
+from assay.ports import CompletionRequest, Model, Providers
+from assay.ports.agents import Agent, ModelOverrides
+from assay.ports.declared import AgentConfig
 from assay.protocol.agents import AgentCard, MemoryShape
 from assay.protocol.manifest import AGENT_ID
 
-Choice = Callable[[Tuning], tuple[Model, Ask]]
+Choice = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 
 class DeclaredAgents:
@@ -36,7 +36,7 @@ class DeclaredAgents:
 
     def __init__(
         self,
-        declared: Mapping[str, DeclaredAgent],
+        declared: Mapping[str, AgentConfig],
         *,
         providers: Providers | None = None,
         models: Mapping[str, str] | None = None,
@@ -66,7 +66,7 @@ class DeclaredAgents:
         described = given(what)
         if described is None:
             there = f"; declared are {', '.join(sorted(self._declared))}" if self._declared else ""
-            raise WrongUsage(f"--agent {what!r}: wanted {FORMS}{there}")
+            raise UsageError(f"--agent {what!r}: wanted {FORMS}{there}")
         agent = self.make(*described, f"--agent {what!r}")
         if isinstance(agent, ManifestAgent):
             agent.ready()
@@ -84,13 +84,13 @@ class DeclaredAgents:
             agent = self._made[agent_id] = self.make(agent_id, self._declared[agent_id])
         return agent
 
-    def make(self, agent_id: str, declared: DeclaredAgent, place: str | None = None) -> Agent:
+    def make(self, agent_id: str, declared: AgentConfig, place: str | None = None) -> Agent:
         """The agent that a table describes; an id that is empty is the manifest's own."""
         place = place or f'settings: agents."{agent_id}"'
         if declared.kind == "manifest":
             return self._manifest(agent_id, declared, place)
         if not re.search(AGENT_ID, agent_id):
-            raise WrongUsage(
+            raise UsageError(
                 f"{place}: an agent's id is such as local.shop.bot or vendor.acme.triage.default"
             )
         card = _card(agent_id, declared, place)
@@ -107,25 +107,25 @@ class DeclaredAgents:
             return RecordedAgent(card, declared.target, place)
         return self._http(card, declared, place)
 
-    def _http(self, card: AgentCard, declared: DeclaredAgent, place: str) -> Agent:
+    def _http(self, card: AgentCard, declared: AgentConfig, place: str) -> Agent:
         if find_spec("aiohttp") is None:
-            raise WrongUsage(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
+            raise UsageError(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
         from assay.backends.agents.http import HttpAgent  # a lazy door
 
         try:
             url = expanded(declared.target, self._environment, "target")
         except Unusable as wrong:
-            raise WrongUsage(f"{place}.target: {wrong}") from None
+            raise UsageError(f"{place}.target: {wrong}") from None
         if not url.startswith(("http://", "https://")):
-            raise WrongUsage(f"{place}.target: wanted an address such as http://localhost:8000/agent")
+            raise UsageError(f"{place}.target: wanted an address such as http://localhost:8000/agent")
         headers = self._filled(declared.headers, f"{place}.headers")
         return HttpAgent(card, url, headers=headers, seconds=declared.timeout)
 
-    def _manifest(self, agent_id: str, declared: DeclaredAgent, place: str) -> Agent:
+    def _manifest(self, agent_id: str, declared: AgentConfig, place: str) -> Agent:
         manifest = open_manifest(Path(declared.target), f"{place}.target")
         card = manifest.card()
         if agent_id and card.agent_id != agent_id:
-            raise WrongUsage(f"{place}.target: {declared.target} is the manifest of {card.agent_id!r}")
+            raise UsageError(f"{place}.target: {declared.target} is the manifest of {card.agent_id!r}")
         told: dict[str, Any] = {
             name: getattr(declared, name)
             for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
@@ -144,14 +144,14 @@ class DeclaredAgents:
             card, manifest.prompt, choose, max_rounds=declared.max_rounds, seconds=declared.timeout
         )
 
-    def _choice(self, card: AgentCard, declared: DeclaredAgent, place: str) -> Choice:
+    def _choice(self, card: AgentCard, declared: AgentConfig, place: str) -> Choice:
         """The model that the run wants, or its own, or that of its class, or the general one."""
 
-        def choose(tuning: Tuning) -> tuple[Model, Ask]:
+        def choose(tuning: ModelOverrides) -> tuple[Model, CompletionRequest]:
             usual = declared.model or self._models.get(card.model_class) or self._models.get("general")
             named = tuning.model or usual
             if named is None or self._providers is None:
-                raise WrongUsage(
+                raise UsageError(
                     f"{place}: there is no model of class {card.model_class!r}:"
                     f' say {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
                 )
@@ -170,10 +170,10 @@ class DeclaredAgents:
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except Unusable as wrong:
-            raise WrongUsage(f"{place}.{wrong.member}: {wrong}") from None
+            raise UsageError(f"{place}.{wrong.member}: {wrong}") from None
 
 
-def _card(agent_id: str, declared: DeclaredAgent, place: str) -> AgentCard:
+def _card(agent_id: str, declared: AgentConfig, place: str) -> AgentCard:
     def schema(name: str, file: str | None) -> dict[str, Any] | None:
         return None if file is None else read_schema(Path(file), f"{place}.{name}")
 

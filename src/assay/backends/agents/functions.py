@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from assay.errors import WrongUsage
-from assay.ports.code import code_of
+from assay.errors import UsageError
+from assay.ports.code import import_object
 
 CONTEXT = frozenset({"ctx", "context", "scene"})
 
@@ -15,17 +15,17 @@ def load(target: str, place: str) -> Callable[..., Any]:
     """What `module:function` or `file.py:function` names. Whatever loading it does is said, with its place."""
     module, _, name = target.partition(":")
     if not module or not name:
-        raise WrongUsage(
+        raise UsageError(
             f"{place}: {target!r}: wanted module:function or file.py:function, such as my_agents:answer"
         )
     try:
-        found = code_of(target)
+        found = import_object(target)
     except (Exception, SystemExit) as surprise:  # a module is foreign code
-        raise WrongUsage(
+        raise UsageError(
             f"{place}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
         ) from surprise
     if not callable(found):
-        raise WrongUsage(f"{place}: {target!r} is {type(found).__name__}: wanted a function")
+        raise UsageError(f"{place}: {target!r} is {type(found).__name__}: wanted a function")
     return found
 
 
@@ -39,7 +39,7 @@ def takes_context(function: Callable[..., Any], place: str) -> bool:
     needed = [one for one in parameters if one.default is one.empty and one not in positional[:2]]
     needed = [one for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     if needed or not (positional or any(one.kind is one.VAR_POSITIONAL for one in parameters)):
-        raise WrongUsage(f"{place}: wanted a function of the task, or of the task and its context")
+        raise UsageError(f"{place}: wanted a function of the task, or of the task and its context")
     second = positional[1] if len(positional) > 1 else None
     return second is not None and (second.default is second.empty or second.name in CONTEXT)
 

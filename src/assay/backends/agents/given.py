@@ -7,8 +7,8 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from assay.backends.agents.functions import local_id
-from assay.errors import WrongUsage
-from assay.ports.declared import DeclaredAgent
+from assay.errors import UsageError
+from assay.ports.declared import AgentConfig
 
 FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*\Z")
 FILE = re.compile(r"(?!cmd:|recorded:).*\.py:[A-Za-z_][\w.]*\Z")
@@ -17,7 +17,7 @@ FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, r
 
 class Given(NamedTuple):
     agent_id: str
-    declared: DeclaredAgent
+    declared: AgentConfig
 
 
 def given(what: str) -> Given | None:
@@ -29,23 +29,23 @@ def given(what: str) -> Given | None:
     """
     if what.startswith(("http://", "https://")):
         host = urlsplit(what).hostname or ""
-        return Given(local_id("http", host.replace(".", "-")), DeclaredAgent(kind="http", target=what))
+        return Given(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=what))
     if FILE.match(what):
         file, _, name = what.rpartition(":")
-        return Given(local_id(_stem(file), name), DeclaredAgent(kind="callable", target=what))
+        return Given(local_id(_stem(file), name), AgentConfig(kind="callable", target=what))
     if what.startswith("cmd:") or (what.startswith(("./", "../", "/")) and not what.endswith(".json")):
         command = what.removeprefix("cmd:").strip()
         words = shlex.split(command)
         if not words:
-            raise WrongUsage(f"--agent {what!r}: wanted a command, as in cmd:python bot.py")
-        return Given(local_id("command", _stem(words[-1])), DeclaredAgent(kind="command", target=command))
+            raise UsageError(f"--agent {what!r}: wanted a command, as in cmd:python bot.py")
+        return Given(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
     if what.startswith("recorded:"):
         file = what.removeprefix("recorded:")
-        return Given(local_id("recorded", _stem(file)), DeclaredAgent(kind="recorded", target=file))
+        return Given(local_id("recorded", _stem(file)), AgentConfig(kind="recorded", target=file))
     if what.endswith(".json") and Path(what).suffix:
-        return Given("", DeclaredAgent(kind="manifest", target=what))  # it says its id itself
+        return Given("", AgentConfig(kind="manifest", target=what))  # it says its id itself
     if FUNCTION.match(what):
-        return Given(local_id(*what.split(":")), DeclaredAgent(kind="callable", target=what))
+        return Given(local_id(*what.split(":")), AgentConfig(kind="callable", target=what))
     return None
 
 

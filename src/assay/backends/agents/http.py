@@ -12,9 +12,9 @@ from assay.backends.agents.callback import Callbacks, Visit
 from assay.backends.agents.said import Unheard, read_end, read_json, shown
 from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
-from assay.ports.agents import Scene
-from assay.ports.watch import carried
-from assay.protocol.agents import AgentCard, Finish
+from assay.ports.agents import AgentContext
+from assay.ports.watch import propagation_headers
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.secrets import redacted_text
 
 BODY = 64 * 1024 * 1024  # bytes of an answer
@@ -57,7 +57,7 @@ class HttpAgent:
         self._hidden = HiddenWords(headers or {})
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         return await within(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None:
@@ -66,7 +66,7 @@ class HttpAgent:
             await place.session.close()
             await place.callbacks.close()
 
-    async def _invoke(self, task: Any, scene: Scene) -> Finish:
+    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         place = self._place()
         asked: dict[str, Any] = {"task": task, "invocationId": scene.invocation_id}
         if not (self.card.takes_tools or self.card.takes_memory):
@@ -79,13 +79,15 @@ class HttpAgent:
         finally:
             place.callbacks.forget(address)
 
-    async def _ask(self, place: _Place, asked: dict[str, Any], visit: Visit | None, scene: Scene) -> Finish:
+    async def _ask(
+        self, place: _Place, asked: dict[str, Any], visit: Visit | None, scene: AgentContext
+    ) -> InvocationResult:
         body = msgspec.json.encode(asked)
         for attempt in range(1, TRIES + 1):
             final = attempt == TRIES
             try:
                 async with place.session.post(
-                    self._url, data=body, headers=carried(), allow_redirects=False
+                    self._url, data=body, headers=propagation_headers(), allow_redirects=False
                 ) as response:
                     said = await response.content.read(BODY + 1)
                     while len(said) <= BODY and not response.content.at_eof():
@@ -103,9 +105,9 @@ class HttpAgent:
             await asyncio.sleep(max(_asked(response.headers), self._wait * 2 ** (attempt - 1)))
         raise AssertionError("the last try returns or raises")
 
-    def _read(self, status: int, said: bytes, scene: Scene) -> Finish:
+    def _read(self, status: int, said: bytes, scene: AgentContext) -> InvocationResult:
         if len(said) > BODY:
-            return Finish(outcome="failed", error=f"it answered with more than {BODY} bytes")
+            return InvocationResult(outcome="failed", error=f"it answered with more than {BODY} bytes")
         if status in ELSEWHERE or 300 <= status < 400:
             raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
         try:
@@ -116,9 +118,9 @@ class HttpAgent:
                 if isinstance(wrong, Unheard) and status < 400
                 else self._hidden.out_of(said[:LOOKED].decode(errors="replace"))[:SAID]
             )
-            return Finish(outcome="failed", error=f"it answered {status}: {why}")
+            return InvocationResult(outcome="failed", error=f"it answered {status}: {why}")
         if status >= 400 and finish.outcome == "completed":
-            return Finish(outcome="failed", error=f"it answered {status}")
+            return InvocationResult(outcome="failed", error=f"it answered {status}")
         return finish
 
     def _told(self, what: str) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from assay.backends.agents.bounded import within
-from assay.ports import Ask, Message, Model, Reply, ToolCall
-from assay.ports.agents import Scene, ToolFailure, Tuning
-from assay.protocol.agents import AgentCard, Finish, MemoryEntry, ToolSpec, Usage
+from assay.ports import Completion, CompletionRequest, Message, Model, ToolCall
+from assay.ports.agents import AgentContext, ModelOverrides, ToolFailure
+from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
 REMEMBERED = 100  # entries of its memory that it is told of
 WRITE = ToolSpec(
@@ -24,7 +24,7 @@ WRITE = ToolSpec(
         },
     },
 )
-Choose = Callable[[Tuning], tuple[Model, Ask]]
+Choose = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 
 class ManifestAgent:
@@ -42,7 +42,7 @@ class ManifestAgent:
         *,
         max_rounds: int = 8,
         seconds: float | None = None,
-        tuning: Tuning = Tuning(),  # noqa: B008  # a value
+        tuning: ModelOverrides = ModelOverrides(),  # noqa: B008  # a value
     ) -> None:
         self.card, self._prompt, self._choose = card, prompt, choose
         self._max_rounds, self._seconds, self._tuning = max_rounds, seconds, tuning
@@ -52,13 +52,13 @@ class ManifestAgent:
         """Refuse now, before anything runs, where there is no model to ask."""
         self._choose(self._tuning)
 
-    def tuned(self, tuning: Tuning) -> "ManifestAgent":
+    def tuned(self, tuning: ModelOverrides) -> "ManifestAgent":
         again = copy(self)  # what either asks, closing the first lets go of
         again._tuning = tuning
         again.ready()
         return again
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         model, ask = self._choose(self._tuning)
         self._asked.add(model)
         return await within(scene, self._seconds, self._loop(model, ask, task, scene))
@@ -68,7 +68,9 @@ class ManifestAgent:
         for model in self._asked:
             await model.close()
 
-    async def _loop(self, model: Model, ask: Ask, task: Any, scene: Scene) -> Finish:
+    async def _loop(
+        self, model: Model, ask: CompletionRequest, task: Any, scene: AgentContext
+    ) -> InvocationResult:
         messages = [*await self._opening(scene), Message("user", _text(task))]
         tools = (*scene.tools, WRITE) if self.card.takes_memory else tuple(scene.tools)
         for _ in range(self._max_rounds):
@@ -85,28 +87,32 @@ class ManifestAgent:
             messages.append(Message("assistant", reply.text, reply.tool_calls))
             answers = [(call.id, await _answer(call, scene, self.card)) for call in reply.tool_calls]
             messages += [Message("tool", text, tool_call_id=id) for id, text in answers]
-        return Finish(outcome="failed", error=f"no answer after {self._max_rounds} questions to its model")
+        return InvocationResult(
+            outcome="failed", error=f"no answer after {self._max_rounds} questions to its model"
+        )
 
-    async def _opening(self, scene: Scene) -> list[Message]:
+    async def _opening(self, scene: AgentContext) -> list[Message]:
         if not self.card.takes_memory:
             return [Message("system", self._prompt)]
         entries = await scene.memory.list(limit=REMEMBERED)
         told = "\n\nWhat you remember:\n" + "\n".join(map(_remembered, entries)) if entries else ""
         return [Message("system", self._prompt + told)]
 
-    def _finish(self, reply: Reply) -> Finish:
+    def _finish(self, reply: Completion) -> InvocationResult:
         if reply.refusal is not None or reply.finish_reason == "content_filter":
-            return Finish(outcome="refused", error=reply.refusal or "its answer was filtered")
+            return InvocationResult(outcome="refused", error=reply.refusal or "its answer was filtered")
         if reply.finish_reason == "length":
-            return Finish(outcome="failed", error="its answer was cut off")
+            return InvocationResult(outcome="failed", error="its answer was cut off")
         if self.card.return_schema is None:
-            return Finish(outcome="completed", result=reply.text)
+            return InvocationResult(outcome="completed", result=reply.text)
         if reply.problem is not None:
-            return Finish(outcome="failed", error=f"its answer {reply.problem}", schema_validated=False)
-        return Finish(outcome="completed", result=reply.value)
+            return InvocationResult(
+                outcome="failed", error=f"its answer {reply.problem}", schema_validated=False
+            )
+        return InvocationResult(outcome="completed", result=reply.value)
 
 
-async def _answer(call: ToolCall, scene: Scene, card: AgentCard) -> str:
+async def _answer(call: ToolCall, scene: AgentContext, card: AgentCard) -> str:
     """What the model is told: the tool's answer, or why there is none, from which it may go on."""
     try:
         if call.problem is not None:
@@ -119,7 +125,7 @@ async def _answer(call: ToolCall, scene: Scene, card: AgentCard) -> str:
     return _text(outcome)
 
 
-async def _write(arguments: dict[str, Any], scene: Scene) -> str:
+async def _write(arguments: dict[str, Any], scene: AgentContext) -> str:
     content, tags = arguments.get("content"), arguments.get("tags", [])
     if not isinstance(content, str) or not isinstance(tags, list):
         raise ToolFailure("invalid_arguments", "wanted content, a text, and tags, a list of texts")
@@ -127,7 +133,7 @@ async def _write(arguments: dict[str, Any], scene: Scene) -> str:
     return _text({"id": entry.id})
 
 
-def _usage(reply: Reply) -> Usage:
+def _usage(reply: Completion) -> Usage:
     return Usage(
         provider=reply.provider,
         model=reply.model,

@@ -9,9 +9,9 @@ from typing import Any
 from msgspec import Struct
 
 from assay.backends.agents.said import Unheard, parse_end, read_end, read_json
-from assay.errors import ForeignFault, Problem, WrongUsage
-from assay.ports.agents import Scene
-from assay.protocol.agents import AgentCard, Finish
+from assay.errors import ForeignFault, Problem, UsageError
+from assay.ports.agents import AgentContext
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import EvalTask
 from assay.protocol.values import is_list, is_object
@@ -43,7 +43,7 @@ class RecordedAgent:
         for where, record in _records(Path(file), place):
             self._add(record, where, f"{place}: {file}: {where}")
 
-    async def invoke(self, task: Any, scene: Scene) -> Finish:
+    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         records = self._of(scene.task_id, task)
         if scene.trial >= len(records):
             trial = f"trial {scene.trial + 1} of " if records else ""
@@ -51,7 +51,7 @@ class RecordedAgent:
         try:
             return read_end(records[scene.trial].end, scene)
         except ValueError as wrong:
-            return Finish(outcome="failed", error=f"its record makes no sense: {wrong}")
+            return InvocationResult(outcome="failed", error=f"its record makes no sense: {wrong}")
 
     async def close(self) -> None: ...
 
@@ -104,7 +104,7 @@ class RecordedAgent:
 
     def _add(self, record: Any, where: str, place: str) -> None:
         if not is_object(record) or not (record.keys() & set(KEYS)):
-            raise WrongUsage(f"{place}: wanted an object with taskId or input, and result")
+            raise UsageError(f"{place}: wanted an object with taskId or input, and result")
         entry = Record(where, {name: value for name, value in record.items() if name not in KEYS})
         task_id = record.get("taskId")
         if isinstance(task_id, str):
@@ -121,7 +121,7 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
-        raise WrongUsage(f"{place}: {file} cannot be read: {refused}") from None
+        raise UsageError(f"{place}: {file} cannot be read: {refused}") from None
     where = file.name
     try:
         if file.suffix == ".jsonl":
@@ -129,12 +129,12 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
             return [(where := f"{file.name}:{at}", read_json(line)) for at, line in lines if line.strip()]
         document = read_json(text)
     except Unheard as wrong:
-        raise WrongUsage(f"{place}: {file.parent / where}: {wrong}") from None
+        raise UsageError(f"{place}: {file.parent / where}: {wrong}") from None
     if is_object(document):
         _once(text, f"{place}: {file}")
         return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
     if not is_list(document):
-        raise WrongUsage(
+        raise UsageError(
             f"{place}: {file}: wanted an object of results, or a list of records, got {json.dumps(document)[:40]}"
         )
     return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
@@ -149,7 +149,7 @@ def _once(text: str, place: str) -> None:
 
     json.loads(text, object_pairs_hook=members)
     if twice := [name for name, many in Counter(names).items() if many > 1]:
-        raise WrongUsage(
+        raise UsageError(
             f"{place}: task {twice[0]!r} has several results in one object; write a list of records,"
             ' [{"taskId": …, "result": …}], one a trial'
         )

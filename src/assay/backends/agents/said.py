@@ -6,8 +6,8 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import Refusal
-from assay.ports.agents import Scene, ToolFailure
-from assay.protocol.agents import Finish, Outcome, ToolSpec, Usage
+from assay.ports.agents import AgentContext, ToolFailure
+from assay.protocol.agents import InvocationResult, Outcome, ToolSpec, Usage
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_finite, is_list, is_object
 
@@ -52,7 +52,7 @@ def parse_end(said: Any) -> tuple[SaidEnd, list[str]]:
     return end, told
 
 
-def read_end(said: Any, scene: Scene) -> Finish:
+def read_end(said: Any, scene: AgentContext) -> InvocationResult:
     """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
     end, told = parse_end(said)
     for text in _many(end.reasoning):
@@ -60,10 +60,10 @@ def read_end(said: Any, scene: Scene) -> Finish:
     for used in _many(end.usage):
         scene.used(used.usage())
     if not isinstance(end.error, UnsetType):
-        return Finish(outcome="failed", error=_words(end.error), confidence=end.confidence)
+        return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
     outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
     why = end.refused if isinstance(end.refused, str) else end.escalated
-    return Finish(
+    return InvocationResult(
         outcome=outcomes.get(told[-1], "completed"),
         result=end.result,
         confidence=end.confidence,
@@ -129,7 +129,7 @@ def read_frame(said: Any) -> Frame:
     return _read(said, Frame, f"there are the frames {FRAMES}")
 
 
-async def act(frame: Frame, scene: Scene) -> dict[str, Any]:
+async def act(frame: Frame, scene: AgentContext) -> dict[str, Any]:
     """Do it, and what to answer: `{"result": …}`, or `{"error": {"code", "message"}}`, with the frame's own `id`."""
     try:
         answer: dict[str, Any] = {"result": await _act(frame, scene)}
@@ -140,7 +140,7 @@ async def act(frame: Frame, scene: Scene) -> dict[str, Any]:
     return answer | ({} if frame.id is None else {"id": frame.id})
 
 
-def noted(frame: Frame, scene: Scene) -> bool:
+def noted(frame: Frame, scene: AgentContext) -> bool:
     """Whether it only says something, which is then recorded at once and needs no answer."""
     if isinstance(frame, _Usage):
         scene.used(frame.usage())
@@ -151,7 +151,7 @@ def noted(frame: Frame, scene: Scene) -> bool:
     return True
 
 
-async def _act(frame: Frame, scene: Scene) -> Any:
+async def _act(frame: Frame, scene: AgentContext) -> Any:
     match frame:
         case _Tool():
             return await scene.call(frame.tool, frame.arguments)

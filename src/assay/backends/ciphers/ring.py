@@ -18,7 +18,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import Secret
 
 SALT, NONCE = 16, 12
@@ -58,12 +58,14 @@ class KeyRing:
     def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes:
         if key_id not in self._keys:
             there = ", ".join(map(repr, self._keys))
-            raise Broken(f"this is sealed with key {key_id!r}, and ASSAY_EVIDENCE_KEY has only {there}")
+            raise EnvironmentFailure(
+                f"this is sealed with key {key_id!r}, and ASSAY_EVIDENCE_KEY has only {there}"
+            )
         salt, nonce, rest = sealed[:SALT], sealed[SALT : SALT + NONCE], sealed[SALT + NONCE :]
         try:
             return self._under(key_id, salt).decrypt(nonce, rest, place)
         except (InvalidTag, ValueError):
-            raise Broken(
+            raise EnvironmentFailure(
                 f"this cannot be opened with key {key_id!r}: it was changed, moved from another place, "
                 f"or sealed with another key of that id"
             ) from None
@@ -97,17 +99,17 @@ def read_keys(said: Secret) -> dict[str, bytes]:
             text = path.read_text("ascii")
         except (OSError, UnicodeDecodeError) as wrong:
             why = wrong.strerror if isinstance(wrong, OSError) else "it is not ASCII"
-            raise WrongUsage(f"evidence_key: {path} cannot be read: {why}") from None
+            raise UsageError(f"evidence_key: {path} cannot be read: {why}") from None
     keys: dict[str, bytes] = {}
     for number, part in enumerate(filter(None, (one.strip() for one in re.split(r"[,\s]+", text))), 1):
         id, colon, encoded = part.partition(":")
         if not colon or not _ID.fullmatch(id):
-            raise WrongUsage(f"evidence_key: key {number}: {_WANTED}")
+            raise UsageError(f"evidence_key: key {number}: {_WANTED}")
         if id in keys:
-            raise WrongUsage(f"evidence_key: key {number}: there are two of the id {id!r}")
+            raise UsageError(f"evidence_key: key {number}: there are two of the id {id!r}")
         keys[id] = _decoded(encoded, f"evidence_key: key {id!r}")
     if not keys:
-        raise WrongUsage(f"evidence_key: there is no key in it; {_WANTED}")
+        raise UsageError(f"evidence_key: there is no key in it; {_WANTED}")
     return keys
 
 
@@ -119,7 +121,7 @@ def _decoded(encoded: str, place: str) -> bytes:
             validate=True,
         )
     except (binascii.Error, ValueError):
-        raise WrongUsage(f"{place} is no base64; {_WANTED}") from None
+        raise UsageError(f"{place} is no base64; {_WANTED}") from None
     if len(key) != 32:
-        raise WrongUsage(f"{place} has {len(key)} bytes, and 32 are wanted")
+        raise UsageError(f"{place} has {len(key)} bytes, and 32 are wanted")
     return key

@@ -7,7 +7,7 @@ import msgspec
 
 from assay.backends.embedders.shares import added, shares
 from assay.backends.models.cached import DiskCache, key_of
-from assay.ports import Embedded, Embedder, Provider
+from assay.ports import Embedder, Embeddings, Provider
 
 
 class _Kept(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class CachedEmbedder:
     def __init__(self, inner: Embedder, cache: DiskCache, provider: Provider) -> None:
         self._inner, self._cache, self._provider = inner, cache, provider
 
-    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded:
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embeddings:
         keys = {
             text: key_of("vector", self._provider, model=model, dimensions=dimensions, text=text)
             for text in texts
@@ -40,7 +40,7 @@ class CachedEmbedder:
             vectors = tuple(kept[text].vector for text in texts)
             model = kept[texts[0]].model if texts else model
             tokens = added([entry.tokens for entry in kept.values()])
-            return Embedded(
+            return Embeddings(
                 vectors=vectors,
                 model=model,
                 provider=self._provider.name,
@@ -61,7 +61,7 @@ class CachedEmbedder:
         await self._inner.close()
 
 
-def _apart(texts: list[str], sent: Embedded) -> dict[str, _Kept]:
+def _apart(texts: list[str], sent: Embeddings) -> dict[str, _Kept]:
     tokens = shares(sent.tokens, texts)
     costs = [
         None if sent.cost_usd is None or part is None else sent.cost_usd * part / (sent.tokens or 1)

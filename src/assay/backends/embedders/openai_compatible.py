@@ -13,7 +13,7 @@ from assay.backends.models.prices import Usage, cost, need_prices
 from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import Fault, ForeignFault
-from assay.ports import Embedded
+from assay.ports import Embeddings
 from assay.protocol.agents import MOST_TOKENS
 
 PATH = "/embeddings"
@@ -62,7 +62,7 @@ class OpenAICompatibleEmbedder:
         self._piles: dict[tuple[Any, ...], _Pile] = {}
         self._sending: set[asyncio.Task[None]] = set()
 
-    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embedded:
+    async def embed(self, texts: Sequence[str], *, model: str, dimensions: int | None = None) -> Embeddings:
         loop = asyncio.get_running_loop()
         pile = self._pile(_Pile(loop, model, dimensions, {}))
         waiting: dict[str, asyncio.Future[_Part]] = {}
@@ -79,7 +79,7 @@ class OpenAICompatibleEmbedder:
         parts = {text: future.result() for text, future in waiting.items()}
         paid = [parts[text] for text in mine]
         tokens = added([part.tokens for part in paid])
-        return Embedded(
+        return Embeddings(
             vectors=tuple(parts[text].vector for text in texts),
             model=next((part.model for part in parts.values()), model),
             provider=self._line.provider.name,

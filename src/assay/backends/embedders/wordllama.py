@@ -14,7 +14,7 @@ import msgspec
 
 from assay.backends.models.wire import need
 from assay.errors import Fault, ValueFault
-from assay.ports import Embedded
+from assay.ports import Embeddings
 from assay.workers import pool
 from assay.workers.pool import Batch
 
@@ -42,7 +42,7 @@ class WordLlamaEmbedder:
 
     async def embed(
         self, texts: Sequence[str], *, model: str = MODEL, dimensions: int | None = None
-    ) -> Embedded:
+    ) -> Embeddings:
         if model not in NAMES:
             raise ValueFault(f"wordllama has no model {model!r}; it knows {', '.join(sorted(NAMES))}")
         if dimensions is not None and dimensions not in SIZES:
@@ -55,7 +55,7 @@ class WordLlamaEmbedder:
             vectors, tokens = await asyncio.to_thread(_embed, texts, dimensions)
         else:
             vectors, tokens = _embed(texts, dimensions)
-        return Embedded(
+        return Embeddings(
             vectors=vectors,
             model=MODEL,
             provider=self._provider,

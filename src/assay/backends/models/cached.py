@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from assay.ports import Ask, Message, Model, Provider, Reply
+from assay.ports import Completion, CompletionRequest, Message, Model, Provider
 
 log = logging.getLogger(__name__)
 
@@ -80,12 +80,12 @@ class CachedModel:
     def __init__(self, inner: Model, cache: DiskCache, provider: Provider) -> None:
         self._inner, self._cache, self._provider = inner, cache, provider
 
-    async def complete(self, ask: Ask) -> Reply:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name not in NO_PART}
         asked["messages"] = [_plain(message) for message in ask.messages]
         asked |= {"tools": msgspec.to_builtins(ask.tools)} if ask.tools else {}
         key = key_of("reply", self._provider, **asked)
-        kept = await self._cache.get(key, Reply)
+        kept = await self._cache.get(key, Completion)
         if kept is not None and _whole(kept, ask):
             return msgspec.structs.replace(kept, cached=True, cost_usd=0.0, saved_usd=kept.cost_usd)
         reply = await self._inner.complete(ask)
@@ -104,7 +104,7 @@ def _plain(message: Message) -> list[Any]:
     return [message.role, message.content, *more]
 
 
-def _whole(reply: Reply, ask: Ask) -> bool:
+def _whole(reply: Completion, ask: CompletionRequest) -> bool:
     if (
         reply.finish_reason not in ("stop", "tool_calls")
         or reply.refusal is not None

@@ -13,7 +13,7 @@ from assay.backends.models.prices import Usage, cost, need_prices
 from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import ForeignFault, ValueFault
-from assay.ports import RESERVED_PARAMETERS, Ask, Message, Reply, ToolCall
+from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
 from assay.protocol.agents import MOST_TOKENS
 
 PATH = "/chat/completions"
@@ -35,7 +35,7 @@ class OpenAICompatibleModel:
         self._line = line
         self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
 
-    async def complete(self, ask: Ask) -> Reply:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         if taken := RESERVED_PARAMETERS & ask.parameters.keys():
             raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
         timeout = self._line.provider.deadline if ask.timeout is None else ask.timeout
@@ -60,14 +60,19 @@ class OpenAICompatibleModel:
     async def close(self) -> None:
         await self._line.close()
 
-    def _may_structure(self, ask: Ask) -> bool:
+    def _may_structure(self, ask: CompletionRequest) -> bool:
         if ask.schema is None or not self._line.provider.structured:
             return False
         return not self._refused or _memory(ask) not in self._refused
 
     def _read(
-        self, ask: Ask, delivered: Delivered, *, structured: bool = False, earlier: Rejected | None = None
-    ) -> Reply:
+        self,
+        ask: CompletionRequest,
+        delivered: Delivered,
+        *,
+        structured: bool = False,
+        earlier: Rejected | None = None,
+    ) -> Completion:
         provider = self._line.provider
         try:
             completion = _completion.decode(delivered.body)
@@ -82,7 +87,7 @@ class OpenAICompatibleModel:
         value, problem = (msgspec.UNSET, None) if plain else read_value(text)
         usage = _usage(completion.usage)
         hidden = content_key(provider)  # taken out of what was parsed: a reply is shown and kept
-        return Reply(
+        return Completion(
             text=without_key(text, hidden),
             value=without_key(value, hidden),
             problem=without_key(problem, hidden),
@@ -102,7 +107,7 @@ class OpenAICompatibleModel:
         )
 
 
-def request(ask: Ask, *, structured: bool) -> bytes:
+def request(ask: CompletionRequest, *, structured: bool) -> bytes:
     """The body of the request, with the schema as `response_format` or in the prompt."""
     messages = ask.messages
     body: dict[str, Any] = {"model": ask.model, **ask.parameters}
@@ -150,7 +155,7 @@ def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple
     return (Message("system", text), *messages)
 
 
-def _memory(ask: Ask) -> tuple[str, str]:
+def _memory(ask: CompletionRequest) -> tuple[str, str]:
     return ask.model, json.dumps(ask.schema, sort_keys=True)
 
 

@@ -18,8 +18,8 @@ import msgspec
 
 from assay.backends.models.answers import read_value
 from assay.backends.models.prices import Usage, cost
-from assay.errors import ForeignFault, WrongUsage
-from assay.ports import Ask, Provider, Reply, ToolCall
+from assay.errors import ForeignFault, UsageError
+from assay.ports import Completion, CompletionRequest, Provider, ToolCall
 
 
 class _Call(msgspec.Struct, forbid_unknown_fields=True):
@@ -47,7 +47,7 @@ class ScriptedProvider:
         self._provider = provider
         self._replies = _read(provider)
 
-    async def complete(self, ask: Ask) -> Reply:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         turn = 1 + sum(message.role == "assistant" for message in ask.messages)
         heard = "\n".join(message.content for message in ask.messages if message.role != "system")
         line = next((line for line in self._replies if _fits(line, heard, turn)), None)
@@ -59,7 +59,7 @@ class ScriptedProvider:
 
     async def close(self) -> None: ...
 
-    def _reply(self, ask: Ask, line: _Line, turn: int) -> Reply:
+    def _reply(self, ask: CompletionRequest, line: _Line, turn: int) -> Completion:
         said = "" if line.say is msgspec.UNSET else line.say
         text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
         plain = ask.schema is None or bool(line.call)
@@ -67,7 +67,7 @@ class ScriptedProvider:
         read = sum(len(message.content.split()) for message in ask.messages)
         written = len(text.split()) + sum(len(call.arguments) + 1 for call in line.call)
         prices = self._provider.prices
-        return Reply(
+        return Completion(
             text=text,
             value=value,
             problem=problem,
@@ -93,11 +93,11 @@ def _fits(line: _Line, heard: str, turn: int) -> bool:
 def _read(provider: Provider) -> list[_Line]:
     place = f"settings: providers.{provider.name}.script"
     if provider.script is None:
-        raise WrongUsage(f"{place}: a scripted provider needs a file with what it says")
+        raise UsageError(f"{place}: a scripted provider needs a file with what it says")
     try:
         text = Path(provider.script).read_bytes().removeprefix(b"\xef\xbb\xbf")
         return msgspec.json.decode(text, type=_Script).replies
     except OSError as refused:
-        raise WrongUsage(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
+        raise UsageError(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        raise WrongUsage(f"{place}: {provider.script}: {str(wrong).replace('Expected', 'wanted')}") from None
+        raise UsageError(f"{place}: {provider.script}: {str(wrong).replace('Expected', 'wanted')}") from None

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.backends.models.answers import read_value
 from assay.errors import Fault, ForeignFault
-from assay.ports import Ask, Reply, ToolCall
+from assay.ports import Completion, CompletionRequest, ToolCall
 
 
 class ScriptedModel:
@@ -23,8 +23,10 @@ class ScriptedModel:
     tuple, is asked for. No tokens, no cost.
     """
 
-    def __init__(self, script: Iterable[Any] | Mapping[str, Any] | Callable[[Ask], Any]) -> None:
-        self.asks: list[Ask] = []
+    def __init__(
+        self, script: Iterable[Any] | Mapping[str, Any] | Callable[[CompletionRequest], Any]
+    ) -> None:
+        self.asks: list[CompletionRequest] = []
         if isinstance(script, Mapping):
             self._answer = _from_table(cast("Mapping[str, Any]", script))
         elif callable(script):
@@ -32,16 +34,16 @@ class ScriptedModel:
         else:
             self._answer = _from_queue(script)
 
-    async def complete(self, ask: Ask) -> Reply:
+    async def complete(self, ask: CompletionRequest) -> Completion:
         self.asks.append(ask)
         answer = self._answer(ask)
         if isinstance(answer, Fault):
             raise answer
-        if isinstance(answer, Reply):
+        if isinstance(answer, Completion):
             return answer
         if isinstance(answer, ToolCall | tuple):
             calls = cast("tuple[ToolCall, ...]", answer if isinstance(answer, tuple) else (answer,))
-            return Reply(
+            return Completion(
                 text="",
                 finish_reason="tool_calls",
                 tool_calls=calls,
@@ -50,7 +52,7 @@ class ScriptedModel:
             )
         text = answer if isinstance(answer, str) else json.dumps(answer)
         value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
-        return Reply(
+        return Completion(
             text=text,
             value=value,
             problem=problem,
@@ -62,13 +64,13 @@ class ScriptedModel:
     async def close(self) -> None: ...
 
 
-def _from_queue(script: Iterable[Any]) -> Callable[[Ask], Any]:
+def _from_queue(script: Iterable[Any]) -> Callable[[CompletionRequest], Any]:
     waiting = iter(script)
     return lambda ask: next(waiting, ForeignFault("the script has no more answers"))
 
 
-def _from_table(script: Mapping[str, Any]) -> Callable[[Ask], Any]:
-    def look_up(ask: Ask) -> Any:
+def _from_table(script: Mapping[str, Any]) -> Callable[[CompletionRequest], Any]:
+    def look_up(ask: CompletionRequest) -> Any:
         said = "\n".join(message.content for message in ask.messages)
         unheard = ForeignFault(f"the script answers none of: {', '.join(script)}")
         return next((answer for phrase, answer in script.items() if phrase in said), unheard)

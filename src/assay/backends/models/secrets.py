@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Provider
 from assay.protocol.secrets import is_secret
 from assay.protocol.values import is_list, is_object
@@ -21,7 +21,7 @@ def checked_key(provider: Provider) -> str:
     """The provider's key, or "": refused here, where no message repeats it, if no header can carry it."""
     key = provider.api_key.reveal() if provider.api_key else ""
     if not all("!" <= character <= "~" for character in key):
-        raise WrongUsage(
+        raise UsageError(
             f"the key of provider {provider.name!r} holds a space, a line break or another character "
             "that no HTTP header can carry; copy it again"
         )

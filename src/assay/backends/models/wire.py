@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
@@ -93,4 +93,4 @@ def to_json(body: dict[str, Any]) -> bytes:
 def need(module: str, extra: str) -> None:
     """Refuse early where an extra is not installed: `need("openai", "judges")`."""
     if find_spec(module) is None:
-        raise WrongUsage(f"{module} is not installed; pip install 'assay[{extra}]'")
+        raise UsageError(f"{module} is not installed; pip install 'assay[{extra}]'")

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from assay.errors import Broken, Refusal
+from assay.errors import EnvironmentFailure, Refusal
 from assay.ports.supervise import guarded
 
 
@@ -80,7 +80,11 @@ class Bell:
             runs = list(self._waiting)
             trouble = await guarded("bell", self._see(runs), Refusal)
             if trouble is not None:  # the followers get it, and may follow again
-                self.fail(trouble if isinstance(trouble, Refusal) else Broken("the record could not be read"))
+                self.fail(
+                    trouble
+                    if isinstance(trouble, Refusal)
+                    else EnvironmentFailure("the record could not be read")
+                )
                 return
             try:
                 async with asyncio.timeout(self._every):

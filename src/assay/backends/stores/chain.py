@@ -25,7 +25,7 @@ from sqlalchemy import (
 )  # fmt: skip
 
 from assay.backends.stores.tables import audit, audit_heads, moment, stamp
-from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
+from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, after, extended
 
 MOST = 10_000  # tenants whose lanes are held open
 LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
@@ -42,15 +42,15 @@ class Chain:
     def __init__(self) -> None:
         self._open: Lanes = {}
 
-    def has(self, lines: Iterable[Line]) -> bool:
+    def has(self, lines: Iterable[AuditEntry]) -> bool:
         """Whether all of them go into lanes that are open."""
         return all(line.tenant in self._open for line in lines)
 
     def add(
-        self, connection: Connection | None, lines: Iterable[Line], now: datetime
-    ) -> tuple[Lanes, list[Audited]]:
+        self, connection: Connection | None, lines: Iterable[AuditEntry], now: datetime
+    ) -> tuple[Lanes, list[AuditRecord]]:
         """A lane that is not open is made, for which a connection is needed."""
-        found: list[Audited] = []
+        found: list[AuditRecord] = []
         lanes: Lanes = {}
         for line in lines:
             held = lanes.get(line.tenant) or self._open.get(line.tenant)
@@ -85,7 +85,7 @@ def _new(connection: Connection, tenant: str) -> LaneHead:
     return LaneHead(tenant=tenant, lane=lane, lines=0, digest=before, root=b"")
 
 
-def line_row(line: Audited) -> Row:
+def line_row(line: AuditRecord) -> Row:
     return line.tenant, stamp(line.at), line.lane, line.number, line.data, line.digest
 
 
@@ -119,8 +119,8 @@ def misfits_of(connection: Connection, tenant: str | None) -> int:
 
 
 def lines_of(
-    connection: Connection, tenant: str | None, following: Audited | None, limit: int
-) -> list[Audited]:
+    connection: Connection, tenant: str | None, following: AuditRecord | None, limit: int
+) -> list[AuditRecord]:
     """By tenant, then by time."""
     place = audit.c.tenant, audit.c.at, audit.c.lane, audit.c.number
     query = select(audit).where(_readable(connection, audit)).order_by(*place).limit(limit)
@@ -130,7 +130,7 @@ def lines_of(
         there = following.tenant, stamp(following.at), following.lane, following.number
         query = query.where(tuple_(*place) > tuple_(*there))
     return [
-        Audited(
+        AuditRecord(
             tenant=row.tenant,
             at=moment(row.at),
             lane=row.lane,

@@ -13,7 +13,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError
 from sqlalchemy.pool import QueuePool
 
-from assay.errors import Broken, Locked, WrongUsage
+from assay.errors import EnvironmentFailure, Locked, UsageError
 
 T = TypeVar("T")
 
@@ -40,19 +40,19 @@ def open_engine(address: str, connections: int = 1) -> Engine:
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):  # not to be repeated: it may hold a password
-        raise WrongUsage("the database's address is no URL; sqlite:///runs.db is one") from None
+        raise UsageError("the database's address is no URL; sqlite:///runs.db is one") from None
     match url.get_backend_name():
         case "sqlite":
             return _sqlite(url, connections)
         case "postgresql":
             return _postgres(url, connections)
         case other:
-            raise WrongUsage(f"no store for {other!r}; there are sqlite:///FILE, postgresql://… and memory:")
+            raise UsageError(f"no store for {other!r}; there are sqlite:///FILE, postgresql://… and memory:")
 
 
 def _sqlite(url: URL, connections: int) -> Engine:
     if url.database in (None, "", ":memory:"):
-        raise WrongUsage("a SQLite store is a file; for one that is forgotten say memory:")
+        raise UsageError("a SQLite store is a file; for one that is forgotten say memory:")
     _make_private(url.database)
     engine = create_engine(
         url,
@@ -141,7 +141,7 @@ class Patience:
                     raise Locked("the database") from error
                 passing = _passes(error)
                 if not passing or time.monotonic() + pause > deadline or self._gone.is_set():
-                    raise Broken(_plainly(error, passing)) from error
+                    raise EnvironmentFailure(_plainly(error, passing)) from error
             self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many do not come back as one
             pause = min(1.0, pause * 2)
 

@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 
 from assay.backends.stores.seal import Sealed, Vault
 from assay.backends.stores.tables import documents
-from assay.errors import Broken, WrongUsage
+from assay.errors import EnvironmentFailure, UsageError
 
 TENANT, KIND = "", "seal"
 WORD = b"assay"
@@ -21,7 +21,7 @@ def compare(engine: Engine, vault: Vault) -> None:
     for id, row in marked.items():
         if id not in vault.ids:
             there = f"; it has only {', '.join(sorted(vault.ids))}" if vault.ids else ""
-            raise WrongUsage(f"this store holds what is sealed with key {id!r}: {HOW}{there}")
+            raise UsageError(f"this store holds what is sealed with key {id!r}: {HOW}{there}")
         _try(vault, id, row)
     if vault.key_id and vault.key_id not in marked:
         _mark(engine, vault)
@@ -35,8 +35,8 @@ def _marked(connection: Connection) -> dict[str, Row[Any]]:
 def _try(vault: Vault, id: str, row: Row[Any]) -> None:
     try:
         vault.open(Sealed(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
-    except Broken:
-        raise WrongUsage(
+    except EnvironmentFailure:
+        raise UsageError(
             f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that this store is sealed with"
         ) from None
 

@@ -10,19 +10,19 @@ from assay.backends.stores.bell import Bell, Tally
 from assay.errors import Conflict
 from assay.ports import (
     CLOSED,
-    Batch,
+    ChunkInfo,
     Clock,
     Document,
     Event,
-    Piece,
-    Resealed,
+    EvidenceChunk,
+    ReencryptStep,
     Run,
     RunQuery,
     RunStatus,
-    Slot,
     SystemClock,
+    Transaction,
 )  # fmt: skip
-from assay.ports.audit import START, Audited, LaneHead, Line, after, extended
+from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, after, extended
 
 Place = tuple[str, str, int]  # kind, key, first
 
@@ -32,13 +32,13 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         self._runs: dict[str, Run] = {}
         self._events: dict[str, list[Event]] = {}
-        self._evidence: dict[str, dict[Place, Piece]] = {}
+        self._evidence: dict[str, dict[Place, EvidenceChunk]] = {}
         self._documents: dict[rules.Name, Document] = {}
-        self._audit: list[Audited] = []
+        self._audit: list[AuditRecord] = []
         self._heads: dict[str, LaneHead] = {}
         self._bell = Bell(self._look)
 
-    async def commit(self, batch: Batch) -> tuple[int, ...]:
+    async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
         settled = rules.settle(batch, self._runs, self._documents, self._clock.now())
         self._refuse_taken(settled.pieces)
@@ -68,17 +68,19 @@ class MemoryStore:
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._bell.wait(run, after, timeout)
 
-    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+    async def slots(
+        self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
+    ) -> list[ChunkInfo]:
         rest = (after.key, after.first) if after else ("", -1)
         found = [piece for piece in self._pieces(run, kind) if (piece.key, piece.first) > rest]
         return [
-            Slot(kind=kind, key=piece.key, first=piece.first, last=piece.last, size=len(piece.data))
+            ChunkInfo(kind=kind, key=piece.key, first=piece.first, last=piece.last, size=len(piece.data))
             for piece in found[:limit]
         ]
 
     async def pieces(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
-    ) -> list[Piece]:
+    ) -> list[EvidenceChunk]:
         found = [piece for piece in self._pieces(run, kind) if piece.key == key and piece.last >= start]
         return [piece for piece in found if stop is None or piece.first < stop][:limit]
 
@@ -142,8 +144,8 @@ class MemoryStore:
             self._runs[run] = rules.released(found)
 
     async def audit(
-        self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
-    ) -> list[Audited]:
+        self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
+    ) -> list[AuditRecord]:
         found = [line for line in self._audit if tenant in (None, line.tenant)]
         rest = [line for line in found if following is None or _written(line) > _written(following)]
         return sorted(rest, key=_written)[:limit]
@@ -154,10 +156,10 @@ class MemoryStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return 0
 
-    async def reseal(self, following: str = "") -> Resealed:
-        return Resealed(0, "")  # it is on no disk
+    async def reseal(self, following: str = "") -> ReencryptStep:
+        return ReencryptStep(0, "")  # it is on no disk
 
-    def _write_line(self, line: Line) -> None:
+    def _write_line(self, line: AuditEntry) -> None:
         new = LaneHead(tenant=line.tenant, lane=0, lines=0, digest=START, root=b"")
         head = self._heads.get(line.tenant, new)
         written = extended(head, self._clock.now(), line)
@@ -167,11 +169,11 @@ class MemoryStore:
     async def close(self) -> None:
         await self._bell.close()
 
-    def _pieces(self, run: str, kind: str) -> list[Piece]:
+    def _pieces(self, run: str, kind: str) -> list[EvidenceChunk]:
         kept = self._evidence.get(run, {})
         return [kept[place] for place in sorted(kept) if place[0] == kind]
 
-    def _refuse_taken(self, pieces: Iterable[tuple[str, Piece]]) -> None:
+    def _refuse_taken(self, pieces: Iterable[tuple[str, EvidenceChunk]]) -> None:
         seen: set[tuple[str, Place]] = set()
         for run, piece in pieces:
             place = _place(piece)
@@ -193,7 +195,7 @@ class MemoryStore:
         return {run: _tally(self._runs[run]) for run in runs if run in self._runs}
 
 
-def _place(piece: Piece) -> Place:
+def _place(piece: EvidenceChunk) -> Place:
     return piece.kind, piece.key, piece.first
 
 
@@ -217,5 +219,5 @@ def _wanted(run: Run, query: RunQuery) -> bool:
     )
 
 
-def _written(line: Audited) -> tuple[str, datetime, int, int]:
+def _written(line: AuditRecord) -> tuple[str, datetime, int, int]:
     return line.tenant, line.at, line.lane, line.number

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 
 from assay.backends.stores.engine import UNHURRIED
 from assay.backends.stores.failpoints import Reach
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 
 SCRIPTS = Path(__file__).parent / "migrations"
 HEAD = "0003"  # the newest of SCRIPTS; known here so that a database in shape opens without loading Alembic
@@ -37,12 +37,12 @@ def _in_shape(connection: Connection, head: str) -> bool:
         return False
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if found is not None and found != head and not inspect(connection).has_table("evidence"):
-        raise WrongUsage(
+        raise UsageError(
             f"this database is another program's: it has the shape {str(found)[:40]!r}, and nothing of assay in it. "
             "Give assay one of its own"
         )
     if found is not None and found > head:
-        raise WrongUsage(
+        raise UsageError(
             f"this database has the shape {found} of a newer assay; this one knows shapes up to {head}. "
             "Run the newer assay, or give another database"
         )

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, 
 from assay.backends.stores.bell import Tally
 from assay.backends.stores.seal import Sealed, Vault
 from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
-from assay.ports import ACTIVE, CLOSED, Document, Event, Piece, Run, RunQuery, Slot
+from assay.ports import ACTIVE, CLOSED, ChunkInfo, Document, Event, EvidenceChunk, Run, RunQuery
 
 T = TypeVar("T")
 
@@ -119,7 +119,9 @@ def list_events(connection: Connection, run: str, after: int, limit: int) -> lis
     return [Event(type, data, moment(at), sequence) for type, data, at, sequence in rows]
 
 
-def list_slots(connection: Connection, run: str, kind: str, after: Slot | None, limit: int) -> list[Slot]:
+def list_slots(
+    connection: Connection, run: str, kind: str, after: ChunkInfo | None, limit: int
+) -> list[ChunkInfo]:
     place = evidence.c.key, evidence.c.first
     query = select(*place, evidence.c.last, evidence.c.size).where(
         evidence.c.run == run, evidence.c.kind == kind
@@ -127,7 +129,7 @@ def list_slots(connection: Connection, run: str, kind: str, after: Slot | None, 
     if after is not None:
         query = query.where(tuple_(*place) > tuple_(after.key, after.first))
     rows = connection.execute(query.order_by(*place).limit(limit))
-    return [Slot(kind=kind, key=row.key, first=row.first, last=row.last, size=row.size) for row in rows]
+    return [ChunkInfo(kind=kind, key=row.key, first=row.first, last=row.last, size=row.size) for row in rows]
 
 
 def list_pieces(
@@ -139,7 +141,7 @@ def list_pieces(
     start: int,
     stop: int | None,
     limit: int,
-) -> list[Piece]:
+) -> list[EvidenceChunk]:
     here = evidence.c.run == run, evidence.c.kind == kind, evidence.c.key == key
     reaching = select(func.max(evidence.c.first)).where(*here, evidence.c.first <= start).scalar_subquery()
     query = select(evidence).where(
@@ -148,7 +150,7 @@ def list_pieces(
     if stop is not None:
         query = query.where(evidence.c.first < stop)
     return [
-        Piece(
+        EvidenceChunk(
             kind=kind,
             key=key,
             first=row.first,

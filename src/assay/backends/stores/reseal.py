@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Row, Table, bindparam, delete, select, tuple_
 from assay.backends.stores import markers, queries
 from assay.backends.stores.seal import Sealed, Vault, key_of
 from assay.backends.stores.tables import documents, evidence, runs
-from assay.ports import Resealed
+from assay.ports import ReencryptStep
 
 DRAWERS = (evidence, documents, runs)
 STEP = {evidence: 16, documents: 200, runs: 500}
@@ -25,16 +25,16 @@ class Resealing:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
 
-    def step(self, connection: Connection, following: str) -> Resealed:
+    def step(self, connection: Connection, following: str) -> ReencryptStep:
         place = msgspec.json.decode(following, type=_Place) if following else _Place()
         if place.drawer == len(DRAWERS):
             self._tidy(connection)
-            return Resealed(0, "")
+            return ReencryptStep(0, "")
         table = DRAWERS[place.drawer]
         rows = self._rows(connection, table, place.row)
         many = sum(self._anew(connection, table, row) for row in rows)
         after = _Place(place.drawer, _key(table, rows[-1])) if rows else _Place(place.drawer + 1)
-        return Resealed(many, msgspec.json.encode(after).decode())
+        return ReencryptStep(many, msgspec.json.encode(after).decode())
 
     def _rows(self, connection: Connection, table: Table, after: list[str | int]) -> list[Row[Any]]:
         """Some rows that are not as they should be; of runs, some rows. None of them changes meanwhile."""

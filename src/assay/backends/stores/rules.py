@@ -6,8 +6,20 @@ from datetime import datetime, timedelta
 import msgspec
 
 from assay.errors import Conflict, InvalidRequest, Problem
-from assay.ports import ACTIVE, CLOSED, Batch, Document, Drop, Entry, Event, Opening, Piece, Put, Run
-from assay.ports.audit import Line
+from assay.ports import (
+    ACTIVE,
+    CLOSED,
+    CreateRun,
+    DeleteDocument,
+    Document,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunUpdate,
+    Transaction,
+)
+from assay.ports.audit import AuditEntry
 
 Name = tuple[str, str, str]  # tenant, kind, key
 
@@ -20,9 +32,9 @@ class Settled(msgspec.Struct):
     runs: dict[str, Run] = {}
     documents: dict[Name, Document | None] = {}
     events: list[tuple[str, int, Event]] = []  # with the sequence each gets
-    pieces: list[tuple[str, Piece]] = []
+    pieces: list[tuple[str, EvidenceChunk]] = []
     ends: list[int] = []
-    lines: Sequence[Line] = ()
+    lines: Sequence[AuditEntry] = ()
 
     def onto(self, runs: dict[str, Run], documents: dict[Name, Document]) -> None:
         """Let what is there become what will be there."""
@@ -35,7 +47,7 @@ class Settled(msgspec.Struct):
 
 
 def settle(
-    batch: Batch, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
+    batch: Transaction, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
 ) -> Settled:
     """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
     out = Settled(lines=batch.lines)
@@ -53,7 +65,7 @@ def settle(
     return out
 
 
-def names(batches: Iterable[Batch]) -> tuple[list[str], list[Name]]:
+def names(batches: Iterable[Transaction]) -> tuple[list[str], list[Name]]:
     """The runs and documents that some batches name, sorted, so that two processes lock them in the same order."""
     batches = list(batches)
     alone = (
@@ -65,7 +77,7 @@ def names(batches: Iterable[Batch]) -> tuple[list[str], list[Name]]:
     )
 
 
-def name_of(change: Put | Drop) -> Name:
+def name_of(change: PutDocument | DeleteDocument) -> Name:
     return change.tenant, change.kind, change.key
 
 
@@ -100,7 +112,7 @@ def released(run: Run) -> Run:
     return msgspec.structs.replace(run, holder=None, leased=None, granted=None)
 
 
-def check(batch: Batch) -> None:
+def check(batch: Transaction) -> None:
     """Refuse what no database could keep, before it is tried."""
     names = _names(batch)
     text = "".join(names)  # most are short and plain, which is seen at one look
@@ -117,7 +129,7 @@ def check(batch: Batch) -> None:
         raise InvalidRequest(problems)
 
 
-def _names(batch: Batch) -> list[str]:
+def _names(batch: Transaction) -> list[str]:
     """Everything that is written under a name."""
     found: list[str] = []
     for entry in batch.entries:
@@ -146,7 +158,7 @@ def _bad_name(name: str) -> list[Problem]:
     return [Problem("", f"{name[:40]!r} is no name: it holds a NUL")] if "\0" in name else []
 
 
-def _opened(entry: Entry, opens: Opening, there: Run | None, now: datetime) -> Run:
+def _opened(entry: RunUpdate, opens: CreateRun, there: Run | None, now: datetime) -> Run:
     if there is not None:
         raise Conflict("exists", f"run {entry.run}", "there is one of that id already")
     if entry.expected:
@@ -158,7 +170,7 @@ def _opened(entry: Entry, opens: Opening, there: Run | None, now: datetime) -> R
     )  # fmt: skip
 
 
-def _admitted(entry: Entry, run: Run | None) -> Run:
+def _admitted(entry: RunUpdate, run: Run | None) -> Run:
     place = f"run {entry.run}"
     if run is None:
         raise Conflict("missing", place, "there is no such run")
@@ -173,7 +185,7 @@ def _admitted(entry: Entry, run: Run | None) -> Run:
     return run
 
 
-def _advanced(run: Run, entry: Entry, now: datetime) -> Run:
+def _advanced(run: Run, entry: RunUpdate, now: datetime) -> Run:
     status = entry.status or run.status
     held = status in ACTIVE
     return msgspec.structs.replace(
@@ -190,7 +202,7 @@ def _advanced(run: Run, entry: Entry, now: datetime) -> Run:
     )
 
 
-def _changed(change: Put | Drop, before: Document | None, now: datetime) -> Document | None:
+def _changed(change: PutDocument | DeleteDocument, before: Document | None, now: datetime) -> Document | None:
     version = before.version if before else 0
     if change.version is not None and change.version != version:
         place = f"{change.kind} {change.key!r}"
@@ -199,7 +211,7 @@ def _changed(change: Put | Drop, before: Document | None, now: datetime) -> Docu
         if before is None:
             raise Conflict("missing", place, f"it is not there, so not at version {change.version}")
         raise Conflict("version", place, f"it is at version {version}, not {change.version}")
-    if isinstance(change, Drop):
+    if isinstance(change, DeleteDocument):
         return None
     return Document(
         tenant=change.tenant, kind=change.kind, key=change.key, version=version + 1, data=change.data, updated=now

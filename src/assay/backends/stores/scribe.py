@@ -18,8 +18,8 @@ from assay.backends.stores.engine import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
-from assay.errors import Broken, Conflict, Locked
-from assay.ports import Batch, Clock, Document, Event, Piece, Run
+from assay.errors import Conflict, EnvironmentFailure, Locked
+from assay.ports import Clock, Document, Event, EvidenceChunk, Run, Transaction
 
 Outcome = rules.Settled | Conflict | Locked
 
@@ -65,7 +65,7 @@ class Scribe:
             for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
-    def write(self, batches: Sequence[Batch], doubt: Doubt) -> list[Outcome]:
+    def write(self, batches: Sequence[Transaction], doubt: Doubt) -> list[Outcome]:
         """What became of each batch, durably. Called again with its doubt, it does not write what did arrive."""
         with self._engine.connect().execution_options(writes=True) as connection:
             if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
@@ -88,7 +88,7 @@ class Scribe:
         """Whether an event loop may write: into a file that is open, where nothing but a lock has to be waited for."""
         return not self._postgres and self._pool.checkedin() > 0
 
-    def asks_nothing(self, batches: Sequence[Batch]) -> bool:
+    def asks_nothing(self, batches: Sequence[Transaction]) -> bool:
         """Whether they can be written without a look at what is there: they open runs, and tell of it."""
         return all(
             not batch.documents
@@ -97,7 +97,7 @@ class Scribe:
             for batch in batches
         )
 
-    def write_here(self, batches: Sequence[Batch]) -> list[Outcome] | None:
+    def write_here(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
         """Write what asks nothing, at once; None: it could not be, and is not. `write` would say why, or wait."""
         now = self._clock.now()
         known: dict[str, Run] = {}
@@ -159,9 +159,9 @@ class Scribe:
             if state != "in progress":
                 return state == "committed"
             time.sleep(0.05)  # its server process has not noticed yet that we are gone
-        raise Broken("the database went away during a commit, and does not say what became of it")
+        raise EnvironmentFailure("the database went away during a commit, and does not say what became of it")
 
-    def _write(self, connection: Connection, batches: Sequence[Batch], now: datetime) -> list[Outcome]:
+    def _write(self, connection: Connection, batches: Sequence[Transaction], now: datetime) -> list[Outcome]:
         run_names, document_names = rules.names(batches)
         known = {run.id: run for run in queries.find_runs(connection, self._vault, run_names, lock=True)}
         kept = {
@@ -182,7 +182,7 @@ class Scribe:
     def _locked(
         self,
         connection: Connection,
-        batches: Sequence[Batch],
+        batches: Sequence[Transaction],
         known: Mapping[str, Run],
         kept: Mapping[rules.Name, Document],
     ) -> dict[str | rules.Name, str]:
@@ -284,7 +284,7 @@ class Scribe:
             "takeovers": run.takeovers,
         }
 
-    def _piece(self, run: str, piece: Piece) -> Row:
+    def _piece(self, run: str, piece: EvidenceChunk) -> Row:
         data = piece.data
         sealed = self._vault.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
         return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
@@ -311,7 +311,7 @@ class _Insertion:
 
 
 def settled(
-    batches: Iterable[Batch],
+    batches: Iterable[Transaction],
     known: dict[str, Run],
     kept: dict[rules.Name, Document],
     now: datetime,
@@ -333,7 +333,7 @@ def settled(
     return outcomes
 
 
-def _among(locked: Mapping[str | rules.Name, str], batch: Batch) -> str | None:
+def _among(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
     """What of it another process is writing."""
     runs, documents = rules.names([batch])
     return next((locked[name] for name in (*runs, *documents) if name in locked), None)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 import zstandard
 
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.ports import Cipher, Run
 
 PLAIN, ZSTD = 0, 1
@@ -75,7 +75,7 @@ class Vault:
         try:
             return _press.unfold(data) if sealed.coding == ZSTD else data
         except (zstandard.ZstdError, MemoryError) as wrong:  # a frame says itself how long it is
-            raise Broken(
+            raise EnvironmentFailure(
                 f"{_told(place)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
             ) from None
 
@@ -102,11 +102,13 @@ class Vault:
 
     def _opened(self, id: str, data: bytes, label: bytes, place: tuple[str | int, ...]) -> bytes:
         if self._opens is None:
-            raise Broken(f"{_told(place)} is sealed with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)")
+            raise EnvironmentFailure(
+                f"{_told(place)} is sealed with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
+            )
         try:
             return self._opens.open(id, data, label)
-        except Broken as wrong:
-            raise Broken(f"{_told(place)}: {wrong}") from None
+        except EnvironmentFailure as wrong:
+            raise EnvironmentFailure(f"{_told(place)}: {wrong}") from None
 
 
 def key_of(head: bytes) -> str:

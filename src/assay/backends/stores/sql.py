@@ -19,24 +19,24 @@ from assay.backends.stores.reseal import Resealing
 from assay.backends.stores.scribe import Scribe
 from assay.backends.stores.seal import Vault
 from assay.backends.stores.writer import Writer
-from assay.errors import Broken, Locked
+from assay.errors import EnvironmentFailure, Locked
 from assay.ports import (
     CLOSED,
-    Batch,
+    ChunkInfo,
     Cipher,
     Clock,
     Document,
     Event,
-    Piece,
-    Resealed,
+    EvidenceChunk,
+    ReencryptStep,
     Run,
     RunQuery,
     RunStatus,
-    Slot,
     SystemClock,
+    Transaction,
 )  # fmt: skip
-from assay.ports.audit import Audited, LaneHead
-from assay.ports.watch import watch
+from assay.ports.audit import AuditRecord, LaneHead
+from assay.ports.watch import telemetry
 
 T = TypeVar("T")
 
@@ -79,21 +79,21 @@ class SqlStore:
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
             await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
-        except Broken as trouble:
+        except EnvironmentFailure as trouble:
             engine.dispose()
             if engine.dialect.name == "sqlite":
-                raise Broken(f"{engine.url.database}: {trouble}") from trouble
+                raise EnvironmentFailure(f"{engine.url.database}: {trouble}") from trouble
             raise
         except BaseException:
             engine.dispose()
             raise
         return cls(engine, open_engine(address), vault, clock or SystemClock(), bearing, reach)
 
-    async def commit(self, batch: Batch) -> tuple[int, ...]:
+    async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
         began = time.perf_counter()
         settled = await self._writer.write(batch)
-        if watch.on:
+        if telemetry.on:
             _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
             self._bell.ring(run.id, Tally(run.events, run.status in CLOSED))
@@ -114,12 +114,14 @@ class SqlStore:
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._bell.wait(run, after, timeout)
 
-    async def slots(self, run: str, kind: str, *, after: Slot | None = None, limit: int = 1000) -> list[Slot]:
+    async def slots(
+        self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
+    ) -> list[ChunkInfo]:
         return await self._read(lambda connection: queries.list_slots(connection, run, kind, after, limit))
 
     async def pieces(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
-    ) -> list[Piece]:
+    ) -> list[EvidenceChunk]:
         return await self._read(
             lambda connection: queries.list_pieces(
                 connection, self._vault, run, kind, key, start, stop, limit
@@ -198,8 +200,8 @@ class SqlStore:
         await self._do(work)
 
     async def audit(
-        self, tenant: str | None = None, *, following: Audited | None = None, limit: int = 1000
-    ) -> list[Audited]:
+        self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
+    ) -> list[AuditRecord]:
         return await self._read(lambda connection: chain.lines_of(connection, tenant, following, limit))
 
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
@@ -208,7 +210,7 @@ class SqlStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return await self._read(lambda connection: chain.misfits_of(connection, tenant))
 
-    async def reseal(self, following: str = "") -> Resealed:
+    async def reseal(self, following: str = "") -> ReencryptStep:
         done = await self._do(lambda connection: self._resealing.step(connection, following))
         if not done.following:
             await asyncio.to_thread(self._checkpoints.empty)
@@ -254,9 +256,9 @@ class SqlStore:
 
 
 def _count(settled: rules.Settled, seconds: float) -> None:
-    watch.took("assay_commit_seconds", seconds)
+    telemetry.took("assay_commit_seconds", seconds)
     if settled.events:
-        watch.add("assay_events", len(settled.events))
+        telemetry.add("assay_events", len(settled.events))
     for run in settled.runs.values():
         if run.status in CLOSED:
-            watch.add("assay_runs", 1, run.kind, run.status)
+            telemetry.add("assay_runs", 1, run.kind, run.status)

@@ -21,8 +21,8 @@ from assay.backends.stores.engine import Patience
 from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.rules import Settled
 from assay.backends.stores.scribe import Doubt, Outcome, Scribe
-from assay.errors import Broken, Conflict, Locked
-from assay.ports import Batch
+from assay.errors import Conflict, EnvironmentFailure, Locked
+from assay.ports import Transaction
 from assay.ports.supervise import died
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ AGAIN = 0.1  # seconds until that is tried again
 class _Task(NamedTuple):
     """A batch, which may be written together with others; or other work, which has a transaction of its own."""
 
-    what: Batch | Work
+    what: Transaction | Work
     answer: asyncio.Future[Any]
     since: float
 
@@ -66,7 +66,7 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
-    def write(self, batch: Batch) -> asyncio.Future[Settled]:
+    def write(self, batch: Transaction) -> asyncio.Future[Settled]:
         return self._give(batch)
 
     def do(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
@@ -80,11 +80,11 @@ class Writer:
             self._news.notify()
         self._thread.join()
 
-    def _give(self, what: Batch | Work) -> asyncio.Future[Any]:
+    def _give(self, what: Transaction | Work) -> asyncio.Future[Any]:
         task = _Task(what, self._loop.create_future(), time.monotonic())
         with self._news:
             if self._closed:
-                raise Broken("the store is closed")
+                raise EnvironmentFailure("the store is closed")
             self._given.append(task)
             if len(self._given) == ENOUGH and self._threads:
                 self._news.notify()
@@ -124,7 +124,7 @@ class Writer:
         if not self._given:
             return True
         group = [task for task in self._given if not task.answer.cancelled()]
-        batches = [task.what for task in group if isinstance(task.what, Batch)]
+        batches = [task.what for task in group if isinstance(task.what, Transaction)]
         size = sum(map(_weight, batches))
         if len(batches) < len(group) or len(batches) > MOST_BATCHES or size > MOST_HERE:
             return False
@@ -185,7 +185,7 @@ class Writer:
             weight = 0
             while self._given and len(group) < MOST_BATCHES:
                 what = self._given[0].what
-                weight += _weight(what) if isinstance(what, Batch) else MOST_BYTES
+                weight += _weight(what) if isinstance(what, Transaction) else MOST_BYTES
                 if group and weight >= MOST_BYTES:
                     break
                 group.append(self._given.popleft())
@@ -194,7 +194,7 @@ class Writer:
     def _settle(self, group: Sequence[_Task]) -> None:
         work = group[0].what
         try:
-            if isinstance(work, Batch):
+            if isinstance(work, Transaction):
                 self._conclude(group, self._write(group))
             else:
                 self._conclude(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
@@ -203,7 +203,7 @@ class Writer:
                 self._conclude(group, [locked])
             else:
                 self._write_each(group)  # one of these waits for another process, and the others need not
-        except Broken as broken:
+        except EnvironmentFailure as broken:
             self._conclude(group, [broken] * len(group))
         except IntegrityError:
             self._write_each(group)  # another process wrote the same, or one of these is at odds with another
@@ -225,19 +225,19 @@ class Writer:
         self._tell([task for task, _ in done], [outcome for _, outcome in done])
 
     def _until(self, task: _Task) -> float:
-        conducted = isinstance(task.what, Batch) and any(entry.holder for entry in task.what.entries)
+        conducted = isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries)
         return task.since + (self._patience.seconds if conducted else AT_MOST)
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
-        batches = [task.what for task in group if isinstance(task.what, Batch)]
+        batches = [task.what for task in group if isinstance(task.what, Transaction)]
         doubt = Doubt()
         return self._patience.over(lambda: self._scribe.write(batches, doubt), since=group[0].since)
 
-    def _write_alone(self, task: _Task) -> Outcome | Broken:
+    def _write_alone(self, task: _Task) -> Outcome | EnvironmentFailure:
         for _ in range(3):
             try:
                 return self._write([task])[0]
-            except Broken as broken:
+            except EnvironmentFailure as broken:
                 return broken
             except IntegrityError:
                 continue  # by now it can be seen what another process wrote
@@ -252,8 +252,8 @@ class Writer:
             return work(connection)
 
 
-def _weight(what: Batch | Work) -> int:
-    if not isinstance(what, Batch):
+def _weight(what: Transaction | Work) -> int:
+    if not isinstance(what, Transaction):
         return 0
     size = 0
     for entry in what.entries:

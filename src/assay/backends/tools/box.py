@@ -8,9 +8,9 @@ from typing import Any
 from assay.backends.provider_tables import Unusable, expanded
 from assay.backends.tools.python import PythonTool
 from assay.backends.tools.tool import Tool
-from assay.errors import WrongUsage
+from assay.errors import UsageError
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import DeclaredTool, McpServer
+from assay.ports.declared import McpServer, ToolConfig
 from assay.protocol.agents import ToolSpec
 
 
@@ -21,7 +21,7 @@ class DeclaredTools:
 
     def __init__(
         self,
-        tools: Mapping[str, DeclaredTool],
+        tools: Mapping[str, ToolConfig],
         servers: Mapping[str, McpServer],
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -69,7 +69,7 @@ class DeclaredTools:
         if declared.kind == "mcp":
             if declared.server is None or declared.server not in self._declared_servers:
                 there = ", ".join(self._declared_servers) or "none"
-                raise WrongUsage(
+                raise UsageError(
                     f"settings: tools.{id!r}.server: wanted a server of [mcp]; there are {there}"
                 )
             return self._mcp(id, declared.server, declared.target, declared)
@@ -81,14 +81,14 @@ class DeclaredTools:
             self._closing.append(self._sessions)
         return HttpTool(id, declared, self._sessions, self._filled(declared.headers, f"tools.{id!r}.headers"))
 
-    def _mcp(self, id: str, name: str, tool: str, declared: DeclaredTool | None) -> Tool:
+    def _mcp(self, id: str, name: str, tool: str, declared: ToolConfig | None) -> Tool:
         _need("mcp", f"settings: mcp.{name}")
         from assay.backends.tools.mcp import McpTool, McpTools  # a lazy door: half a second
 
         server = self._declared_servers[name]
         if name not in self._servers:
             if (server.command is None) == (server.url is None):
-                raise WrongUsage(f"settings: mcp.{name}: wanted exactly one of command and url")
+                raise UsageError(f"settings: mcp.{name}: wanted exactly one of command and url")
             headers, env = (
                 self._filled(table, f"mcp.{name}.{what}")
                 for what, table in (("headers", server.headers), ("env", server.env))
@@ -108,9 +108,9 @@ class DeclaredTools:
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except Unusable as wrong:
-            raise WrongUsage(f"settings: {place}.{wrong.member}: {wrong}") from None
+            raise UsageError(f"settings: {place}.{wrong.member}: {wrong}") from None
 
 
 def _need(module: str, place: str) -> None:
     if find_spec(module) is None:
-        raise WrongUsage(f"{place}: {module} is not installed; pip install 'assay[agents]'")
+        raise UsageError(f"{place}: {module} is not installed; pip install 'assay[agents]'")

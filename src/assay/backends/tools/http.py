@@ -9,8 +9,8 @@ import msgspec
 
 from assay.backends.models.secrets import HiddenWords
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import DeclaredTool
-from assay.ports.watch import carried
+from assay.ports.declared import ToolConfig
+from assay.ports.watch import propagation_headers
 from assay.protocol.agents import ToolSpec
 
 BODY = 16 * 1024 * 1024
@@ -47,9 +47,7 @@ class Sessions:
 
 
 class HttpTool:
-    def __init__(
-        self, id: str, declared: DeclaredTool, sessions: Sessions, headers: Mapping[str, str]
-    ) -> None:
+    def __init__(self, id: str, declared: ToolConfig, sessions: Sessions, headers: Mapping[str, str]) -> None:
         self._declared, self._sessions, self._headers = declared, sessions, headers
         self._hidden = HiddenWords(headers)
         self.known = ToolSpec(
@@ -73,7 +71,7 @@ class HttpTool:
                 self._sessions.here().request(
                     declared.method,
                     declared.target,
-                    headers={**self._headers, **carried()},
+                    headers={**self._headers, **propagation_headers()},
                     allow_redirects=False,
                     **how,
                 ) as response,

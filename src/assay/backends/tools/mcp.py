@@ -19,7 +19,7 @@ from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import McpServer
-from assay.ports.watch import carried
+from assay.ports.watch import propagation_headers
 from assay.protocol.agents import ToolSpec
 
 SAID = 300
@@ -120,7 +120,10 @@ class McpTools:
                 raise ToolFailure("unknown_tool", f"the MCP server {self.name!r} has no tool {tool!r}")
             async with asyncio.timeout(seconds + 1):
                 answer = await session.call_tool(
-                    tool, arguments, read_timeout_seconds=timedelta(seconds=seconds), meta=carried() or None
+                    tool,
+                    arguments,
+                    read_timeout_seconds=timedelta(seconds=seconds),
+                    meta=propagation_headers() or None,
                 )
         except (ToolFailure, asyncio.CancelledError):
             raise

@@ -10,13 +10,13 @@ import msgspec
 from assay.backends.agents.bounded import in_thread
 from assay.backends.agents.functions import is_async, load
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import DeclaredTool
+from assay.ports.declared import ToolConfig
 from assay.protocol.agents import ToolSpec
 from assay.protocol.values import is_finite
 
 
 class PythonTool:
-    def __init__(self, id: str, declared: DeclaredTool) -> None:
+    def __init__(self, id: str, declared: ToolConfig) -> None:
         self._declared = declared
         self._function = load(declared.target, f"settings: tools.{id!r}.target")
         self.known = ToolSpec(

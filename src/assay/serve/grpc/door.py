@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from assay.access.keys import authorize
 from assay.errors import Refusal
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 from assay.serve.grpc.asked import no_message
 from assay.serve.grpc.call import Call, Context
 from assay.serve.grpc.incoming import LARGE, Incoming
@@ -76,8 +76,8 @@ class Door:
         """Counted, timed and told of, by the name of the method."""
         began, method = time.perf_counter(), self._method
         about = {"rpc.system": "grpc", "rpc.service": method.service, "rpc.method": method.name}
-        given = dict(context.invocation_metadata() or ()) if watch.tracer else {}
-        with watch.span(method.path[1:], about, {"traceparent": str(given.get("traceparent", ""))}):
+        given = dict(context.invocation_metadata() or ()) if telemetry.tracer else {}
+        with telemetry.span(method.path[1:], about, {"traceparent": str(given.get("traceparent", ""))}):
             try:
                 yield
             finally:

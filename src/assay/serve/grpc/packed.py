@@ -7,7 +7,7 @@ An int that no double has is refused, and so is what is nested deeper than clien
 from struct import Struct
 from typing import Any
 
-from assay.errors import Unsayable
+from assay.errors import NotRepresentable
 from assay.protocol.values import is_list, is_object
 from assay.serve.grpc.unpacked import EXACT
 
@@ -66,12 +66,14 @@ def value(said: Any, deep: int = 0) -> bytes:
         return _NULL
     if type(said) is int:
         if not -EXACT <= said <= EXACT:
-            raise Unsayable(f"the number {said} does not fit a double, and gRPC has no other; REST says it")
+            raise NotRepresentable(
+                f"the number {said} does not fit a double, and gRPC has no other; REST says it"
+            )
         return b"\x11" + _double(said)
     if type(said) is float:
         return b"\x11" + _double(said)
     if deep >= DEEPEST:
-        raise Unsayable(f"nested more than {DEEPEST} deep, which is too deep for gRPC; REST says it")
+        raise NotRepresentable(f"nested more than {DEEPEST} deep, which is too deep for gRPC; REST says it")
     if is_object(said):
         return sized(b"\x2a", struct(said, deep + 1))
     assert is_list(said)

@@ -9,7 +9,7 @@ from grpc_health.v1 import health
 from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
-from assay.errors import Broken
+from assay.errors import EnvironmentFailure
 from assay.serve.grpc.door import Door, Method
 from assay.serve.grpc.incoming import Incoming
 from assay.serve.grpc.methods import METHODS
@@ -63,7 +63,7 @@ class Server:
                 return self._server.add_insecure_port(place)
             return self._server.add_secure_port(place, credentials(tls))
         except RuntimeError:
-            raise Broken(
+            raise EnvironmentFailure(
                 f"{place} cannot be used for gRPC: somebody listens there; --grpc-port 0 takes any that is free"
             ) from None
 

@@ -17,21 +17,21 @@ from assay.serve.rest.answers import AWAY
 
 STATUS: dict[type[Exception], StatusCode] = {
     Refusal: StatusCode.INVALID_ARGUMENT,
-    errors.WrongUsage: StatusCode.INTERNAL,
+    errors.UsageError: StatusCode.INTERNAL,
     errors.Unauthenticated: StatusCode.UNAUTHENTICATED,
     errors.Forbidden: StatusCode.PERMISSION_DENIED,
     errors.NotFound: StatusCode.NOT_FOUND,
-    errors.WrongMethod: StatusCode.UNIMPLEMENTED,
-    errors.Unsayable: StatusCode.OUT_OF_RANGE,
+    errors.MethodNotAllowed: StatusCode.UNIMPLEMENTED,
+    errors.NotRepresentable: StatusCode.OUT_OF_RANGE,
     errors.Conflict: StatusCode.FAILED_PRECONDITION,
-    errors.Unfinished: StatusCode.FAILED_PRECONDITION,
-    errors.Ended: StatusCode.FAILED_PRECONDITION,
-    errors.KeyReused: StatusCode.ALREADY_EXISTS,
-    errors.InFlight: StatusCode.ABORTED,
+    errors.RunNotFinished: StatusCode.FAILED_PRECONDITION,
+    errors.RunAlreadyEnded: StatusCode.FAILED_PRECONDITION,
+    errors.IdempotencyKeyReused: StatusCode.ALREADY_EXISTS,
+    errors.IdempotencyInFlight: StatusCode.ABORTED,
     errors.TooLarge: StatusCode.RESOURCE_EXHAUSTED,
-    errors.WrongMedia: StatusCode.INVALID_ARGUMENT,
-    errors.TooMuch: StatusCode.RESOURCE_EXHAUSTED,
-    errors.Broken: StatusCode.UNAVAILABLE,
+    errors.UnsupportedMediaType: StatusCode.INVALID_ARGUMENT,
+    errors.RateLimited: StatusCode.RESOURCE_EXHAUSTED,
+    errors.EnvironmentFailure: StatusCode.UNAVAILABLE,
     errors.Unavailable: StatusCode.UNAVAILABLE,
 }
 LONGEST = 4 * 1024  # bytes of details: with all the rest they must fit into 8 kB of metadata
@@ -50,7 +50,7 @@ def trailing(code: StatusCode, said: ErrorResponse, refusal: Refusal | None = No
     detail = Packed(type_url="type.googleapis.com/fep.v1.FepError", value=_fitting(said).SerializeToString())
     status = Status(code=number, message=sentence(said), details=[detail])
     metadata: Metadata = (("grpc-status-details-bin", status.SerializeToString()),)
-    if code is StatusCode.UNAVAILABLE or isinstance(refusal, errors.TooMuch | errors.InFlight):
+    if code is StatusCode.UNAVAILABLE or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
         seconds: float = getattr(refusal, "retry_after", AWAY)
         metadata += (("retry-after", str(max(1, math.ceil(seconds)))),)
     return metadata

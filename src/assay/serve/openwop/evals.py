@@ -14,7 +14,7 @@ from assay.agenteval.reading import recorded_results
 from assay.agenteval.request import KIND, read_request
 from assay.agenteval.shelf import Shelf, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
-from assay.ports import CLOSED, Principal, Put, Run
+from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.secrets import redacted
 from assay.protocol.suite import AgentEvalSuite
@@ -43,7 +43,7 @@ class EvalOffered:
         self.office, self._shelf = office, shelf
 
     async def open(
-        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
+        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[PutDocument], *, run: str
     ) -> Run:
         asked = asked_of(request, who.id)
         found = await self._suite(asked, who.tenant)
@@ -68,7 +68,7 @@ class EvalOffered:
         request: ForkRequest,
         who: Principal,
         holder: str,
-        documents: Sequence[Put],
+        documents: Sequence[PutDocument],
         *,
         run: str,
     ) -> Run:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.agenteval.progress import came_back
-from assay.errors import Broken, Refusal
+from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
 from assay.runs.annotations import Heard
@@ -162,7 +162,9 @@ class LogFeed:
         """Those who follow are told, and may follow again from where they are."""
         if trouble is not None:
             self._trouble = (
-                trouble if isinstance(trouble, Refusal) else Broken("the run cannot be followed now")
+                trouble
+                if isinstance(trouble, Refusal)
+                else EnvironmentFailure("the run cannot be followed now")
             )
         self._ring()
 

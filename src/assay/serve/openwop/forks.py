@@ -5,7 +5,7 @@ from msgspec import UNSET
 
 from assay.access.keys import authorize
 from assay.errors import InvalidRequest, Problem
-from assay.ports import CLOSED, Put, Run
+from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.watch import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.refusals import NotProvided
@@ -43,7 +43,7 @@ async def fork_run(call: Call) -> Answer:
     once = Once(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
     run = new_run_id()
 
-    async def begin(documents: list[Put]) -> None:
+    async def begin(documents: list[PutDocument]) -> None:
         with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
             holder = call.host.desk.holder
             await call.host.office.reading(source)

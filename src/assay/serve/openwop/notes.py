@@ -7,7 +7,7 @@ import msgspec
 
 from assay.access.keys import authorize
 from assay.errors import InvalidRequest, Problem
-from assay.ports import CLOSED, Put
+from assay.ports import CLOSED, PutDocument
 from assay.protocol.annotations import Annotation, AnnotationCreate
 from assay.protocol.secrets import redacted, redacted_text
 from assay.runs.annotations import annotate, annotations
@@ -41,7 +41,7 @@ async def annotate_run(call: Call) -> Answer:
     run = await run_of(call, surface)
     once = Once(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
 
-    async def make(along: Callable[[Annotation], list[Put]]) -> Annotation:
+    async def make(along: Callable[[Annotation], list[PutDocument]]) -> Annotation:
         now = call.host.clock.now()
         return await annotate(surface.store, run, said, call.who.id, now, redacted_text, along)
 

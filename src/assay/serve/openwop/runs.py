@@ -10,15 +10,15 @@ from msgspec import UNSET
 
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.fep.project import new_id
-from assay.ports import CLOSED, Put, Run
+from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.watch import traced
 from assay.protocol.runs import (
-    BulkCancelAnswer,
     BulkCancelled,
     BulkCancelRequest,
+    BulkCancelResponse,
     BulkError,
-    CancelAnswer,
     CancelRequest,
+    CancelResponse,
     RunCreated,
     RunRequest,
 )
@@ -62,7 +62,7 @@ async def create_run(call: Call) -> Answer:
     once = Once(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_run_id()
 
-    async def begin(documents: list[Put]) -> None:
+    async def begin(documents: list[PutDocument]) -> None:
         with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
             opened = await kind.open(request, call.who, call.host.desk.holder, documents, run=run)
             call.host.desk.begin(opened)
@@ -134,7 +134,7 @@ async def cancel_run(call: Call) -> Answer:
     said = decoded(_cancel, body, call.host.limits)
     once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
-    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+    async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, surface, run, said.reason, documents)
 
     result, replayed = await once.done(cancel, cancel)
@@ -142,8 +142,12 @@ async def cancel_run(call: Call) -> Answer:
 
 
 async def _cancelled(
-    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, documents: Sequence[Put] = ()
-) -> CancelAnswer:
+    call: Call,
+    surface: Surface,
+    id: str,
+    reason: str | msgspec.UnsetType,
+    documents: Sequence[PutDocument] = (),
+) -> CancelResponse:
     run = await run_of(call, surface, id)
     if run.status not in CLOSED:
         try:
@@ -156,7 +160,7 @@ async def _cancelled(
                 raise  # its key is another request's
             run = await run_of(call, surface, id)
     status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)
-    return CancelAnswer(run_id=run.id, status=status or "cancelling")
+    return CancelResponse(run_id=run.id, status=status or "cancelling")
 
 
 async def bulk_cancel(call: Call) -> Answer:
@@ -170,18 +174,18 @@ async def bulk_cancel(call: Call) -> Answer:
         raise TooMany(len(request.run_ids))
     once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
 
-    async def cancel() -> BulkCancelAnswer:
+    async def cancel() -> BulkCancelResponse:
         each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
-        return BulkCancelAnswer(results=list(await asyncio.gather(*each)))
+        return BulkCancelResponse(results=list(await asyncio.gather(*each)))
 
-    result, replayed = await once.answered(cancel, BulkCancelAnswer, lambda _: True)
+    result, replayed = await once.answered(cancel, BulkCancelResponse, lambda _: True)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
 async def _one(
     call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, once: Once
 ) -> BulkCancelled:
-    async def cancel(documents: Sequence[Put] = ()) -> CancelAnswer:
+    async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, surface, id, reason, documents)
 
     try:

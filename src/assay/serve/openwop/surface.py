@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from assay.agenteval.shelf import Shelf
 from assay.errors import InvalidRequest, NotFound, Problem
-from assay.ports import Principal, Put, Run, Store
+from assay.ports import Principal, PutDocument, Run, Store
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.refusals import NotProvided
@@ -20,7 +20,7 @@ class Offered(Protocol):
     """A kind of run that can be started and shown over OpenWOP."""
 
     async def open(
-        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
+        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[PutDocument], *, run: str
     ) -> Run:
         """Plan it and keep it; pending and held when this returns. What it refuses, it refuses before anything happened."""
         ...
@@ -40,7 +40,7 @@ class Forkable(Protocol):
         request: ForkRequest,
         who: Principal,
         holder: str,
-        documents: Sequence[Put],
+        documents: Sequence[PutDocument],
         *,
         run: str,
     ) -> Run:

@@ -7,8 +7,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import NotFound
-from assay.ports import Principal, Put, Run
-from assay.protocol.runs import ForkRequest, InterruptAnswer, InterruptResolved, RunRequest
+from assay.ports import Principal, PutDocument, Run
+from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.protocol.values import JSON
 from assay.serve.openwop.surface import Surface, run_of, surface_of
 from assay.serve.rest.answers import Answer, answer
@@ -22,7 +22,7 @@ from assay.workflow.replay import forked
 from assay.workflow.room import Room
 from assay.workflow.samples import PREFIX, document
 
-_answer = msgspec.json.Decoder(InterruptAnswer).decode
+_answer = msgspec.json.Decoder(InterruptRequest).decode
 
 
 class WorkflowOffered:
@@ -34,7 +34,7 @@ class WorkflowOffered:
         self.room, self.host = room, host
 
     async def open(
-        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[Put], *, run: str
+        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[PutDocument], *, run: str
     ) -> Run:
         assert request.workflow_id is not UNSET
         asked = self.room.request(
@@ -54,7 +54,7 @@ class WorkflowOffered:
         request: ForkRequest,
         who: Principal,
         holder: str,
-        documents: Sequence[Put],
+        documents: Sequence[PutDocument],
         *,
         run: str,
     ) -> Run:
@@ -115,11 +115,11 @@ async def respond(call: Call) -> Answer:
         call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
     )
 
-    async def resolve(documents: list[Put]) -> Run:
+    async def resolve(documents: list[PutDocument]) -> Run:
         return await room.respond(call.who, run.id, node, said.resume_value, documents)
 
     gone_on, replayed = await once.done(resolve, lambda: room.get(run.id, call.tenant))
-    resolved = InterruptResolved(run_id=run.id, node_id=node, status=gone_on.status)
+    resolved = InterruptResponse(run_id=run.id, node_id=node, status=gone_on.status)
     return answer(resolved, headers=REPLAYED if replayed else ())
 
 

@@ -23,21 +23,21 @@ encode = msgspec.json.Encoder().encode
 
 STATUS: dict[type[Exception], int] = {
     Refusal: 400,
-    errors.WrongUsage: 500,
+    errors.UsageError: 500,
     errors.Unauthenticated: 401,
     errors.Forbidden: 403,
     errors.NotFound: 404,
-    errors.WrongMethod: 405,
+    errors.MethodNotAllowed: 405,
     errors.Conflict: 409,
-    errors.Unfinished: 409,
-    errors.Ended: 409,
-    errors.KeyReused: 409,
-    errors.InFlight: 409,
+    errors.RunNotFinished: 409,
+    errors.RunAlreadyEnded: 409,
+    errors.IdempotencyKeyReused: 409,
+    errors.IdempotencyInFlight: 409,
     errors.TooLarge: 413,
-    errors.WrongMedia: 415,
-    errors.Unforkable: 422,
-    errors.TooMuch: 429,
-    errors.Broken: 503,
+    errors.UnsupportedMediaType: 415,
+    errors.ForkRejected: 422,
+    errors.RateLimited: 429,
+    errors.EnvironmentFailure: 503,
     errors.Unavailable: 503,
     refusals.NotEnded: 409,
     refusals.NotProvided: 501,
@@ -78,12 +78,12 @@ def refused(refusal: Refusal, request: str) -> Answer:
     headers: list[tuple[bytes, bytes]] = []
     if status == 500:
         return failed(refusal, request)
-    if status == 503 or isinstance(refusal, errors.TooMuch | errors.InFlight):
+    if status == 503 or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
         seconds: float = getattr(refusal, "retry_after", AWAY)
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(seconds))))
     if isinstance(refusal, errors.Unauthenticated):
         headers.append((b"www-authenticate", b'Bearer realm="assay"'))
-    if isinstance(refusal, errors.WrongMethod):
+    if isinstance(refusal, errors.MethodNotAllowed):
         headers.append((b"allow", ", ".join(refusal.allowed).encode()))
     if status in CLOSING:
         headers.append((b"connection", b"close"))
@@ -92,7 +92,7 @@ def refused(refusal: Refusal, request: str) -> Answer:
 
 def told(refusal: Refusal, request: str) -> ErrorResponse:
     """What is said of it. What our own world said stays in our log, by the number of the request."""
-    if isinstance(refusal, errors.Broken) and not isinstance(refusal, errors.Locked):
+    if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
         log.error("request %s: %s", request, redacted_text(str(refusal)))
         message = "what this host stands on is away or full; nothing was lost, try again"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})

@@ -8,7 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from assay.errors import InvalidRequest, KeyReused, Problem, Refusal
+from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.office import whole as whole_result
 from assay.protocol.operations import (
     BatchEvaluationRequest,
@@ -150,7 +150,7 @@ class _Batch:
                 return
             try:
                 await self._through(part)
-            except KeyReused:
+            except IdempotencyKeyReused:
                 raise  # the batch's own
             except Refusal as refusal:
                 part.refuse(refusal, self._call.id)

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
-from assay.errors import InvalidRequest, TooLarge, WrongMedia
+from assay.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from assay.serve.footprint import Footprint, bounded, footprint
 from assay.serve.rest.call import Call, Gone
 
@@ -31,7 +31,7 @@ def form_of(call: Call, *, lines: bool = False) -> str:
     ):
         supported = ["application/json", *(["application/x-ndjson"] if lines else [])]
         got = repr(said[:100]) if said else "no content type"
-        raise WrongMedia(f"wanted a body of {' or '.join(supported)}, got {got}", supported)
+        raise UnsupportedMediaType(f"wanted a body of {' or '.join(supported)}, got {got}", supported)
     return form
 
 
@@ -70,7 +70,9 @@ async def pieces(
     """A body as it comes, unpacked; more of it than allowed is refused, as is one that takes longer than so many seconds."""
     coding = (call.header(b"content-encoding") or "identity").lower()
     if coding not in ("identity", "gzip", "x-gzip"):
-        raise WrongMedia(f"no body is read that is packed with {coding[:40]!r}", ["gzip", "identity"])
+        raise UnsupportedMediaType(
+            f"no body is read that is packed with {coding[:40]!r}", ["gzip", "identity"]
+        )
     if _announced(call) > most:
         raise TooLarge("the body", most, setting)
     size = sent = 0

@@ -13,7 +13,7 @@ from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
 from assay.fep.evaluation import KIND
 from assay.fep.office import Office
 from assay.ports import Principal, Run
-from assay.ports.audit import Acting, acting
+from assay.ports.audit import Actor, acting
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
 from assay.serve.rest.feeds import Feeds
@@ -111,12 +111,12 @@ class Asking:
         self.named = ""  # the run it is about, once that is known
         given = self.header(b"x-request-id")
         self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_number()
-        acting.set(Acting(request=self.id))
+        acting.set(Actor(request=self.id))
 
     def by(self, who: Principal) -> None:
         """Now it is known who is asking."""
         self.who = who
-        acting.set(Acting(who.id[:MOST], self.id))
+        acting.set(Actor(who.id[:MOST], self.id))
         pool.owner.set(who.tenant)
 
     async def note(self, refusal: Refusal, what: str = "") -> None:

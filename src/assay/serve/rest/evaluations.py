@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from assay.errors import Conflict, Ended, Unfinished
+from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
 from assay.fep.office import Office
 from assay.fep.office import whole as whole_result
-from assay.ports import CLOSED, Put, Run
+from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
 from assay.serve.rest import pages
@@ -120,10 +120,10 @@ def _known(call: Call, tag: bytes) -> bool:
     ]
 
 
-def unfinished(office: Office, run: Run) -> Unfinished:
+def unfinished(office: Office, run: Run) -> RunNotFinished:
     """Decision 41."""
     seen = office.progress(run).status
-    return Unfinished(f"evaluation {run.id} is {seen}: it has no result yet", seen)
+    return RunNotFinished(f"evaluation {run.id} is {seen}: it has no result yet", seen)
 
 
 async def cancel_evaluation(call: Call) -> Answer:
@@ -140,13 +140,13 @@ async def cancel_evaluation(call: Call) -> Answer:
 async def cancelled_once(call: Asking, id: str, once: Once) -> tuple[CancelOperationResponse, bool]:
     """And whether an earlier request with this key did it."""
 
-    async def cancel(documents: Sequence[Put] = ()) -> CancelOperationResponse:
+    async def cancel(documents: Sequence[PutDocument] = ()) -> CancelOperationResponse:
         return CancelOperationResponse(cancelled=await cancelled(call, id, documents))
 
     return await once.done(cancel, cancel)
 
 
-async def cancelled(call: Asking, id: str, documents: Sequence[Put] = ()) -> bool:
+async def cancelled(call: Asking, id: str, documents: Sequence[PutDocument] = ()) -> bool:
     """Whether it has stopped by now; false: it was asked to."""
     run = await call.run_named(id)
     if run.status not in CLOSED:
@@ -161,4 +161,4 @@ async def cancelled(call: Asking, id: str, documents: Sequence[Put] = ()) -> boo
         return False  # it was asked to, and has not stopped yet
     if run.status == "cancelled":
         return True
-    raise Ended(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)
+    raise RunAlreadyEnded(f"evaluation {run.id} is {run.status}: it cannot be cancelled any more", run.status)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.errors import Broken, InvalidRequest, Problem, Refusal
+from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
 from assay.fep.evaluation import RESULTS, Shard
 from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
@@ -141,7 +141,9 @@ class Feed:
         trouble = await guarded("feed", self._reading(), Refusal)
         if trouble is not None:  # those who follow are told, and may follow again from where they are
             self._trouble = (
-                trouble if isinstance(trouble, Refusal) else Broken("the run cannot be followed now")
+                trouble
+                if isinstance(trouble, Refusal)
+                else EnvironmentFailure("the run cannot be followed now")
             )
         self._ring()
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
-from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unauthenticated, WrongMethod
+from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
 from assay.serve.rest.answers import HTML, TEXT, Answer, Streaming, failed, log, refused
 from assay.serve.rest.call import Asking, Call, Gone, Host
 
@@ -85,7 +85,7 @@ class Door:
         if admitted is None:
             if not self._open:
                 await self._known(call)
-            raise WrongMethod(method, sorted(self._methods))
+            raise MethodNotAllowed(method, sorted(self._methods))
         if admitted.scope is None:
             return await admitted.endpoint(call)
         await self._known(call)

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.errors import Conflict, InvalidRequest, KeyReused, Problem
-from assay.ports import Batch, Put
+from assay.errors import Conflict, IdempotencyKeyReused, InvalidRequest, Problem
+from assay.ports import PutDocument, Transaction
 from assay.serve.rest.answers import Headers
 from assay.serve.rest.call import Asking, Host
 
@@ -70,8 +70,8 @@ class Once:
         named = f"{self._operation}\n{self._given}"
         return f"{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()}{part}"
 
-    def put(self, kept: Kept, part: str = "") -> Put:
-        return Put(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(kept))
+    def put(self, kept: Kept, part: str = "") -> PutDocument:
+        return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(kept))
 
     async def kept(self, digest: str, part: str = "") -> Kept | None:
         document = await self._call.host.office.store.document(self._call.tenant, KIND, self.key(part))
@@ -79,13 +79,13 @@ class Once:
             return None
         kept = _decode(document.data)
         if kept.digest != digest:
-            raise KeyReused(
+            raise IdempotencyKeyReused(
                 "this Idempotency-Key came with another request before: take a new one for a new request"
             )
         return kept
 
     async def start(
-        self, run: str, begin: Callable[[list[Put]], Awaitable[object]], part: str = ""
+        self, run: str, begin: Callable[[list[PutDocument]], Awaitable[object]], part: str = ""
     ) -> Started:
         """Begin a run of this id, with what must be written along; or find the one that was begun before."""
         if not self.keyed:
@@ -104,7 +104,7 @@ class Once:
         return Started(*await self._once(start, old, part))
 
     async def made(
-        self, make: Callable[[Callable[[T], list[Put]]], Awaitable[T]], kind: type[T]
+        self, make: Callable[[Callable[[T], list[PutDocument]]], Awaitable[T]], kind: type[T]
     ) -> tuple[T, bool]:
         """
         An answer that is small enough to be kept itself; and whether it is an old one.
@@ -115,7 +115,7 @@ class Once:
             return await make(lambda _: []), False
         digest = self._digest()
 
-        def along(answer: T) -> list[Put]:
+        def along(answer: T) -> list[PutDocument]:
             return [self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))]
 
         async def old() -> T | None:
@@ -125,7 +125,10 @@ class Once:
         return await self._once(lambda: make(along), old)
 
     async def done(
-        self, do: Callable[[list[Put]], Awaitable[T]], again: Callable[[], Awaitable[T]], part: str = ""
+        self,
+        do: Callable[[list[PutDocument]], Awaitable[T]],
+        again: Callable[[], Awaitable[T]],
+        part: str = "",
     ) -> tuple[T, bool]:
         """
         Something that can be seen at a run, and that the same request does not do twice; and whether it was done before.
@@ -174,7 +177,7 @@ class Once:
                 return answer, False
             try:
                 put = self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))
-                await self._call.host.office.store.commit(Batch(documents=[put]))
+                await self._call.host.office.store.commit(Transaction(documents=[put]))
             except Conflict:
                 if (kept := await self.kept(digest)) is not None:
                     return msgspec.json.decode(kept.answer, type=kind), True

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from assay.errors import TooLarge, TooMuch, Unavailable
+from assay.errors import RateLimited, TooLarge, Unavailable
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
 
@@ -30,9 +30,11 @@ class Load:
         self.open()
         most, own = self._serving.max_runs, self._serving.max_tenant_runs
         if self._desk.busy + self._seats.total() >= most:
-            raise TooMuch(f"{most} runs are under way, which is the limit (ASSAY_MAX_RUNS)", retry_after=2)
+            raise RateLimited(
+                f"{most} runs are under way, which is the limit (ASSAY_MAX_RUNS)", retry_after=2
+            )
         if self._desk.busy_for(tenant) + self._seats[tenant] >= own:
-            raise TooMuch(
+            raise RateLimited(
                 f"{own} runs of this tenant are under way, which is the limit (ASSAY_MAX_TENANT_RUNS)",
                 retry_after=2,
                 scope="tenant",
@@ -63,7 +65,7 @@ class Share:
         most = self._serving.max_requests
         if self._load.requests >= most:
             said = f"{most} requests are being answered, which is the limit (ASSAY_MAX_REQUESTS)"
-            raise TooMuch(said, retry_after=1)
+            raise RateLimited(said, retry_after=1)
         self._counted = True
         self._load.requests += 1
 
@@ -71,7 +73,7 @@ class Share:
         most = self._serving.max_tenant_requests
         if self._load.of[tenant] >= most:
             said = f"{most} requests of this tenant are being answered, which is the limit (ASSAY_MAX_TENANT_REQUESTS)"
-            raise TooMuch(said, retry_after=1, scope="tenant")
+            raise RateLimited(said, retry_after=1, scope="tenant")
         self._tenant = tenant
         self._load.of[tenant] += 1
 
@@ -86,10 +88,10 @@ class Share:
             raise TooLarge("the body, decoded,", min(most, own), setting)
         if load.held_of[tenant] + size > own:
             said = f"the bodies of this tenant's requests hold {own} bytes, which is the limit (ASSAY_MAX_TENANT_HELD_BYTES)"
-            raise TooMuch(said, retry_after=1, scope="tenant")
+            raise RateLimited(said, retry_after=1, scope="tenant")
         if load.held + size > most:
             said = f"the bodies of all requests hold {most} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
-            raise TooMuch(said, retry_after=1)
+            raise RateLimited(said, retry_after=1)
         self._held += size
         load.held += size
         load.held_of[tenant] += size
@@ -105,10 +107,12 @@ class Share:
         most, own = self._serving.max_followers, self._serving.max_tenant_followers
         load, tenant = self._load, self._tenant
         if load.followers >= most:
-            raise TooMuch(f"{most} follow runs here, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5)
+            raise RateLimited(
+                f"{most} follow runs here, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5
+            )
         if tenant is not None and load.followers_of[tenant] >= own:
             said = f"{own} of this tenant follow runs here, which is the limit (ASSAY_MAX_TENANT_FOLLOWERS)"
-            raise TooMuch(said, retry_after=5, scope="tenant")
+            raise RateLimited(said, retry_after=5, scope="tenant")
         self.give_back()
         self._follows, self._tenant = True, tenant
         load.followers += 1

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.errors import Unavailable
-from assay.ports.watch import BOUNDS, COUNTERS, GAUGES, TIMES, Spread, Watch, watch
+from assay.ports.watch import BOUNDS, COUNTERS, GAUGES, TIMES, Histogram, Metrics, telemetry
 from assay.serve.rest.answers import Answer
 from assay.serve.rest.call import Call
 
@@ -13,10 +13,10 @@ MEDIA = b"text/plain; version=0.0.4; charset=utf-8"
 
 async def show_metrics(call: Call) -> Answer:
     call.query()
-    return Answer(exposition(watch), media=MEDIA)
+    return Answer(exposition(telemetry), media=MEDIA)
 
 
-def exposition(watch: Watch) -> bytes:
+def exposition(watch: Metrics) -> bytes:
     try:
         import prometheus_client as prometheus  # a lazy door: the extra `telemetry`
     except ModuleNotFoundError as error:
@@ -32,7 +32,7 @@ def exposition(watch: Watch) -> bytes:
 
 
 class _Collector:
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Metrics) -> None:
         self._watch = watch
 
     def collect(self) -> Iterator[Any]:
@@ -55,7 +55,7 @@ class _Collector:
                 yield core.GaugeMetricFamily(name, about, value=self._watch.gauges[name]())
 
 
-def _buckets(spread: Spread) -> list[tuple[str, float]]:
+def _buckets(spread: Histogram) -> list[tuple[str, float]]:
     sums: list[tuple[str, float]] = []
     total = 0
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), spread.counts, strict=True):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from starlette.types import Receive, Scope, Send
 
-from assay.ports.watch import watch
+from assay.ports.watch import telemetry
 from assay.serve.rest.call import Host
 
 log = logging.getLogger("assay.request")
@@ -23,20 +23,20 @@ class Seen:
         began = time.perf_counter()
         method = scope["method"] if scope["method"] in METHODS else "OTHER"
         route = f"{method} {self._path}"
-        if watch.tracer is None:
+        if telemetry.tracer is None:
             status = await self._app(scope, receive, send)
         else:
             parent = {"traceparent": _header(scope, b"traceparent")}
             about = {"http.request.method": method, "http.route": self._path}
-            with watch.span(route, about, parent) as span:
+            with telemetry.span(route, about, parent) as span:
                 status = await self._app(scope, receive, send)
                 span.set_attribute("http.response.status_code", status)
         told("rest", route, str(status), time.perf_counter() - began)
 
 
 def told(transport: str, route: str, status: str, seconds: float) -> None:
-    watch.add("assay_requests", 1, transport, route, status)
-    watch.took("assay_request_seconds", seconds, transport, route)
+    telemetry.add("assay_requests", 1, transport, route, status)
+    telemetry.took("assay_request_seconds", seconds, transport, route)
     if log.isEnabledFor(logging.INFO):
         more = {"transport": transport, "route": route, "status": status, "ms": round(seconds * 1000, 3)}
         log.info("answered", extra=more)
@@ -44,8 +44,8 @@ def told(transport: str, route: str, status: str, seconds: float) -> None:
 
 def watched(host: Host) -> None:
     """This process serves: it counts, and these can be looked at."""
-    watch.on = True
-    watch.gauges |= {
+    telemetry.on = True
+    telemetry.gauges |= {
         "assay_requests_under_way": lambda: host.load.requests,
         "assay_followers": lambda: host.load.followers,
         "assay_held_bytes": lambda: host.load.held,

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import IO
 
-from assay.errors import BadLine, Broken, InvalidRequest, Problem
+from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.evaluation import stored_line
 from assay.fep.office import Asked
@@ -73,7 +73,7 @@ def _on_disk() -> Generator[None]:
     try:
         yield
     except OSError as wrong:
-        raise Broken(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
 
 
 class _Intake:

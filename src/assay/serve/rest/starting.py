@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from assay.fep.context import Context
 from assay.fep.office import Asked
 from assay.fep.project import new_id
-from assay.ports import Put, Run
+from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.rest.asked import ARGUMENTS, Whole, digest_of, read_request, shows_arguments
 from assay.serve.rest.bodies import form_of
@@ -79,7 +79,7 @@ async def begin(
     run, asked = new_id(), request.asked
     made: Made | None = None
 
-    async def start(documents: list[Put]) -> None:
+    async def start(documents: list[PutDocument]) -> None:
         nonlocal made
         if at_once and asked.at_once and isinstance(request, Whole):
             office = call.host.office
@@ -99,7 +99,7 @@ async def begin(
 
 
 async def _take_in(
-    call: Asking, asked: Asked, contexts: Iterable[Context | bytes], documents: list[Put], run: str
+    call: Asking, asked: Asked, contexts: Iterable[Context | bytes], documents: list[PutDocument], run: str
 ) -> None:
     host = call.host
     with host.load.seat(call.tenant):

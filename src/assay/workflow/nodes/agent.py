@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from assay.protocol.agents import Reasoned
+from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
 from assay.workflow.bracket import USABLE, Turn, bracket, decided, invoked, weighed
 from assay.workflow.definition import Node
@@ -42,7 +42,7 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
 
 def _sum_up(flow: Flow, node: Node, done: Turn) -> None:
     """A turn that said nothing of its reasons, in the words of the host."""
-    if any(isinstance(step, Reasoned) for step in done.steps):
+    if any(isinstance(step, ReasoningStep) for step in done.steps):
         return
     said = f"asked once, with {done.tools} tools at hand; it gave no reasons"
     flow.tell(

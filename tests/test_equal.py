@@ -15,7 +15,7 @@ from assay.errors import InvalidRequest, ValueFault
 from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.tally import Tally
-from assay.paths.together import together
+from assay.paths.together import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
@@ -202,7 +202,7 @@ def test_many_names_followed_together_are_each_followed_alone(names, document):
     ]
     assert [query.names for query in queries] == names
     gets = [query.get for query in queries]
-    assert together(names, gets)(document) == [get(document) for get in gets]
+    assert batch_getter(names, gets)(document) == [get(document) for get in gets]
 
 
 @pytest.mark.parametrize(

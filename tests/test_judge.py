@@ -17,8 +17,8 @@ from assay.backends.models.scripted import ScriptedModel
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.llm_judge import LlmJudge, reasoned
-from assay.checks.run import Options, concluded, prepare
-from assay.checks.templates import Form
+from assay.checks.run import Options, prepare, to_result
+from assay.checks.templates import PromptTemplate
 from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
@@ -68,7 +68,7 @@ def folder(tmp_path, server, monkeypatch):
     ],
 )
 def test_a_template_is_filled_once(text, filled):
-    form = Form.read(text)
+    form = PromptTemplate.read(text)
     assert form is not None
     assert form.fill(DOCUMENT, Limits()) == filled
 
@@ -77,7 +77,7 @@ def test_a_template_is_filled_once(text, filled):
     "text", ["", "no blanks", "{{this}}", "{{$x}}", "{ {$.a}}", "$.test_case.input", "}}{{"]
 )
 def test_what_is_no_placeholder_is_text(text):
-    assert Form.read(text) is None
+    assert PromptTemplate.read(text) is None
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_is_no_placeholder_is_text(text):
     ],
 )
 def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):
-    form = Form.read(text)
+    form = PromptTemplate.read(text)
     assert form is not None
     with pytest.raises(PathFault) as fault:
         form.fill(DOCUMENT, Limits())
@@ -106,7 +106,7 @@ def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):
 )
 def test_a_template_is_read_in_no_time(evil):
     began = time.thread_time()
-    Form.read(evil)
+    PromptTemplate.read(evil)
     assert time.thread_time() - began < 10
 
 
@@ -141,7 +141,7 @@ def ask(script, document=None, *, timeout=None, **more):
         except Fault as fault:
             return fault
 
-    return concluded(prepared, asyncio.run(run()), services, Options()), providers.model.asks
+    return to_result(prepared, asyncio.run(run()), services, Options()), providers.model.asks
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from assay.agenteval.judging import Heard
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.scene import Stage
 from assay.agenteval.scoring import checks_of, context_of, score_of
-from assay.checks.run import Options, ask, concluded, prepare
+from assay.checks.run import Options, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
 from assay.fep.kind import Hours
@@ -169,13 +169,13 @@ class Draft:
         results: list[CheckResult] = []
         for bound in sheet.bounds:
             prepared = prepare(bound, context.document, services)
-            answer: Any = ask(prepared, services)
+            answer: Any = call(prepared, services)
             if inspect.isawaitable(answer):
                 try:
                     answer = await answer
                 except Fault as fault:
                     answer = fault
-            results.append(concluded(prepared, answer, services, Options()))
+            results.append(to_result(prepared, answer, services, Options()))
         return results
 
 

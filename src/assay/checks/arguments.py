@@ -14,10 +14,10 @@ from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
 from assay import paths
-from assay.checks.checker import Canonical, Checker, Nodes, Text, Unfit
+from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
 from assay.checks.registry import Registry
 from assay.checks.secrets import without_secrets
-from assay.checks.templates import Form
+from assay.checks.templates import PromptTemplate
 from assay.checks.typed_values import is_typed, untyped
 from assay.errors import (
     Fault,
@@ -56,15 +56,15 @@ class Path(NamedTuple):
 
     field: Field
     text: str
-    query: paths.Query | MalformedPath | Form
+    query: paths.Query | MalformedPath | PromptTemplate
 
     @property
     def shown(self) -> str | UnsetType:
         """The path as resolved_arguments has it; a template is none."""
-        return UNSET if isinstance(self.query, Form) else self.text
+        return UNSET if isinstance(self.query, PromptTemplate) else self.text
 
 
-class Bound(Struct, frozen=True):
+class BoundCheck(Struct, frozen=True):
     """A check of a request with its class found, its literals typed and its paths compiled."""
 
     checker: type[Checker]
@@ -74,7 +74,7 @@ class Bound(Struct, frozen=True):
     order: tuple[str, ...]  # wire names, in the order of the fields
 
 
-def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> Bound:
+def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> BoundCheck:
     """
     Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33).
 
@@ -105,7 +105,7 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
         problems = _with(problems, lambda: checker.meet(literals, services), checker, place)
     if problems:
         raise InvalidRequest(problems)
-    return Bound(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
+    return BoundCheck(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
 
 
 def _with(
@@ -124,7 +124,7 @@ def _with(
         more = [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
     except UsageError as wrong:
         more = [Problem(place, str(wrong))]
-    except Unfit as wrong:
+    except InvalidArgument as wrong:
         more = [Problem(f"{place}.arguments.{wrong.argument}", str(wrong))]
     except (ValueError, TypeError) as wrong:
         more = [Problem(f"{place}.arguments", str(wrong))]
@@ -185,7 +185,11 @@ def _read(
         except ValueError as wrong:
             problems.append(Problem(f"{place}.{field.name}", str(wrong)))
             continue
-        if isinstance(value, str) and field.takes == "text" and (form := Form.read(value)) is not None:
+        if (
+            isinstance(value, str)
+            and field.takes == "text"
+            and (form := PromptTemplate.read(value)) is not None
+        ):
             found.append(Path(field, value, form))
             continue
         if isinstance(value, str) and not literal:
@@ -222,7 +226,7 @@ def _untyped(check: Check, field: Field) -> tuple[Any, bool]:
     return value, field.literal
 
 
-def resolve(bound: Bound, document: Any, limits: Limits) -> tuple[dict[str, Any], Fault | None]:
+def resolve(bound: BoundCheck, document: Any, limits: Limits) -> tuple[dict[str, Any], Fault | None]:
     """What the paths yield, by wire name, and the first trouble in the order of the arguments, if any."""
     values: dict[str, Any] = {}
     trouble: Fault | None = None
@@ -240,7 +244,7 @@ def follow(path: Path, document: Any, limits: Limits) -> Any:
     if isinstance(query, MalformedPath):
         raise PathFault(f"{name}: {query}")
     try:
-        if isinstance(query, Form):
+        if isinstance(query, PromptTemplate):
             return query.fill(document, limits)
         if query.singular and takes == "one" and (value := query.get(document)) is not paths.MISSING:
             return value  # the commonest
@@ -264,7 +268,7 @@ def _taken(path: Path, query: paths.Query, values: list[Any]) -> Any:
     raise PathFault(f"{name}: {path.text} finds {len(values)} values, and this argument takes one")
 
 
-def build(bound: Bound, values: Mapping[str, Any]) -> Checker:
+def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
     """The check with all its arguments; a value of the wrong type is a ValueFault."""
     typed = {path.field.attribute: convert(path.field, values[path.field.name]) for path in bound.paths}
     try:

@@ -18,12 +18,12 @@ def providers_of(services: Services) -> Providers:
     return services.providers
 
 
-def given(config: Any) -> Mapping[str, Any] | None:
+def resolve_model(config: Any) -> Mapping[str, Any] | None:
     """An argument that may be absent."""
     return None if config is UNSET else config
 
 
-class Account:
+class ModelUsage:
     """What a check was told, in one reply or several, and what that cost. One cost that is unknown hides the sum."""
 
     def __init__(self, asked_for: str) -> None:

@@ -14,7 +14,9 @@ Run = Callable[..., Any]
 
 PASSED: Final[Answer] = {"passed": True}
 FAILED: Final[Answer] = {"passed": False}
-PLAIN: Final[Answer] = {"": "a compiled form that meets something unusual answers this: ask the plain form"}
+FALLBACK: Final[Answer] = {
+    "": "a compiled form that meets something unusual answers this: ask the plain form"
+}
 
 
 class Text(str):
@@ -53,7 +55,7 @@ Number = int | float  # JSON numbers only: msgspec takes no strings and no bools
 Phrase = Annotated[str, Meta(min_length=1)]
 
 
-class Unfit(ValueError):
+class InvalidArgument(ValueError):
     """A literal that is wrong whatever the case, by the argument it is the value of."""
 
     def __init__(self, argument: str, why: str) -> None:

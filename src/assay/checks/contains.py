@@ -7,9 +7,9 @@ from msgspec import Meta
 
 from assay.checks.checker import (
     FAILED,
+    FALLBACK,
     PASSED,
     PASSED_SCHEMA,
-    PLAIN,
     Answer,
     Phrase,
     Run,
@@ -56,7 +56,7 @@ class Contains(Heavy):
 
         def look(text: Any) -> Answer:
             if type(text) is not str or len(text) > longest:
-                return PLAIN
+                return FALLBACK
             if not exactly:
                 text = text.casefold()
             for phrase in phrases:
@@ -69,7 +69,7 @@ class Contains(Heavy):
 
             def look_for_it(text: Any) -> Answer:
                 if type(text) is not str or len(text) > SEARCHED:
-                    return PLAIN
+                    return FALLBACK
                 return found if only in text else missing
 
             return look_for_it

@@ -5,9 +5,9 @@ from typing import Any
 
 from assay.checks.checker import (
     FAILED,
+    FALLBACK,
     PASSED,
     PASSED_SCHEMA,
-    PLAIN,
     Answer,
     Canonical,
     Run,
@@ -82,9 +82,9 @@ class ExactMatch(Heavy):
 
         def compare(one: Any, two: Any) -> Answer:
             if type(one) is not str or type(two) is not str:
-                return PLAIN
+                return FALLBACK
             if not exactly and len(one) + len(two) > FOLDED:
-                return PLAIN
+                return FALLBACK
             return same if (one == two if exactly else one.casefold() == two.casefold()) else other
 
         if "expected" in literals and "actual" in literals:

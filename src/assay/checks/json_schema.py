@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.checker import Answer, Unfit
+from assay.checks.checker import Answer, InvalidArgument
 from assay.checks.heavy import Heavy, elsewhere
 from assay.checks.schemas import Validator, place_of, validator_for
 from assay.checks.work import Work
@@ -65,4 +65,4 @@ class JsonSchema(Heavy):
             try:
                 validator_for(msgspec.json.encode(literals["schema"]))
             except ValueError as wrong:
-                raise Unfit("schema", str(wrong)) from None
+                raise InvalidArgument("schema", str(wrong)) from None

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from assay.checks.asking import Account, given, providers_of
-from assay.checks.checker import Answer, Checker, Opaque, Schema, Template, Unfit
+from assay.checks.asking import ModelUsage, providers_of, resolve_model
+from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
 from assay.checks.schemas import validator_for
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Message, Model, Services
@@ -52,7 +52,9 @@ class LlmJudge(Checker):
     model_config: Opaque | UnsetType = UNSET
 
     async def run(self, services: Services) -> Answer:
-        model, chosen = providers_of(services).judge(given(self.provider_config), given(self.model_config))
+        model, chosen = providers_of(services).judge(
+            resolve_model(self.provider_config), resolve_model(self.model_config)
+        )
         wanted = reasoned(self.response_format)
         ask = msgspec.structs.replace(
             chosen,
@@ -62,7 +64,7 @@ class LlmJudge(Checker):
             repeat=self._repeat(services),
             accepts=partial(self._accepts, asked_why=wanted is not self.response_format),
         )
-        account = Account(ask.model)
+        account = ModelUsage(ask.model)
         try:
             response, own = await self._answered(model, ask, account)
         except Fault as fault:
@@ -70,7 +72,7 @@ class LlmJudge(Checker):
         return {"response": response, "metadata": account.told() | own}
 
     async def _answered(
-        self, model: Model, ask: CompletionRequest, account: Account
+        self, model: Model, ask: CompletionRequest, account: ModelUsage
     ) -> tuple[Any, dict[str, Any]]:
         asked_why = ask.schema is not self.response_format
         reply = heard(account.add(await model.complete(ask)))
@@ -104,7 +106,7 @@ class LlmJudge(Checker):
     def _repeat(self, services: Services) -> int:
         if services.repeats is None:
             return 0
-        configured = [given(self.provider_config), given(self.model_config)]
+        configured = [resolve_model(self.provider_config), resolve_model(self.model_config)]
         return services.repeats.of(msgspec.json.encode([self.prompt, self.response_format, configured]))
 
     @classmethod
@@ -113,16 +115,22 @@ class LlmJudge(Checker):
         try:
             validator_for(msgspec.json.encode(schema))
         except ValueError as wrong:
-            raise Unfit("response_format", str(wrong)) from None
+            raise InvalidArgument("response_format", str(wrong)) from None
         if schema.get("type", "object") != "object":
-            raise Unfit("response_format", f"wanted the schema of an object, got one of {schema['type']!r}")
+            raise InvalidArgument(
+                "response_format", f"wanted the schema of an object, got one of {schema['type']!r}"
+            )
         passed = properties_of(schema).get("passed", {})
         if is_object(passed) and passed.get("type", "boolean") != "boolean":
-            raise Unfit("response_format", "passed: wanted a boolean, since that is what counts as passed")
+            raise InvalidArgument(
+                "response_format", "passed: wanted a boolean, since that is what counts as passed"
+            )
 
     @classmethod
     def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
-        providers_of(services).judge(given(literals["provider_config"]), given(literals["model_config"]))
+        providers_of(services).judge(
+            resolve_model(literals["provider_config"]), resolve_model(literals["model_config"])
+        )
 
 
 def reasoned(schema: dict[str, Any]) -> dict[str, Any]:

@@ -8,14 +8,14 @@ from msgspec import Struct
 
 from assay.checks.checker import (
     FAILED,
+    FALLBACK,
     PASSED,
     PASSED_SCHEMA,
-    PLAIN,
     Answer,
     Checker,
+    InvalidArgument,
     Run,
     Text,
-    Unfit,
     verdict,
 )
 from assay.checks.work import Work
@@ -60,7 +60,7 @@ class Regex(Checker):
             try:
                 compiled(literals["pattern"], literals.get("flags", Flags()))
             except ValueError as wrong:
-                raise Unfit("pattern", str(wrong)) from None
+                raise InvalidArgument("pattern", str(wrong)) from None
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
@@ -74,7 +74,7 @@ class Regex(Checker):
 
         def look(text: Any) -> Answer | Work:
             if type(text) is not str:
-                return PLAIN
+                return FALLBACK
             if len(text) <= quick:
                 return found if search(text) is not None else missing
             there = pattern.search.found(text)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 from msgspec import UNSET
 
-from assay.checks.arguments import Bound, build, resolve
-from assay.checks.checker import FAILED, PASSED, PLAIN, Answer, Checker
+from assay.checks.arguments import BoundCheck, build, resolve
+from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, Checker
 from assay.checks.work import Work, answered
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
@@ -35,27 +35,27 @@ class Options(NamedTuple):
     timings: bool = False
 
 
-class Prepared(NamedTuple):
+class PreparedCheck(NamedTuple):
     """A check that is ready to run on one case, or the fault that keeps it from running."""
 
-    bound: Bound
+    bound: BoundCheck
     values: dict[str, Any]
     ready: Checker | Fault
     began: float
 
 
-def prepare(bound: Bound, document: Any, services: Services) -> Prepared:
+def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedCheck:
     began = time.perf_counter()
     values, trouble = resolve(bound, document, services.limits)
     if trouble is None:
         try:
-            return Prepared(bound, values, build(bound, values), began)
+            return PreparedCheck(bound, values, build(bound, values), began)
         except Fault as fault:
             trouble = fault
-    return Prepared(bound, values, trouble, began)
+    return PreparedCheck(bound, values, trouble, began)
 
 
-def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | Work | Fault:
+def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | Work | Fault:
     """The answer, something to wait for, work for another process, or the fault; never an exception."""
     if isinstance(prepared.ready, Fault):
         return prepared.ready
@@ -67,7 +67,7 @@ def ask(prepared: Prepared, services: Services) -> Answer | Awaitable[Answer] | 
         return fault_of(surprise, prepared.bound.checker)
 
 
-def quick_form(bound: Bound) -> Callable[..., Any] | None:
+def quick_form(bound: BoundCheck) -> Callable[..., Any] | None:
     """The check's own faster form, if it has one; where it does not work, the plain form answers."""
     try:
         quick = bound.checker.compile(bound.literals)
@@ -80,7 +80,7 @@ def quick_form(bound: Bound) -> Callable[..., Any] | None:
         try:
             return quick(*values)
         except Exception:  # noqa: BLE001  # a check is foreign code
-            return PLAIN
+            return FALLBACK
 
     return answer
 
@@ -90,20 +90,20 @@ def fault_of(surprise: BaseException, checker: type[Checker]) -> Fault:
     if isinstance(surprise, Fault):
         return surprise
     if isinstance(surprise, TimeoutError):
-        return TimeFault(_told(surprise) or "the check ran out of time")
+        return TimeFault(_message(surprise) or "the check ran out of time")
     if isinstance(surprise, RecursionError) and not checker.waits:
         return ValueFault("the values are nested too deeply to be compared")
-    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {_told(surprise)}")
+    return ForeignFault(f"{checker.type} failed with {type(surprise).__name__}: {_message(surprise)}")
 
 
-def _told(surprise: BaseException) -> str:
+def _message(surprise: BaseException) -> str:
     try:
         return str(surprise)
     except Exception as another:  # noqa: BLE001  # its message is foreign code too
         return f"(no message: {type(another).__name__} while it was made)"
 
 
-def examined(answer: Any, checker: type[Checker]) -> Answer | Fault:
+def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
     """An answer is a JSON object; its `passed`, if it has one, is true or false."""
     if answer is PASSED or answer is FAILED or isinstance(answer, Fault):
         return answer
@@ -138,12 +138,17 @@ def _encoded(answer: Answer) -> tuple[bytes, bool]:
         return msgspec.json.encode(answer, enc_hook=base_of), True
 
 
-def concluded(
-    prepared: Prepared, answer: Any, services: Services, options: Options, *, seconds: float | None = None
+def to_result(
+    prepared: PreparedCheck,
+    answer: Any,
+    services: Services,
+    options: Options,
+    *,
+    seconds: float | None = None,
 ) -> CheckResult:
     """The result of a check that ran, or could not."""
     bound = prepared.bound
-    outcome = examined(answer, bound.checker)
+    outcome = validate_answer(answer, bound.checker)
     metadata: dict[str, Any] = {"check_version": bound.checker.version}
     if bound.checker.waits or options.timings:
         spent = time.perf_counter() - prepared.began if seconds is None else seconds
@@ -162,7 +167,7 @@ def concluded(
     )
 
 
-def skipped(bound: Bound, services: Services) -> CheckResult:
+def skipped(bound: BoundCheck, services: Services) -> CheckResult:
     """A check that was not executed: the run was cancelled, or stopped at another's error (decision 28)."""
     return CheckResult(
         check_type=bound.checker.type,
@@ -173,17 +178,17 @@ def skipped(bound: Bound, services: Services) -> CheckResult:
     )
 
 
-def run_here(bound: Bound, document: Any, services: Services, options: Options) -> CheckResult:
+def run_here(bound: BoundCheck, document: Any, services: Services, options: Options) -> CheckResult:
     """One check that does not wait, from beginning to end; for work of another process this thread waits."""
     prepared = prepare(bound, document, services)
-    answer = ask(prepared, services)
+    answer = call(prepared, services)
     if isinstance(answer, Work):
         (answer,) = answered([answer])
-    return concluded(prepared, answer, services, options)
+    return to_result(prepared, answer, services, options)
 
 
 def _error(fault: Fault) -> CheckError:
-    message = redacted_text(_told(fault).encode("utf-8", "replace").decode())
+    message = redacted_text(_message(fault).encode("utf-8", "replace").decode())
     if len(message) > LONGEST_MESSAGE:
         message = message[:LONGEST_MESSAGE] + "…"
     # a check may bring a Fault of its own
@@ -191,7 +196,7 @@ def _error(fault: Fault) -> CheckError:
     return CheckError(type=kind, message=message, recoverable=bool(fault.recoverable))
 
 
-def _resolved(bound: Bound, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
+def _resolved(bound: BoundCheck, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
     texts = {path.field.name: path.shown for path in bound.paths}
     shown: dict[str, ResolvedArgument] = {}
     for name in bound.order:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.unfolding import MOST, Size, Unfolding, longest_keyword, measured
+from assay.checks.unfolding import MOST, SchemaCost, Size, longest_keyword, measured
 from assay.errors import ValueFault
 from assay.protocol.cache import remembered
 from assay.workers import pool
@@ -74,9 +74,9 @@ class Validator:
         self._made, self._schema, self._size, self._backtracks = made, schema, size, backtracks
 
     @cached_property  # not before a value comes: of a large schema it takes a while
-    def _unfolding(self) -> Unfolding:
+    def _unfolding(self) -> SchemaCost:
         text = msgspec.json.encode(self._schema)
-        return Unfolding(self._schema, linked=b'Ref"' in text or b'$ref"' in text)
+        return SchemaCost(self._schema, linked=b'Ref"' in text or b'$ref"' in text)
 
     @cached_property
     def _repeated(self) -> int:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.checks.asking import given, providers_of, told_of
+from assay.checks.asking import providers_of, resolve_model, told_of
 from assay.checks.checker import Answer, Checker, Opaque, Text
 from assay.checks.threshold import check_bounds, within
 from assay.ports import Services
@@ -20,7 +20,7 @@ Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
 Metric = Literal["cosine", "dot", "euclidean"]
 
 
-class Bounds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a score has to lie, as in `threshold` (decision 23)."""
 
     min_value: Share | UnsetType = UNSET
@@ -60,14 +60,16 @@ class SemanticSimilarity(Checker):
 
     text: Text
     reference: Text
-    threshold: Bounds | UnsetType = UNSET
+    threshold: SimilarityThreshold | UnsetType = UNSET
     provider_config: Opaque | UnsetType = UNSET
     model_config: Opaque | UnsetType = UNSET
     similarity_metric: Metric = "cosine"
 
     async def run(self, services: Services) -> Answer:
         providers = providers_of(services)
-        embed, asked_for = providers.embedding(given(self.provider_config), given(self.model_config))
+        embed, asked_for = providers.embedding(
+            resolve_model(self.provider_config), resolve_model(self.model_config)
+        )
         embedded = await embed([str(self.text), str(self.reference)])
         one, other = embedded.vectors
         score = similarity(one, other, self.similarity_metric)
@@ -79,7 +81,9 @@ class SemanticSimilarity(Checker):
     @classmethod
     def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
         providers = providers_of(services)
-        providers.embedding(given(literals["provider_config"]), given(literals["model_config"]))
+        providers.embedding(
+            resolve_model(literals["provider_config"]), resolve_model(literals["model_config"])
+        )
 
 
 def similarity(one: Sequence[float], other: Sequence[float], metric: Metric) -> float:

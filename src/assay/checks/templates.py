@@ -17,7 +17,7 @@ OPEN, CLOSE = "{{", "}}"
 PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""", re.DOTALL)
 
 
-class Blank(NamedTuple):
+class Placeholder(NamedTuple):
     """A place to fill in: where it begins, and what leads to its value."""
 
     at: int
@@ -25,7 +25,7 @@ class Blank(NamedTuple):
     query: paths.Query | MalformedPath
 
 
-class Form:
+class PromptTemplate:
     """
     Words and blanks in turn.
 
@@ -35,13 +35,13 @@ class Form:
 
     __slots__ = ("_parts",)
 
-    def __init__(self, parts: tuple[str | Blank, ...]) -> None:
+    def __init__(self, parts: tuple[str | Placeholder, ...]) -> None:
         self._parts = parts
 
     @classmethod
     def read(cls, text: str) -> Self | None:
         """Only what follows `{{` with `$.` or `$[` is a path; the rest is text, and so are lone braces."""
-        parts: list[str | Blank] = []
+        parts: list[str | Placeholder] = []
         done = 0
         at = text.find(OPEN)
         while at >= 0:
@@ -82,18 +82,18 @@ def _end(text: str, start: int) -> int | None:
     return None if found < 0 else found
 
 
-def _blank(text: str, at: int, start: int, end: int | None) -> Blank:
+def _blank(text: str, at: int, start: int, end: int | None) -> Placeholder:
     if end is None:
         told = text[start : start + 40]
-        return Blank(at, told, MalformedPath(told, len(text) - start, f"{OPEN} is never closed"))
+        return Placeholder(at, told, MalformedPath(told, len(text) - start, f"{OPEN} is never closed"))
     path = text[start:end].rstrip()
     try:
-        return Blank(at, path, paths.compile(path))
+        return Placeholder(at, path, paths.compile(path))
     except MalformedPath as malformed:
-        return Blank(at, path, malformed)
+        return Placeholder(at, path, malformed)
 
 
-def _value(blank: Blank, document: Any, limits: Limits) -> str:
+def _value(blank: Placeholder, document: Any, limits: Limits) -> str:
     if isinstance(blank.query, MalformedPath):
         raise PathFault(f"the placeholder at character {blank.at}: {blank.query}")
     values = blank.query.values(document, max_nodes=limits.max_nodes)

@@ -5,7 +5,17 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from assay.checks.checker import FAILED, PASSED, PASSED_SCHEMA, PLAIN, Answer, Checker, Number, Run, verdict
+from assay.checks.checker import (
+    FAILED,
+    FALLBACK,
+    PASSED,
+    PASSED_SCHEMA,
+    Answer,
+    Checker,
+    Number,
+    Run,
+    verdict,
+)
 from assay.ports import Services
 
 
@@ -43,12 +53,12 @@ class Threshold(Checker):
 
         def measure(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
-                return PLAIN
+                return FALLBACK
             return inside if within(value, least, most, at_least, at_most) else outside
 
         def measure_from(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
-                return PLAIN
+                return FALLBACK
             return inside if value >= least else outside
 
         return measure_from if most is UNSET and at_least else measure

@@ -30,7 +30,7 @@ class _Place(NamedTuple):
     ]  # of each: one of the first, and all of the second
 
 
-class Unfolding:
+class SchemaCost:
     """Of one schema."""
 
     def __init__(self, schema: Any, *, linked: bool = True) -> None:

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from assay.checks.arguments import Bound
-from assay.checks.checker import FAILED, PASSED, PLAIN
+from assay.checks.arguments import BoundCheck
+from assay.checks.checker import FAILED, FALLBACK, PASSED
 from assay.checks.work import Work
 from assay.errors import Fault
 from assay.paths import MISSING
@@ -35,7 +35,7 @@ class Reading(NamedTuple):
 
 
 def write_score(
-    bounds: Sequence[Bound],
+    bounds: Sequence[BoundCheck],
     runs: Sequence[Run],
     takes: Sequence[Sequence[int]],
     reading: Reading,
@@ -109,7 +109,7 @@ class _Body:
             "unusual": (Fault, Work),
             "PASSED": PASSED,
             "FAILED": FAILED,
-            "PLAIN": PLAIN,
+            "PLAIN": FALLBACK,
             "MISSING": MISSING,
             "YES": _encode(PASSED),
             "NO": _encode(FAILED),
@@ -127,7 +127,7 @@ class _Body:
 
 
 def _parts(
-    body: _Body, bounds: Sequence[Bound], takes: Sequence[Sequence[int]], *, arguments: bool
+    body: _Body, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
 ) -> list[str]:
     """The pieces of a result in order, names of variables; constant neighbours are one constant."""
     parts: list[str] = []
@@ -165,7 +165,10 @@ def _parts(
 
 
 def _arguments(
-    bound: Bound, takes: Sequence[int], constant: Callable[[bytes], None], variable: Callable[[str], None]
+    bound: BoundCheck,
+    takes: Sequence[int],
+    constant: Callable[[bytes], None],
+    variable: Callable[[str], None],
 ) -> None:
     by_path = {path.field.name: (path, which) for path, which in zip(bound.paths, takes, strict=True)}
     comma = b""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from assay.checks.checker import Checker
-from assay.checks.run import Options, Prepared, ask, concluded, fault_of, prepare, skipped
+from assay.checks.run import Options, PreparedCheck, call, fault_of, prepare, skipped, to_result
 from assay.checks.work import Work, Works
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.alarm import Alarm, Blocked, in_check
@@ -73,7 +73,7 @@ class Job:
 
     def __init__(self, case: Case, at: int) -> None:
         self.case, self.at = case, at
-        self.prepared: Prepared | None = None
+        self.prepared: PreparedCheck | None = None
         self.task: asyncio.Task[Any] | None = None
         self.late: asyncio.TimerHandle | None = None
         self.expired = False
@@ -125,13 +125,13 @@ class Floor:
         self._working.add(job)
         services = self._services
 
-        def answered() -> tuple[Prepared, Any]:
+        def answered() -> tuple[PreparedCheck, Any]:
             prepared = prepare(job.case.sheet.bounds[job.at], job.case.context.document, services)
-            return prepared, ask(prepared, services)
+            return prepared, call(prepared, services)
 
         self._do(job, answered, self._asked)
 
-    def _asked(self, job: Job, found: tuple[Prepared, Any]) -> None:
+    def _asked(self, job: Job, found: tuple[PreparedCheck, Any]) -> None:
         if job not in self._working:
             return  # stopped meanwhile
         self._working.discard(job)
@@ -142,7 +142,7 @@ class Floor:
             self._working.add(job)
             self._works.add(answer, lambda found: self._worked(job, found))
         else:
-            result = concluded(prepared, answer, self._services, self._options)
+            result = to_result(prepared, answer, self._services, self._options)
             self._filled(job.case, job.at, result)
 
     def _do(self, job: Job, work: Callable[[], T], then: Callable[[Job, T], None]) -> None:
@@ -172,13 +172,13 @@ class Floor:
         fault = fault_of(surprise, bound.checker)
         self._running.discard(job)
         self._working.discard(job)
-        prepared = Prepared(bound, {}, fault, time.perf_counter())
-        self._filled(job.case, job.at, concluded(prepared, fault, self._services, self._options))
+        prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
+        self._filled(job.case, job.at, to_result(prepared, fault, self._services, self._options))
 
     def _worked(self, job: Job, answer: Any) -> None:
         if job in self._working and job.prepared is not None:
             self._working.discard(job)
-            result = concluded(job.prepared, answer, self._services, self._options)
+            result = to_result(job.prepared, answer, self._services, self._options)
             self._filled(job.case, job.at, result)
 
     def open(self, begun: Begun) -> Open:
@@ -248,7 +248,7 @@ class Floor:
         job.case.begun = True
         self._do(job, lambda: prepare(bound, context.document, self._services), self._prepared)
 
-    def _prepared(self, job: Job, prepared: Prepared) -> None:
+    def _prepared(self, job: Job, prepared: PreparedCheck) -> None:
         if job not in self._running:
             return  # stopped meanwhile
         job.prepared = prepared
@@ -266,7 +266,7 @@ class Floor:
             self._settle(job, full)
         else:
             services = self._services
-            self._crew.submit(lambda: ask(prepared, services), lambda answer: self._report(job, answer))
+            self._crew.submit(lambda: call(prepared, services), lambda answer: self._report(job, answer))
 
     def _isolated(self, checker: Checker) -> Any:
         with self._cells.one() as cell:
@@ -284,7 +284,7 @@ class Floor:
         assert job.prepared is not None
         in_check.set(True)
         try:
-            given = ask(job.prepared, self._services) if answer is None else answer
+            given = call(job.prepared, self._services) if answer is None else answer
             return await given if inspect.isawaitable(given) else given
         except SystemExit as surprise:  # a task would pass it on, and the loop would end
             return fault_of(surprise, job.prepared.bound.checker)
@@ -335,7 +335,7 @@ class Floor:
         if job.late is not None:
             job.late.cancel()
         seconds = time.perf_counter() - job.began
-        result = concluded(job.prepared, answer, self._services, self._options, seconds=seconds)
+        result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
         if telemetry.tracer is not None:
             telemetry.tracer.past("gen_ai.evaluation.result", seconds, _told(result), self._within)
         self._filled(job.case, job.at, result)

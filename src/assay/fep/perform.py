@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.arguments import Bound, convert, fields_of
+from assay.checks.arguments import BoundCheck, convert, fields_of
 from assay.checks.checker import Checker
-from assay.checks.run import Prepared, ask, examined, fault_of
+from assay.checks.run import PreparedCheck, call, fault_of, validate_answer
 from assay.errors import Fault, ForeignFault
 from assay.ports import Services
 
@@ -42,12 +42,12 @@ def perform(name: str, arguments: dict[str, Any]) -> Any:
         for field in fields_of(checker)
         if field.name in arguments
     }
-    bound = Bound(checker, typed, {}, (), ())
+    bound = BoundCheck(checker, typed, {}, (), ())
     services = Services()
-    answer = ask(Prepared(bound, {}, checker(**typed), 0.0), services)
+    answer = call(PreparedCheck(bound, {}, checker(**typed), 0.0), services)
     if inspect.isawaitable(answer):
         answer = asyncio.run(_wait(answer, checker))
-    outcome = examined(answer, checker)
+    outcome = validate_answer(answer, checker)
     return outcome if isinstance(outcome, Fault) else dict(outcome)
 
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from assay.checks.arguments import Bound, bind
+from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
@@ -38,7 +38,7 @@ class Plan:
         self.checks = checks
         self._registry = registry
         self._sheets: dict[bytes, Sheet] = {}
-        self._bounds: dict[bytes, Bound] = {}
+        self._bounds: dict[bytes, BoundCheck] = {}
         self.shared: Sheet | None = None
         self._each: list[Sheet] | None = None
         if checks is None:
@@ -128,7 +128,7 @@ class Plan:
             self._sheets[key] = found
         return found
 
-    def _bind(self, place: str, check: Check) -> Bound:
+    def _bind(self, place: str, check: Check) -> BoundCheck:
         """Cases differ in some of their checks, and have the others in common."""
         key = _encode(check)
         found = self._bounds.get(key)
@@ -156,11 +156,11 @@ def gathered(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> lis
     return made
 
 
-def types(bounds: Sequence[Bound]) -> list[str]:
+def types(bounds: Sequence[BoundCheck]) -> list[str]:
     return [bound.checker.type for bound in bounds]
 
 
-def labels(bounds: Sequence[Bound]) -> list[str]:
+def labels(bounds: Sequence[BoundCheck]) -> list[str]:
     """A name for every check in the table: its type, numbered where there are several of it."""
     names = types(bounds)
     total, counts = Counter(names), Counter[str]()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import cast
 
-from assay.checks.arguments import Bound
+from assay.checks.arguments import BoundCheck
 from assay.checks.checker import Checker
 from assay.checks.contains import SEARCHED, Contains
 from assay.checks.exact_match import ExactMatch
@@ -120,7 +120,7 @@ def prompt(sheet: Sheet) -> int:
     return 0 if sheet.waits else min(map(_prompt, sheet.bounds), default=MOST)
 
 
-def _prompt(bound: Bound) -> int:
+def _prompt(bound: BoundCheck) -> int:
     if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
         return 0
     if bound.checker is Contains:
@@ -131,7 +131,7 @@ def _prompt(bound: Bound) -> int:
     return _searched(bound) if bound.checker is Regex else 0
 
 
-def _searched(bound: Bound) -> int:
+def _searched(bound: BoundCheck) -> int:
     pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
     if not isinstance(pattern, str) or not isinstance(flags, Flags):
         return 0

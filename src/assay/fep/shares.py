@@ -8,7 +8,7 @@ from contextvars import Context, copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from assay.checks.arguments import Bound
+from assay.checks.arguments import BoundCheck
 from assay.errors import MalformedPath
 from assay.workers import pool
 
@@ -70,7 +70,7 @@ def threads() -> Shares:
     return Shares()
 
 
-def is_quick(bound: Bound, size: int) -> bool:
+def is_quick(bound: BoundCheck, size: int) -> bool:
     """Whether the arguments of a check are surely found in no time, in a context of this many bytes."""
     return size <= LONGEST and all(
         isinstance(path.query, MalformedPath) or path.query.singular for path in bound.paths

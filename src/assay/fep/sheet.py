@@ -13,18 +13,18 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.arguments import Bound, Path, build, follow
-from assay.checks.checker import PLAIN, Checker
+from assay.checks.arguments import BoundCheck, Path, build, follow
+from assay.checks.checker import FALLBACK, Checker
 from assay.checks.run import (
     Options,
-    Prepared,
-    ask,
-    concluded,
-    examined,
+    PreparedCheck,
+    call,
     prepare,
     quick_form,
     run_here,
     skipped,
+    to_result,
+    validate_answer,
 )
 from assay.checks.work import Work, answered
 from assay.errors import Fault, PathFault, ValueFault
@@ -33,7 +33,7 @@ from assay.fep.context import Context
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
 from assay.paths import MISSING, Query
-from assay.paths.together import Get, together
+from assay.paths.together import Get, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseSummary
 
@@ -53,7 +53,7 @@ class Sheet:
 
     def __init__(
         self,
-        bounds: Sequence[Bound],
+        bounds: Sequence[BoundCheck],
         labels: Sequence[str],
         services: Services,
         options: Options,
@@ -134,7 +134,7 @@ class Sheet:
         if answers is None:
             answers = [self._answer(at, values) for at in range(len(self.bounds))]
         prepared = [
-            prepare(bound, context.document, self._services) if answer is PLAIN else self._seen(at, values)
+            prepare(bound, context.document, self._services) if answer is FALLBACK else self._seen(at, values)
             for at, (bound, answer) in enumerate(zip(self.bounds, answers, strict=True))
         ]
         return self._begun(context, prepared, answers, counts, told)
@@ -142,12 +142,12 @@ class Sheet:
     def _plain(self, context: Context, counts: Answers, told: list[Told | None] | None) -> "Scored | Begun":
         """`begin`, by the plain form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
-        return self._begun(context, prepared, [PLAIN] * len(prepared), counts, told)
+        return self._begun(context, prepared, [FALLBACK] * len(prepared), counts, told)
 
     def _begun(
         self,
         context: Context,
-        prepared: Sequence[Prepared],
+        prepared: Sequence[PreparedCheck],
         answers: Sequence[Any],
         counts: Answers,
         told: list[Told | None] | None,
@@ -155,7 +155,7 @@ class Sheet:
         """From the answers; PLAIN is asked for by the plain form."""
         services = self._services
         answers = [
-            ask(one, services) if answer is PLAIN else answer
+            call(one, services) if answer is FALLBACK else answer
             for one, answer in zip(prepared, answers, strict=True)
         ]
         if told is not None:
@@ -163,7 +163,7 @@ class Sheet:
 
         def close(answers: Sequence[Any]) -> Scored:
             results = [
-                answer if isinstance(answer, CheckResult) else concluded(one, answer, services, self._options)
+                answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
                 for one, answer in zip(prepared, answers, strict=True)
             ]
             return self.closed(context, results, counts)
@@ -182,7 +182,7 @@ class Sheet:
                 results.append(run_here(bound, context.document, self._services, self._options))
         return self.closed(context, results, counts)
 
-    def skip(self, bound: Bound) -> CheckResult:
+    def skip(self, bound: BoundCheck) -> CheckResult:
         return skipped(bound, self._services)
 
     def skipped(self, context: Context, counts: Answers) -> Scored:
@@ -222,19 +222,19 @@ class Sheet:
     def _answer(self, at: int, values: list[Any]) -> Any:
         given = [values[which] for which in self.takes[at]]
         if MISSING in given:
-            return PLAIN
+            return FALLBACK
         try:
             return self._runs[at](*given)
         except Fault as fault:
             return fault
 
-    def _seen(self, at: int, values: list[Any]) -> Prepared:
+    def _seen(self, at: int, values: list[Any]) -> PreparedCheck:
         """What an answer that was given is concluded from."""
         bound = self.bounds[at]
         seen = {
             path.field.name: values[which] for path, which in zip(bound.paths, self.takes[at], strict=True)
         }
-        return Prepared(bound, seen, ValueFault(""), 0.0)
+        return PreparedCheck(bound, seen, ValueFault(""), 0.0)
 
 
 class Begun:
@@ -268,7 +268,7 @@ def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 
 
-def reader(bounds: Sequence[Bound], limits: Limits) -> tuple[Reading, list[list[int]]]:
+def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[Reading, list[list[int]]]:
     """All the values that checks take, each path once; and for every check, which of them are its own."""
     known: dict[tuple[str, str], int] = {}
     gets: list[Get] = []
@@ -285,7 +285,7 @@ def reader(bounds: Sequence[Bound], limits: Limits) -> tuple[Reading, list[list[
             takes[-1].append(known[key])
     followed = [one for one in names if one is not None]
     if len(followed) == len(gets):
-        return Reading(together(followed, gets), followed), takes
+        return Reading(batch_getter(followed, gets), followed), takes
 
     def read(document: Any) -> list[Any]:
         return [get(document) for get in gets]
@@ -313,14 +313,14 @@ def getter(path: Path, limits: Limits) -> Get:
     return get
 
 
-def default(bound: Bound, services: Services) -> Run:
+def default(bound: BoundCheck, services: Services) -> Run:
     """Build and run: what a check does that has no faster form."""
     names = [path.field.name for path in bound.paths]
 
     def run(*given: Any) -> Any:
         values = dict(zip(names, given, strict=True))
-        prepared = Prepared(bound, values, build(bound, values), 0.0)
-        answer = ask(prepared, services)
-        return answer if isinstance(answer, Work) else examined(answer, bound.checker)
+        prepared = PreparedCheck(bound, values, build(bound, values), 0.0)
+        answer = call(prepared, services)
+        return answer if isinstance(answer, Work) else validate_answer(answer, bound.checker)
 
     return run

@@ -38,10 +38,10 @@ from assay.paths import iregexp
 from assay.paths.grammar import (
     ARRAY,
     OBJECT,
-    Call,
     Comparison,
     Constant,
     Filter,
+    FunctionCall,
     Junction,
     Not,
     Operand,
@@ -71,7 +71,7 @@ def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[A
 
     def run(document: Any, max_nodes: int, max_seconds: float) -> list[Any]:
         try:
-            return _nodes(resolvers, document, Walk(document, max_nodes, max_seconds)).values()
+            return _nodes(resolvers, document, Budget(document, max_nodes, max_seconds)).values()
         except JSONPathRecursionError:
             raise PathFault(f"the document is nested more than {MAX_DEPTH} deep under '..'") from None
         except RecursionError:
@@ -80,7 +80,7 @@ def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[A
     return run
 
 
-class Walk:
+class Budget:
     """One call's document, and what it may still spend on it."""
 
     __slots__ = ("deadline", "document", "max_nodes", "max_seconds", "nodes_left")
@@ -109,7 +109,7 @@ class Walk:
         return PathFault(f"the path takes more than {self.max_seconds:g} seconds (max_seconds)")
 
 
-class Node(JSONPathNode):
+class BoundedNode(JSONPathNode):
     """A node that counts itself, and forgets where it lies."""
 
     __slots__ = ()
@@ -117,20 +117,20 @@ class Node(JSONPathNode):
     def __init__(self, value: Any, walk: Any) -> None:
         super().__init__(value=value, location=(), parent=None, root=walk)
 
-    def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> "Node":
+    def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> "BoundedNode":
         _walk(self).spend()
-        return Node(value, self.root)
+        return BoundedNode(value, self.root)
 
 
-def _walk(holder: JSONPathNode | FilterContext) -> Walk:
+def _walk(holder: JSONPathNode | FilterContext) -> Budget:
     walk: Any = holder.root
     return walk
 
 
-def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Walk) -> JSONPathNodeList:
+def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Budget) -> JSONPathNodeList:
     """Segment by segment, so that a long query is not a deep stack of generators."""
     walk.spend()
-    found: list[JSONPathNode] = [Node(start, walk)]
+    found: list[JSONPathNode] = [BoundedNode(start, walk)]
     for resolver in resolvers:
         found = list(resolver.resolve(found))
     return JSONPathNodeList(found)
@@ -147,7 +147,7 @@ class FilterTest(FilterExpression):
         return super().evaluate(context)
 
 
-class Sub(Expression):
+class SubqueryArgument(Expression):
     def __init__(self, absolute: bool, resolvers: list[JSONPathSegment]) -> None:
         super().__init__(TOKEN)
         self.absolute, self.resolvers = absolute, resolvers
@@ -157,7 +157,7 @@ class Sub(Expression):
         return _nodes(self.resolvers, walk.document if self.absolute else context.current, walk)
 
 
-class Several(Expression):
+class NodesArgument(Expression):
     """`a && b && c` or `a || b || c`: flat and short-circuiting, where the library's are pairs of both sides."""
 
     def __init__(self, every: bool, tests: list[FilterExpression]) -> None:
@@ -195,7 +195,7 @@ class TimedRegex(FunctionExtension):
         return _elsewhere(compiled, text, left, walk) if found is None else found
 
 
-def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Walk) -> bool:
+def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Budget) -> bool:
     """In a worker process, which can be killed; this thread waits."""
     future = pool.submit(Batch(TASK, [item(text)], left, common=pattern.common))
     try:
@@ -218,7 +218,7 @@ def _value(expression: Expression, context: FilterContext) -> Any:
     return found[0].value if found else NOTHING
 
 
-def same(left: Any, right: Any, walk: Walk) -> bool:
+def same(left: Any, right: Any, walk: Budget) -> bool:
     """Equal as JSON: numbers by value, true is not 1, and no recursion however deep."""
     pairs = [(left, right)]
     while pairs:
@@ -238,7 +238,7 @@ def same(left: Any, right: Any, walk: Walk) -> bool:
     return True
 
 
-def less(left: Any, right: Any, walk: Walk) -> bool:
+def less(left: Any, right: Any, walk: Budget) -> bool:
     """Only two texts or two numbers have an order; true is no number."""
     for kind in (str, int | float):
         if isinstance(left, kind) and isinstance(right, kind):
@@ -246,7 +246,7 @@ def less(left: Any, right: Any, walk: Walk) -> bool:
     return False
 
 
-COMPARISONS: dict[str, Callable[[Any, Any, Walk], bool]] = {  # RFC 9535 §2.3.5.2.2
+COMPARISONS: dict[str, Callable[[Any, Any, Budget], bool]] = {  # RFC 9535 §2.3.5.2.2
     "==": same,
     "!=": lambda left, right, walk: not same(left, right, walk),
     "<": less,
@@ -286,8 +286,8 @@ def _expression(part: Test | Operand) -> Expression:
         case Constant(value):
             return FilterExpressionLiteral[Any](TOKEN, value)
         case Subquery(absolute, segments):
-            return Sub(absolute, [_segment(segment) for segment in segments])
-        case Call(function, arguments):
+            return SubqueryArgument(absolute, [_segment(segment) for segment in segments])
+        case FunctionCall(function, arguments):
             kind = TimedRegex if function in {"match", "search"} else FunctionExtension
             return kind(TOKEN, function, [_expression(argument) for argument in arguments])
         case Comparison(left, operator, right):
@@ -295,4 +295,4 @@ def _expression(part: Test | Operand) -> Expression:
         case Not(test):
             return PrefixExpression(TOKEN, "!", _expression(test))
         case Junction(every, tests):
-            return Several(every, [FilterExpression(TOKEN, _expression(test)) for test in tests])
+            return NodesArgument(every, [FilterExpression(TOKEN, _expression(test)) for test in tests])

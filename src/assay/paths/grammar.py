@@ -42,7 +42,7 @@ class Subquery(NamedTuple):
     segments: tuple[Segment, ...]
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     function: str
     arguments: "tuple[Operand, ...]"
 
@@ -66,8 +66,8 @@ class Filter(NamedTuple):
     test: "Test"
 
 
-Operand = Constant | Subquery | Call
-Test = Subquery | Call | Comparison | Not | Junction
+Operand = Constant | Subquery | FunctionCall
+Test = Subquery | FunctionCall | Comparison | Not | Junction
 Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
 
 
@@ -286,7 +286,7 @@ class _Reader:
         if operator is None:
             self.at = end
             if isinstance(left, Constant) or (
-                isinstance(left, Call) and not FUNCTIONS[left.function].logical
+                isinstance(left, FunctionCall) and not FUNCTIONS[left.function].logical
             ):
                 raise self.refusal("must be compared with something", start)
             return left
@@ -315,7 +315,7 @@ class _Reader:
             return Constant(CONSTANTS[word[0]])
         raise self.refusal("expected a query, a literal or a function", start)
 
-    def call(self, function: str, start: int) -> Call:
+    def call(self, function: str, start: int) -> FunctionCall:
         if function not in FUNCTIONS:
             raise self.refusal(f"no function {function!r}; there are {', '.join(sorted(FUNCTIONS))}", start)
         takes = FUNCTIONS[function].takes
@@ -332,7 +332,7 @@ class _Reader:
         self.blanks()
         self.expect(")")
         self.nest(-1)
-        return Call(function, tuple(arguments))
+        return FunctionCall(function, tuple(arguments))
 
     # well-typedness (§2.4.3)
 
@@ -340,7 +340,7 @@ class _Reader:
         match operand:
             case Subquery(_, segments) if any(each.key is None or not each.tight for each in segments):
                 raise self.refusal("only a query for one value (names and indexes) may stand here", at)
-            case Call(function) if FUNCTIONS[function].logical:
+            case FunctionCall(function) if FUNCTIONS[function].logical:
                 raise self.refusal(f"{function}() is a test, not a value", at)
             case _:
                 return operand

@@ -6,7 +6,7 @@ from typing import Any
 Get = Callable[[Any], Any]
 
 
-def together(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Callable[[Any], list[Any]]:
+def batch_getter(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Callable[[Any], list[Any]]:
     """
     One function for `[get(document) for get in gets]`, where each getter follows the member names beside it.
 

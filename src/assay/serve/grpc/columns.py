@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.checks.arguments import Bound
+from assay.checks.arguments import BoundCheck
 from assay.fep.compiled import Told
 from assay.fep.sheet import Sheet
 from assay.protocol.cache import beside
@@ -30,7 +30,7 @@ Write = Callable[[Told, Echo], bytes]
 class Column:
     """One check, in every case: what differs are its results, and the arguments that a path led to."""
 
-    def __init__(self, bound: Bound, takes: Sequence[int], *, arguments: bool) -> None:
+    def __init__(self, bound: BoundCheck, takes: Sequence[int], *, arguments: bool) -> None:
         shown = {name: {"value": bound.shown[name]} for name in bound.order if name in bound.shown}
         paths = {path.field.name: path.shown for path in bound.paths}
         self._type, self._metadata = bound.checker.type, _encode({"check_version": bound.checker.version})

@@ -163,7 +163,7 @@ async def test_an_agent_that_is_cancelled_lets_go(agent):
 
 
 def hands():
-    return {one for one in threading.enumerate() if isinstance(one, bounded.Hand)}
+    return {one for one in threading.enumerate() if isinstance(one, bounded.AbandonableThread)}
 
 
 async def test_threads_that_hang_are_given_up_and_bounded():

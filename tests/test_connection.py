@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.models.connection import Connection
-from assay.backends.models.wire import Answer, Flood, Lost
+from assay.backends.models.connection import DirectConnection
+from assay.backends.models.wire import ConnectionLost, HttpAnswer, TooLargeReply
 
 LIMIT = 1000
 
@@ -34,11 +34,11 @@ class Loose(asyncio.Transport):
         self.aborted = True
 
 
-def heard(pieces: list[bytes], *, closed: bool = True) -> tuple[Any, Connection]:
+def heard(pieces: list[bytes], *, closed: bool = True) -> tuple[Any, DirectConnection]:
     """What a connection makes of what it receives."""
 
-    async def ask() -> tuple[Any, Connection]:
-        connection = Connection(asyncio.get_running_loop(), LIMIT)
+    async def ask() -> tuple[Any, DirectConnection]:
+        connection = DirectConnection(asyncio.get_running_loop(), LIMIT)
         connection.connection_made(Loose())
         asking = asyncio.ensure_future(connection.ask(b"POST"))
         await asyncio.sleep(0)
@@ -77,7 +77,7 @@ def test_an_answer_is_the_same_wherever_it_is_cut(raw, body, kept, data):
     cuts = sorted(data.draw(st.sets(st.integers(1, len(raw) - 1), max_size=5)))
     pieces = [raw[a:b] for a, b in zip([0, *cuts], [*cuts, len(raw)], strict=True)]
     outcome, connection = heard(pieces, closed=not kept)
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, HttpAnswer)
     assert outcome.body.decode() == body
     assert connection.reusable is kept
 
@@ -85,21 +85,21 @@ def test_an_answer_is_the_same_wherever_it_is_cut(raw, body, kept, data):
 @pytest.mark.parametrize(
     ("raw", "outcome"),
     [
-        (http("Content-Length: 9", body=b"abc"), Lost("the connection was closed in the middle of an answer")),
-        (CHUNKED[:-12], Lost("the connection was closed in the middle of an answer")),
-        (b"", Lost("the connection was closed without an answer")),
-        (b"HTTP/1.1 200 OK\r\nContent-", Lost("the connection was closed without an answer")),
-        (b"\x16\x03\x01\x02", Lost("no HTTP answer: HttpParserError")),
-        (http("Upgrade: other", "Connection: Upgrade", status="101 X"), Lost("no HTTP answer: HttpParserUpgrade")),
-        (http(*[f"X-{at}: {'y' * 1000}" for at in range(80)]), Lost("no HTTP answer: its header does not end")),
-        (http("Content-Length: 1001", body=b" " * 1001), Flood(LIMIT)),
-        (http(body=b" " * 1001), Flood(LIMIT)),
-        (http("Content-Encoding: gzip", body=gzip.compress(b" " * 1001)), Flood(LIMIT)),
-        (http("Content-Encoding: gzip", body=PACKED[:-9]), Lost("its gzip answer was cut off")),
-        (http("Content-Encoding: gzip", body=b"abc"), Lost("its answer is said to be gzip, and is not")),
+        (http("Content-Length: 9", body=b"abc"), ConnectionLost("the connection was closed in the middle of an answer")),
+        (CHUNKED[:-12], ConnectionLost("the connection was closed in the middle of an answer")),
+        (b"", ConnectionLost("the connection was closed without an answer")),
+        (b"HTTP/1.1 200 OK\r\nContent-", ConnectionLost("the connection was closed without an answer")),
+        (b"\x16\x03\x01\x02", ConnectionLost("no HTTP answer: HttpParserError")),
+        (http("Upgrade: other", "Connection: Upgrade", status="101 X"), ConnectionLost("no HTTP answer: HttpParserUpgrade")),
+        (http(*[f"X-{at}: {'y' * 1000}" for at in range(80)]), ConnectionLost("no HTTP answer: its header does not end")),
+        (http("Content-Length: 1001", body=b" " * 1001), TooLargeReply(LIMIT)),
+        (http(body=b" " * 1001), TooLargeReply(LIMIT)),
+        (http("Content-Encoding: gzip", body=gzip.compress(b" " * 1001)), TooLargeReply(LIMIT)),
+        (http("Content-Encoding: gzip", body=PACKED[:-9]), ConnectionLost("its gzip answer was cut off")),
+        (http("Content-Encoding: gzip", body=b"abc"), ConnectionLost("its answer is said to be gzip, and is not")),
         (
             http("Content-Encoding: br", body=b"abc"),
-            Lost("it answered in the encoding 'br', which nobody asked for"),
+            ConnectionLost("it answered in the encoding 'br', which nobody asked for"),
         ),
     ],
     ids=["short", "short of chunks", "nothing", "half a head", "noise", "another protocol", "endless head", "too long",
@@ -125,7 +125,7 @@ def test_a_connection_that_says_more_than_was_asked_is_not_used_again(more, toge
 
 def test_a_word_on_an_idle_connection_closes_it():
     outcome, connection = heard([ANSWERS["of a length"][0]], closed=False)
-    assert isinstance(outcome, Answer)
+    assert isinstance(outcome, HttpAnswer)
     assert connection.reusable
     connection.data_received(STRAY)
     assert not connection.reusable

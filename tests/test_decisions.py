@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 import assay
 from assay import Checker, InvalidRequest
-from assay.backends.provider_tables import Policy
+from assay.backends.provider_tables import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.semantic_similarity import similarity
 from assay.errors import BadLine
@@ -671,7 +671,7 @@ def test_decision_31_cost_and_tokens_and_their_totals(asked, tmp_path):
 
 def test_decision_39_a_request_to_a_server_may_only_name_a_provider():
     known = {"mine": Provider(name="mine", base_url="http://127.0.0.1:9/v1")}
-    providers = ConfiguredProviders(known, {"judge": "mine:m"}, policy=Policy(trusted=False))
+    providers = ConfiguredProviders(known, {"judge": "mine:m"}, policy=ProviderPolicy(trusted=False))
     services = assay.Services(providers=providers)
     named = msgspec.convert(judge(provider_config={"provider_name": "mine"}), assay.Check)
     Plan([named], assay.STANDARD, services)

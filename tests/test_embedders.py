@@ -19,7 +19,7 @@ from assay.backends.embedders.shares import added, shares
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
 from assay.backends.models import wire as wires
 from assay.backends.models.cached import DiskCache
-from assay.backends.models.line import Line
+from assay.backends.models.line import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.retry import Backoff
 from assay.errors import ForeignFault, TimeFault, UsageError, ValueFault
@@ -51,7 +51,7 @@ def wire(request):
 async def embedder(server, *, batching=Batching(), **more: Any):  # noqa: B008
     known: dict[str, Any] = {"name": "local", "base_url": server.base_url, "api_key": Secret(CANARY)}
     known |= {"wire": "direct", "timeout": 5.0, "deadline": 10.0, "prices": Prices(input=1_000_000)}
-    line = Line(Provider(**{**known, **more}), backoff=Backoff(base=0.002), max_bytes=1_000_000)
+    line = ProviderClient(Provider(**{**known, **more}), backoff=Backoff(base=0.002), max_bytes=1_000_000)
     embedder = OpenAICompatibleEmbedder(line, batching=batching)
     yield embedder
     await embedder.close()
@@ -194,7 +194,7 @@ def test_added(parts, sum_):
 
 
 async def test_model_and_embedder_of_a_provider_share_one_line(server):
-    line = Line(
+    line = ProviderClient(
         Provider(name="local", base_url=server.base_url, wire="aiohttp", max_concurrency=1),
         backoff=Backoff(base=0.01),
     )
@@ -326,8 +326,12 @@ print(logging.getLogger().handlers)
     ("missing", "build", "line"),
     [
         ("wordllama", WordLlamaEmbedder, "assay[similarity]"),
-        ("genai_prices", lambda: OpenAICompatibleEmbedder(Line(Provider(name="x"))), "assay[judges]"),
-        ("genai_prices", lambda: OpenAICompatibleModel(Line(Provider(name="x"))), "assay[judges]"),
+        (
+            "genai_prices",
+            lambda: OpenAICompatibleEmbedder(ProviderClient(Provider(name="x"))),
+            "assay[judges]",
+        ),
+        ("genai_prices", lambda: OpenAICompatibleModel(ProviderClient(Provider(name="x"))), "assay[judges]"),
     ],
 )
 def test_what_is_not_installed_is_said_with_the_line_that_installs_it(monkeypatch, missing, build, line):

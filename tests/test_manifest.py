@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.backends.agents.files import open_manifest
-from assay.backends.models.calling import Names
-from assay.backends.models.line import Line
+from assay.backends.models.calling import ToolNames
+from assay.backends.models.line import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.script import ScriptedProvider
 from assay.backends.models.scripted import ScriptedModel
@@ -138,7 +138,7 @@ async def test_tools_go_over_the_wire_and_calls_come_back():
     )
     with ProviderServer() as server:
         provider = Provider(name="local", base_url=server.base_url, prices=Prices(input=1.0))
-        model = OpenAICompatibleModel(Line(provider))
+        model = OpenAICompatibleModel(ProviderClient(provider))
         reply = await model.complete(asked)
         await model.close()
         body = server.seen[-1].body
@@ -165,7 +165,7 @@ async def test_tools_go_over_the_wire_and_calls_come_back():
 @given(ids=st.lists(st.text(min_size=1, max_size=80), unique=True, max_size=6))
 @settings(max_examples=50)
 def test_names_are_allowed_there_and_come_back(ids):
-    names = Names([ToolSpec(id=id) for id in ids])
+    names = ToolNames([ToolSpec(id=id) for id in ids])
     assert len(names.back) == len(ids)
     assert all(len(name) <= 64 and names.back[names.of[id]] == id for id, name in names.of.items())
 

@@ -17,14 +17,14 @@ import trustme
 from assay.backends.models import wire as wires
 from assay.backends.models.answers import read_value
 from assay.backends.models.cached import CachedModel, DiskCache, key_of
-from assay.backends.models.line import Line
+from assay.backends.models.line import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel, is_strict
-from assay.backends.models.pace import Gate, Pace, adapt, spacing
-from assay.backends.models.prices import Usage, cost
+from assay.backends.models.pace import AdaptiveLimiter, Rate, adjust, spacing
+from assay.backends.models.prices import TokenCounts, cost
 from assay.backends.models.retry import Backoff, asked_pause, may_pass, pause, throttles
 from assay.backends.models.scripted import ScriptedModel
 from assay.backends.models.secrets import looks_random, scrubbed
-from assay.backends.models.wire import Answer, Flood, Late, Lost
+from assay.backends.models.wire import ConnectionLost, HttpAnswer, TimedOut, TooLargeReply
 from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret
 from provider_server import STEPS, ProviderServer
@@ -64,7 +64,7 @@ def provider(server, **more: Any) -> Provider:
 
 @asynccontextmanager
 async def model(server, *, max_bytes=1_000_000, **more):
-    line = Line(provider(server, **more), backoff=Backoff(base=0.002), max_bytes=max_bytes)
+    line = ProviderClient(provider(server, **more), backoff=Backoff(base=0.002), max_bytes=max_bytes)
     model = OpenAICompatibleModel(line)
     yield model
     await model.close()
@@ -178,7 +178,7 @@ async def test_a_failure_is_a_fault_that_says_whether_it_may_pass(
 async def test_a_refused_connection_may_pass(wire):
     with ProviderServer() as gone:
         there = provider(gone, wire=wire, max_retries=1)
-    judge = OpenAICompatibleModel(Line(there, backoff=Backoff(base=0.001)))
+    judge = OpenAICompatibleModel(ProviderClient(there, backoff=Backoff(base=0.001)))
     with pytest.raises(ForeignFault, match=rf"at {gone.base_url} could not be reached 2 times") as raised:
         await judge.complete(ask())
     await judge.close()
@@ -322,11 +322,11 @@ def test_where_a_proxy_stands_between_another_wire_is_taken(monkeypatch, variabl
         monkeypatch.delenv(known.lower(), raising=False)
     for variable, said in variables.items():
         monkeypatch.setenv(variable, said)
-    assert wires.load_wire(Provider(name="some", base_url=address)).__name__ == name
+    assert wires.load_transport(Provider(name="some", base_url=address)).__name__ == name
 
 
 def test_each_event_loop_has_its_own_connections(server, wire):
-    line = Line(provider(server, wire=wire))
+    line = ProviderClient(provider(server, wire=wire))
     judge = OpenAICompatibleModel(line)
 
     async def once():
@@ -419,7 +419,7 @@ async def test_without_a_key_none_is_sent(server, wire, monkeypatch):
 @pytest.mark.parametrize("key", ["two words", "line\nbreak", "schlüssel"])
 def test_a_key_no_header_can_carry_is_refused_without_being_said(server, key):
     with pytest.raises(UsageError, match="the key of provider 'local'") as refused:
-        Line(provider(server, api_key=Secret(key)))
+        ProviderClient(provider(server, api_key=Secret(key)))
     assert key not in str(refused.value)
 
 
@@ -509,7 +509,7 @@ async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
     server, monkeypatch, wire, wanted, extra
 ):
     monkeypatch.setattr(wires, "find_spec", lambda name: None if name == wanted else True)
-    judge = OpenAICompatibleModel(Line(provider(server, wire=wire)))
+    judge = OpenAICompatibleModel(ProviderClient(provider(server, wire=wire)))
     with pytest.raises(UsageError, match=rf"{wanted} is not installed; pip install 'assay\[{extra}\]'"):
         await judge.complete(ask())
 
@@ -520,19 +520,19 @@ async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
 @pytest.mark.parametrize(
     ("outcome", "passes", "for_all"),
     [
-        (Answer(429, {}, b""), True, True),
-        (Answer(529, {}, b""), True, True),
-        (Answer(503, {"retry-after": "1"}, b""), True, True),
-        (Answer(503, {}, b""), True, False),
-        (Answer(500, {"retry-after": "1"}, b""), True, False),  # its own trouble, not ours
-        (Answer(408, {}, b""), True, False),
-        (Answer(409, {}, b""), True, False),
-        (Answer(400, {}, b""), False, False),
-        (Answer(401, {}, b""), False, False),
-        (Answer(302, {}, b""), False, False),
-        (Lost("refused"), True, False),
-        (Late(1.0), True, False),
-        (Flood(10), False, False),  # the next one would be as long
+        (HttpAnswer(429, {}, b""), True, True),
+        (HttpAnswer(529, {}, b""), True, True),
+        (HttpAnswer(503, {"retry-after": "1"}, b""), True, True),
+        (HttpAnswer(503, {}, b""), True, False),
+        (HttpAnswer(500, {"retry-after": "1"}, b""), True, False),  # its own trouble, not ours
+        (HttpAnswer(408, {}, b""), True, False),
+        (HttpAnswer(409, {}, b""), True, False),
+        (HttpAnswer(400, {}, b""), False, False),
+        (HttpAnswer(401, {}, b""), False, False),
+        (HttpAnswer(302, {}, b""), False, False),
+        (ConnectionLost("refused"), True, False),
+        (TimedOut(1.0), True, False),
+        (TooLargeReply(10), False, False),  # the next one would be as long
     ],
 )
 def test_what_may_pass_and_what_slows_everybody_down(outcome, passes, for_all):
@@ -580,23 +580,23 @@ def test_pause(attempt, asked, roll, seconds):
 @pytest.mark.parametrize(
     ("pace", "event", "then"),
     [
-        (Pace(64, 10), "throttled", Pace(16, 5, 64)),
-        (Pace(16, 10, 64), "throttled", Pace(4, 5, 16)),
-        (Pace(16, 10, 16.5), "throttled", Pace(8, 5, 16)),  # where it failed before
-        (Pace(1.5, 0.2, 2), "throttled", Pace(1, 10 / 64, 1.5)),  # never nothing
-        (Pace(32, 5, 64), "answered", Pace(32 + 1 / 32, 5.2, 64)),  # a slot for each round of answers
-        (Pace(64, 10), "answered", Pace(64, 10)),  # never beyond the ceiling
-        (Pace(4, 10, 5), "answered", Pace(4.025, 10, 5)),  # carefully, where it failed before
-        (Pace(1, 10, 2), "answered", Pace(1.1, 10, 2)),
+        (Rate(64, 10), "throttled", Rate(16, 5, 64)),
+        (Rate(16, 10, 64), "throttled", Rate(4, 5, 16)),
+        (Rate(16, 10, 16.5), "throttled", Rate(8, 5, 16)),  # where it failed before
+        (Rate(1.5, 0.2, 2), "throttled", Rate(1, 10 / 64, 1.5)),  # never nothing
+        (Rate(32, 5, 64), "answered", Rate(32 + 1 / 32, 5.2, 64)),  # a slot for each round of answers
+        (Rate(64, 10), "answered", Rate(64, 10)),  # never beyond the ceiling
+        (Rate(4, 10, 5), "answered", Rate(4.025, 10, 5)),  # carefully, where it failed before
+        (Rate(1, 10, 2), "answered", Rate(1.1, 10, 2)),
     ],
 )
 def test_pace_adapts(pace, event, then):
-    assert adapt(pace, event, Pace(64, 10)) == pytest.approx(then)
+    assert adjust(pace, event, Rate(64, 10)) == pytest.approx(then)
 
 
 def test_a_rate_that_was_never_set_stays_unlimited():
-    assert adapt(Pace(8), "throttled", Pace(8)) == Pace(2, math.inf, 8)
-    assert adapt(Pace(4), "answered", Pace(8)) == Pace(4.25, math.inf)
+    assert adjust(Rate(8), "throttled", Rate(8)) == Rate(2, math.inf, 8)
+    assert adjust(Rate(4), "answered", Rate(8)) == Rate(4.25, math.inf)
 
 
 @pytest.mark.parametrize(
@@ -642,7 +642,7 @@ async def test_a_rate_is_kept(server):
 
 
 async def test_who_leaves_the_line_is_not_waited_for():
-    gate = Gate(Pace(1))
+    gate = AdaptiveLimiter(Rate(1))
     await gate.enter(0)
     waiting = [asyncio.create_task(gate.enter(ticket)) for ticket in (1, 2)]
     await asyncio.sleep(0)
@@ -652,7 +652,7 @@ async def test_who_leaves_the_line_is_not_waited_for():
 
 
 async def test_who_is_let_in_while_leaving_gives_the_slot_back():
-    gate = Gate(Pace(1))
+    gate = AdaptiveLimiter(Rate(1))
     await gate.enter(0)
     waiting = asyncio.create_task(gate.enter(1))
     await asyncio.sleep(0)
@@ -711,24 +711,24 @@ def test_is_strict(schema, strict):
 @pytest.mark.parametrize(
     ("options", "models", "usage", "dollars"),
     [
-        ({"base_url": None}, ("gpt-4o-mini-2024-07-18",), Usage(1_000_000, 1_000_000), 0.75),
+        ({"base_url": None}, ("gpt-4o-mini-2024-07-18",), TokenCounts(1_000_000, 1_000_000), 0.75),
         (
             {"base_url": None},
             ("gpt-4o-mini-2024-07-18",),
-            Usage(1_000_000, 0, 1_000_000),
+            TokenCounts(1_000_000, 0, 1_000_000),
             0.075,
         ),  # read from its cache
-        ({"base_url": None}, ("made-up", "gpt-4o-mini"), Usage(1_000_000, 0), 0.15),
-        ({"base_url": None}, ("made-up",), Usage(10, 10), None),
+        ({"base_url": None}, ("made-up", "gpt-4o-mini"), TokenCounts(1_000_000, 0), 0.15),
+        ({"base_url": None}, ("made-up",), TokenCounts(10, 10), None),
         (
             {"base_url": "http://127.0.0.1:1/v1"},
             ("gpt-4o-mini",),
-            Usage(10, 10),
+            TokenCounts(10, 10),
             None,
         ),  # the same name at home
-        ({"base_url": None}, ("gpt-4o-mini",), Usage(None, 10), None),
-        ({"prices": Prices(input=2.5, output=10)}, ("gpt-4o-mini",), Usage(1000, 100), 0.0035),
-        ({"prices": Prices(input=0, output=0)}, ("mine",), Usage(1000, 100), 0.0),  # said to be free
+        ({"base_url": None}, ("gpt-4o-mini",), TokenCounts(None, 10), None),
+        ({"prices": Prices(input=2.5, output=10)}, ("gpt-4o-mini",), TokenCounts(1000, 100), 0.0035),
+        ({"prices": Prices(input=0, output=0)}, ("mine",), TokenCounts(1000, 100), 0.0),  # said to be free
     ],
 )
 def test_cost(options, models, usage, dollars):

@@ -7,7 +7,7 @@ import pytest
 
 from assay import InvalidRequest, app, settings
 from assay.backends import provider_tables
-from assay.backends.provider_tables import Policy, Unusable
+from assay.backends.provider_tables import InvalidProviderConfig, ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.secrets import without_secrets
 from assay.errors import UsageError
@@ -38,7 +38,10 @@ def server():
 
 def providers(*known, models=None, **policy):
     return ConfiguredProviders(
-        {one.name: one for one in known}, models or {}, environment=ENVIRONMENT, policy=Policy(**policy)
+        {one.name: one for one in known},
+        models or {},
+        environment=ENVIRONMENT,
+        policy=ProviderPolicy(**policy),
     )
 
 
@@ -250,18 +253,18 @@ def test_a_provider_that_is_not_used_need_not_be_complete(folder):
     ],
 )
 def test_a_key_of_openais_alone_is_a_provider(environment, known):
-    found = app.providers(settings.Settings(), Policy(), environment=environment).known.get("openai")
+    found = app.providers(settings.Settings(), ProviderPolicy(), environment=environment).known.get("openai")
     assert (found and (found.base_url, found.api_key and found.api_key.reveal())) == known
 
 
 def test_what_the_settings_say_of_openai_wins():
     told = settings.Settings(providers={"openai": Provider(name="openai", base_url="http://mine/v1")})
-    found = app.providers(told, Policy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
+    found = app.providers(told, ProviderPolicy(), environment={"OPENAI_API_KEY": "sk-1"}).known["openai"]
     assert (found.base_url, found.api_key) == ("http://mine/v1", None)
 
 
 def test_a_table_is_read_without_repeating_what_it_says():
-    with pytest.raises(Unusable) as wrong:
+    with pytest.raises(InvalidProviderConfig) as wrong:
         provider_tables.read("p", {"timeout": CANARY})
     assert CANARY not in str(wrong.value)
 

@@ -16,7 +16,7 @@ from assay.agenteval.handoff import concluded, task_problems
 from assay.agenteval.invoke import invoke
 from assay.agenteval.judging import usage_of
 from assay.agenteval.scene import Stage, checked_usage
-from assay.backends.agents.said import act, noted, read_end, read_frame
+from assay.backends.agents.said import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion
 from assay.ports.agents import ToolFailure
@@ -167,7 +167,7 @@ async def test_a_memory_that_lasts_for_ever_is_refused_and_whoever_waits_is_answ
     assert await failure(stage.memory.write("x", ttl=ttl)) == "invalid_arguments"
     if 0 < ttl < math.inf:
         frame = read_frame({"type": "memory.write", "content": "x", "ttl": ttl, "id": 7})
-        answer = await act(frame, stage)
+        answer = await handle(frame, stage)
         assert (answer["id"], answer["error"]["code"]) == (7, "invalid_arguments")
     assert stage.steps == []
 
@@ -178,7 +178,7 @@ class Away(SeededMemory):
 
 
 async def test_an_agent_that_asks_for_what_cannot_be_had_is_told_so():
-    answer = await act(read_frame({"type": "memory.get", "memoryId": "m"}), await staged(memory=Away()))
+    answer = await handle(read_frame({"type": "memory.get", "memoryId": "m"}), await staged(memory=Away()))
     assert "the database is away" in answer["error"]["message"]
 
 
@@ -246,9 +246,9 @@ async def test_who_was_used_is_a_name_and_no_text(way, said, kept):
     elif way == "end":  # of an http agent, a command and a record
         read_end({"result": 1, "usage": wire}, stage)
     elif way == "frame":  # of a callback
-        await act(read_frame({"type": "usage", **wire}), stage)
+        await handle(read_frame({"type": "usage", **wire}), stage)
     elif way == "noted":  # of a command
-        assert noted(read_frame({"type": "usage", **wire}), stage)
+        assert apply_note(read_frame({"type": "usage", **wire}), stage)
     else:
         stage.note(
             UsageStep(

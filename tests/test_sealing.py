@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from assay.backends.ciphers.ring import KeyRing, read_keys
 from assay.backends.stores import markers
 from assay.backends.stores.open import open_store
-from assay.backends.stores.seal import Vault
+from assay.backends.stores.seal import RecordCodec
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import runs
 from assay.checks.checker import Checker, Text
@@ -255,9 +255,9 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
 @pytest.mark.anyio
 async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_firsts(disk):
     async with opened(disk, OLD) as store:
-        markers._mark(store._engine, Vault(OLD))  # the same key: both were right
+        markers._mark(store._engine, RecordCodec(OLD))  # the same key: both were right
         with pytest.raises(UsageError, match="it is not the 'a' that this store is sealed with"):
-            markers._mark(store._engine, Vault(KeyRing({"a": B})))
+            markers._mark(store._engine, RecordCodec(KeyRing({"a": B})))
 
 
 @pytest.mark.anyio

@@ -17,7 +17,7 @@ from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Stage
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
-from assay.backends.tools.box import DeclaredTools
+from assay.backends.tools.box import ConfiguredTools
 from assay.errors import ForeignFault, UsageError
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import McpServer, ToolConfig
@@ -126,7 +126,7 @@ def box_of(kind, address, mcp_url):
             tools["slow"] = {"kind": "mcp", "server": "shop", "target": "dawdle"}
     quick = {"slow": {"timeout": 0.05}}
     declared = {f"shop:{name}": ToolConfig(**told, **quick.get(name, {})) for name, told in tools.items()}
-    return DeclaredTools(declared, servers, {"SHOP_KEY": "k-1"})
+    return ConfiguredTools(declared, servers, {"SHOP_KEY": "k-1"})
 
 
 @pytest.fixture(params=KINDS)
@@ -222,7 +222,7 @@ async def test_a_function_is_called_by_its_names_and_answers_with_json(python, t
     ],
 )
 async def test_what_an_endpoint_means(address, at, wanted):
-    box = DeclaredTools({"a:b": ToolConfig(kind="http", target=f"{address}/{at}")}, {}, {})
+    box = ConfiguredTools({"a:b": ToolConfig(kind="http", target=f"{address}/{at}")}, {}, {})
     assert await code(box.call("a:b", {"customer": 1})) == wanted
     await box.close()
 
@@ -232,7 +232,7 @@ async def test_an_endpoint_may_answer_in_words_or_not_at_all(address):
         "a:text": ToolConfig(kind="http", target=f"{address}/text"),
         "a:gone": ToolConfig(kind="http", target="http://127.0.0.1:9/"),
     }
-    box = DeclaredTools(tools, {}, {})
+    box = ConfiguredTools(tools, {}, {})
     assert await box.call("a:text", {}) == "plain words"
     assert await code(box.call("a:gone", {})) == "tool_error"
     await box.close()
@@ -262,7 +262,7 @@ async def test_a_server_that_dies_is_started_again(address, mcp_url):
     ids=["command", "url", "silent"],
 )
 async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_call(server):
-    box = DeclaredTools({}, {"shop": server}, {})
+    box = ConfiguredTools({}, {"shop": server}, {})
     stage = Stage(AgentCard(agent_id="local.a.b", tools=("shop:orders",)), box, live=True)
     with pytest.raises(ForeignFault, match="the MCP server could not be used"):
         await stage.open()
@@ -271,7 +271,7 @@ async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_c
 
 
 async def test_what_is_known_of_an_mcp_tool_starts_nothing():
-    box = DeclaredTools({}, {"shop": McpServer(command="/no/such/thing")}, {})
+    box = ConfiguredTools({}, {"shop": McpServer(command="/no/such/thing")}, {})
     assert [spec.id for spec in box.known(["shop:orders", "other:x"])] == ["shop:orders"]
     await box.close()
 
@@ -299,7 +299,7 @@ async def test_what_is_known_of_an_mcp_tool_starts_nothing():
     ids=["server", "module", "variable", "empty"],
 )
 async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, told):
-    box = DeclaredTools(
+    box = ConfiguredTools(
         {id: ToolConfig(**table) for id, table in tools.items()},
         {name: McpServer(**table) for name, table in servers.items()},
         {},
@@ -319,7 +319,7 @@ async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, 
         f"shop:{name}": ToolConfig(kind="http", target=f"{address}/{name}", headers=headers)
         for name in ("echo", "echo500")
     }
-    box = DeclaredTools(tools, {}, {})
+    box = ConfiguredTools(tools, {}, {})
     whole = {"result": f"a unit test with {said}", said: [said]}
     assert await box.call("shop:echo", {}) == whole
     with pytest.raises(ToolFailure) as failed:

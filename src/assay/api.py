@@ -22,7 +22,7 @@ from typing import Any, Literal, TypeGuard, TypeVar
 from msgspec import Struct
 
 from assay import app
-from assay.backends.provider_tables import Policy
+from assay.backends.provider_tables import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
@@ -93,7 +93,7 @@ async def evaluate(
         lambda: _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
     )
     seconds = settings.limits.check_seconds if how is None else how.seconds
-    services = app.services(settings, Policy(seconds=seconds), cache=cache)
+    services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
     started = services.clock.now()
     options = Options(resolved_arguments=resolved_arguments)
     known = gathering.read(lambda: _registry(registry, settings)) or app.registry(settings)
@@ -177,7 +177,7 @@ async def evaluate_stream(
     """
     settings = load()
     how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
-    services = app.services(settings, Policy(seconds=how.seconds), cache=cache)
+    services = app.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
     options = Options(resolved_arguments=resolved_arguments)
     plan = plan_of(checks, _registry(registry, settings), services, options)
     source = (
@@ -209,7 +209,7 @@ async def verify(
     stands for: then those checks are a critic too, and `critic` may be None. What nobody could decide here, a rejected result
     for one, has a status that waits, and nothing is committed.
     """
-    from assay.backends.agents.cast import Cast  # a lazy door
+    from assay.backends.agents.cast import AgentOverlay  # a lazy door
     from assay.backends.stores.memory import MemoryStore  # a lazy door
     from assay.workflow.declared import read_loop  # a lazy door
     from assay.workflow.report import came_to  # a lazy door
@@ -232,7 +232,7 @@ async def verify(
         "failing": failing,
     }
     loops = {"verify": read_loop("verify", table)}
-    cast = Cast(agents, app.agents(settings))
+    cast = AgentOverlay(agents, app.agents(settings))
     async with app.flows(settings, MemoryStore(), cast, loops) as (room, desk):
         me = Principal(tenant="local", id="library")
         run = await room.start(me, "verify", {"task": task})

@@ -14,8 +14,8 @@ from assay.agenteval.asked import host_of
 from assay.agenteval.kind import AgentEvalKind, Means
 from assay.agenteval.office import EvalOffice
 from assay.backends.engines.local import LocalEngine
-from assay.backends.later import LaterProviders
-from assay.backends.provider_tables import Policy
+from assay.backends.later import LazyProviders
+from assay.backends.provider_tables import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
@@ -45,20 +45,24 @@ def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
     return STANDARD.extended([*installed(), *named])
 
 
-def services(settings: Settings, policy: Policy | None = None, *, cache: bool = False) -> Services:
+def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache: bool = False) -> Services:
     """For one run. `seconds` of the policy is the time a check has; without one it is that of the settings."""
-    policy = policy or Policy(seconds=settings.limits.check_seconds)
+    policy = policy or ProviderPolicy(seconds=settings.limits.check_seconds)
     pool.resize(settings.worker_processes)
     return Services(
         limits=settings.limits,
-        providers=LaterProviders(lambda: providers(settings, policy, cache=cache)),
+        providers=LazyProviders(lambda: providers(settings, policy, cache=cache)),
         repeats=RepeatCounter() if cache else None,
         recorded=not policy.trusted,
     )
 
 
 def providers(
-    settings: Settings, policy: Policy, *, cache: bool = False, environment: Mapping[str, str] | None = None
+    settings: Settings,
+    policy: ProviderPolicy,
+    *,
+    cache: bool = False,
+    environment: Mapping[str, str] | None = None,
 ) -> Providers:
     """Those of the settings; a key of OpenAI's in the environment is one more."""
     from assay.backends.models.cached import DiskCache  # a lazy door
@@ -100,16 +104,16 @@ def cipher(settings: Settings) -> Cipher | None:
 
 def agents(settings: Settings, asked: Providers | None = None) -> Agents:
     """Those of `[agents]`. Their models are asked through `asked`, so that a provider has one line for judges and agents."""
-    from assay.backends.agents.declared import DeclaredAgents  # a lazy door
+    from assay.backends.agents.declared import ConfiguredAgents  # a lazy door
 
-    return DeclaredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
+    return ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
 
 
 def agent_given(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
     """Who `--agent WHAT` means: an agent of the settings by its id, else what the text describes. Never for a request's text."""
-    from assay.backends.agents.declared import DeclaredAgents  # a lazy door
+    from assay.backends.agents.declared import ConfiguredAgents  # a lazy door
 
-    known = DeclaredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
+    known = ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
     return known.given(what)
 
 
@@ -126,14 +130,14 @@ def agent_of(function: Callable[..., Any], *, free: bool = False) -> Agent:
 
 
 def _asked(settings: Settings) -> Providers:
-    return LaterProviders(lambda: providers(settings, Policy(seconds=settings.limits.run_seconds)))
+    return LazyProviders(lambda: providers(settings, ProviderPolicy(seconds=settings.limits.run_seconds)))
 
 
 def toolbox(settings: Settings) -> ToolBox:
     """The live tools of `[tools]` and `[mcp]`."""
-    from assay.backends.tools.box import DeclaredTools  # a lazy door
+    from assay.backends.tools.box import ConfiguredTools  # a lazy door
 
-    return DeclaredTools(settings.tools, settings.mcp)
+    return ConfiguredTools(settings.tools, settings.mcp)
 
 
 def workflows(
@@ -149,7 +153,7 @@ def workflows(
 
     As a kind of run, and what makes their Room once there is a desk; its type is not named here, so that it loads when it is used.
     """
-    from assay.backends.agents.cast import Cast  # a lazy door
+    from assay.backends.agents.cast import AgentOverlay  # a lazy door
     from assay.workflow.critics import Critics  # a lazy door
     from assay.workflow.declared import library  # a lazy door
     from assay.workflow.flow import Bounds  # a lazy door
@@ -159,7 +163,7 @@ def workflows(
     from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
 
     if seeded():
-        cast = Cast(SAMPLE_AGENTS, cast)
+        cast = AgentOverlay(SAMPLE_AGENTS, cast)
     there = library(settings.workflows if loops is None else loops, seeded=seeded())
     critics = Critics(cast, known, means, seconds=settings.limits.check_seconds)
     far = Bounds.of(settings.limits)
@@ -224,7 +228,7 @@ async def house(
 
     A request may name a provider that is configured here, and nothing else of the world (decision 39).
     """
-    policy = Policy(seconds=settings.limits.check_seconds, trusted=False)
+    policy = ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False)
     known, means = registry(settings, modules), services(settings, policy)
     how = Conduct(
         concurrency=settings.concurrency,
@@ -259,9 +263,9 @@ def _with_samples(cast: Agents) -> Agents:
     if not seams_on():
         return cast
     from assay.agenteval.samples import SAMPLES  # a lazy door
-    from assay.backends.agents.cast import Cast  # a lazy door
+    from assay.backends.agents.cast import AgentOverlay  # a lazy door
 
-    return Cast(SAMPLES, cast)
+    return AgentOverlay(SAMPLES, cast)
 
 
 def _eval_means(settings: Settings, record: Store, known: Registry, means: Services, cast: Agents) -> Means:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.access.issuer import Jwt, checked
-from assay.backends.provider_tables import Unusable, read
+from assay.backends.provider_tables import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
 from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
@@ -130,7 +130,7 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
             raise UsageError(f"settings: providers.{name}: wanted a table, [providers.{name}]")
         try:
             providers[name] = read(name, table)
-        except Unusable as wrong:
+        except InvalidProviderConfig as wrong:
             raise UsageError(f"settings: providers.{name}.{wrong.member}: {wrong}") from None
     return providers
 

@@ -15,7 +15,7 @@ from assay.agenteval.office import EvalOffice
 from assay.agenteval.report import EvalReport, Reason, report_of, why_not
 from assay.agenteval.suite import read_suite, read_suite_file
 from assay.backends.engines.local import LocalEngine
-from assay.backends.provider_tables import Policy
+from assay.backends.provider_tables import ProviderPolicy
 from assay.errors import UsageError
 from assay.fep.project import read_result
 from assay.ports import CLOSED, Run, Store
@@ -168,7 +168,7 @@ async def open_evals(
     settings: Settings, record: Store, given: Sequence[Agent] = (), *, cache: bool = False
 ) -> AsyncGenerator[Evals]:
     """For runs of this process: agents as given, and those of the settings. What others left is not taken up."""
-    services = app.services(settings, Policy(seconds=settings.limits.check_seconds), cache=cache)
+    services = app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds), cache=cache)
     declared, tools = app.agents(settings, services.providers), app.toolbox(settings)
     means = Means(
         agents=GivenAgents(given, declared),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from assay.ports import CompletionRequest, Config, Embed, Model, Providers
 
 
-class LaterProviders:
+class LazyProviders:
     def __init__(self, make: Callable[[], Providers]) -> None:
         self._make = make
         self._made: Providers | None = None

@@ -21,7 +21,7 @@ VARIABLE = re.compile(r"\$\{(\w+)\}")
 FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
 
 
-class Policy(NamedTuple):
+class ProviderPolicy(NamedTuple):
     """What whoever asks may decide, and how far they may go."""
 
     seconds: float = 60.0  # for one answer, its repair included
@@ -29,7 +29,7 @@ class Policy(NamedTuple):
     share: int = 1  # processes that ask at the same time, and share what a provider allows
 
 
-class Unusable(ValueError):
+class InvalidProviderConfig(ValueError):
     """Something is wrong with one member of a provider, or, where `member` is empty, with all of it."""
 
     def __init__(self, member: str, why: str) -> None:
@@ -45,14 +45,16 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     """
     for member in table:
         if member not in FIELDS:
-            raise Unusable(member, f"no such setting of a provider; there are {', '.join(FIELDS)}")
+            raise InvalidProviderConfig(
+                member, f"no such setting of a provider; there are {', '.join(FIELDS)}"
+            )
     try:
         said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
     except msgspec.ValidationError as wrong:
         member, told = place_in(wrong).lstrip("."), message_of(wrong, Provider, got=False)
         if member == "kind" and isinstance(kind := table.get("kind"), str):
             told += f", got {shown(redacted_text(kind))}"
-        raise Unusable(member, told) from None
+        raise InvalidProviderConfig(member, told) from None
     if base is None:
         return said
     told = {member: getattr(said, member) for member in table}
@@ -68,7 +70,9 @@ def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
     if provider.kind == "openai_compatible":
         _check_address(url or OPENAI)
         if key is None and (url or OPENAI) == OPENAI:
-            raise Unusable("", f"provider {provider.name!r} has no key; {_advice(provider.name)}")
+            raise InvalidProviderConfig(
+                "", f"provider {provider.name!r} has no key; {_advice(provider.name)}"
+            )
     return msgspec.structs.replace(provider, api_key=key, base_url=url or None)
 
 
@@ -85,11 +89,13 @@ def _check_address(url: str) -> None:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError:
-        raise Unusable("base_url", "wanted an address such as https://api.example.com/v1") from None
+        raise InvalidProviderConfig(
+            "base_url", "wanted an address such as https://api.example.com/v1"
+        ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unusable("base_url", "wanted an address such as https://api.example.com/v1")
+        raise InvalidProviderConfig("base_url", "wanted an address such as https://api.example.com/v1")
     if parts.username is not None or parts.query or parts.fragment:
-        raise Unusable(
+        raise InvalidProviderConfig(
             "base_url", "wanted an address without user, query or fragment; a key goes into api_key"
         )
 
@@ -97,7 +103,7 @@ def _check_address(url: str) -> None:
 def expanded(text: str, environment: Mapping[str, str], member: str) -> str:
     def value(found: re.Match[str]) -> str:
         if not (said := environment.get(found[1])):
-            raise Unusable(member, f"${{{found[1]}}}: the environment has no {found[1]}")
+            raise InvalidProviderConfig(member, f"${{{found[1]}}}: the environment has no {found[1]}")
         return said
 
     return VARIABLE.sub(value, text)

@@ -14,12 +14,12 @@ from assay.backends.embedders.wordllama import MODEL as WORDLLAMA
 from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
 from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
-from assay.backends.models.line import Line
+from assay.backends.models.line import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.script import ScriptedProvider
-from assay.backends.models.watched import WatchedModel
-from assay.backends.models.wire import load_wire, need
-from assay.backends.provider_tables import Policy, Unusable, host_of
+from assay.backends.models.watched import MeteredModel
+from assay.backends.models.wire import load_transport, need
+from assay.backends.provider_tables import InvalidProviderConfig, ProviderPolicy, host_of
 from assay.errors import InvalidRequest, Problem
 from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, Embedder, Model, Provider
 from assay.ports.watch import telemetry
@@ -43,14 +43,14 @@ class ConfiguredProviders:
         models: Mapping[str, str] | None = None,
         *,
         environment: Mapping[str, str] | None = None,
-        policy: Policy | None = None,
+        policy: ProviderPolicy | None = None,
         cache: DiskCache | None = None,
     ) -> None:
         self.known = {OFFLINE.name: OFFLINE, **providers}
         self.models = dict(models or {})
-        self._environment, self._policy, self._cache = environment or {}, policy or Policy(), cache
+        self._environment, self._policy, self._cache = environment or {}, policy or ProviderPolicy(), cache
         self._chosen: dict[tuple[str, bytes], Any] = {}
-        self._lines: dict[Provider, Line] = {}
+        self._lines: dict[Provider, ProviderClient] = {}
         self._models: dict[Provider, Model] = {}
         self._embedders: dict[Provider, Embedder] = {}
 
@@ -173,7 +173,7 @@ class ConfiguredProviders:
                 name or host_of(url if isinstance(url, str) else ""), described, base
             )
             provider = provider_tables.ready(provider, self._environment)
-        except Unusable as wrong:
+        except InvalidProviderConfig as wrong:
             theirs = wrong.member.partition(".")[0] in described or not base or not wrong.member
             place = f"provider_config.{wrong.member}".rstrip(".") if theirs else "provider_config"
             raise _wrong(
@@ -205,7 +205,7 @@ class ConfiguredProviders:
         if model is None:
             scripted = provider.kind == "scripted"
             model = ScriptedProvider(provider) if scripted else OpenAICompatibleModel(self._line(provider))
-            model = WatchedModel(model, provider.name) if telemetry.on else model
+            model = MeteredModel(model, provider.name) if telemetry.on else model
             model = CachedModel(model, self._cache, provider) if self._cache and not scripted else model
             self._models[provider] = model
         return model
@@ -221,12 +221,12 @@ class ConfiguredProviders:
             self._embedders[provider] = embedder
         return embedder
 
-    def _line(self, provider: Provider) -> Line:
+    def _line(self, provider: Provider) -> ProviderClient:
         """What it stands on is loaded here, before anything is timed."""
         line = self._lines.get(provider)
         if line is None:
-            load_wire(provider)
-            line = self._lines[provider] = Line(provider)
+            load_transport(provider)
+            line = self._lines[provider] = ProviderClient(provider)
             if provider.prices is None:
                 need("genai_prices", "judges")
                 import_module("genai_prices")

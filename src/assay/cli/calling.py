@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay import app
 from assay.backends.models.faults import address
-from assay.backends.provider_tables import VARIABLE, Policy
+from assay.backends.provider_tables import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.say import give, tell_rows
 from assay.errors import Fault, InvalidRequest, Refusal
@@ -93,7 +93,7 @@ def check(*, json: bool) -> int:
 
 def _providers() -> ConfiguredProviders:
     settings = load()
-    known = app.providers(settings, Policy(seconds=settings.limits.check_seconds))
+    known = app.providers(settings, ProviderPolicy(seconds=settings.limits.check_seconds))
     assert isinstance(known, ConfiguredProviders)
     return known
 

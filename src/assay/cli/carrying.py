@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from assay import app, settings
 from assay.access.local import TENANT
-from assay.backends.agents.cast import Cast
+from assay.backends.agents.cast import AgentOverlay
 from assay.cli.finding import found
 from assay.cli.say import say
 from assay.ports import ACTIVE, Run, RunQuery, Store
@@ -23,7 +23,7 @@ MOST = 1000  # runs that wait
 @asynccontextmanager
 async def opened(chosen: settings.Settings, given: Mapping[str, Agent]) -> AsyncGenerator[tuple[Room, Desk]]:
     """A room with the agents of the settings, and those that were described."""
-    cast = Cast(given.values(), app.agents(chosen))
+    cast = AgentOverlay(given.values(), app.agents(chosen))
     async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
         try:
             yield room, desk

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from assay import app
-from assay.backends.provider_tables import Policy
+from assay.backends.provider_tables import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.cli.aside import prints_aside
@@ -39,7 +39,7 @@ PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 def carry_out(asked: Asked) -> int:
     settings = load(concurrency=asked.concurrency)
     _sensible(asked)
-    policy = Policy(seconds=asked.timeout or settings.limits.check_seconds)
+    policy = ProviderPolicy(seconds=asked.timeout or settings.limits.check_seconds)
     services = app.services(settings, policy, cache=asked.cache)
     bad = Bad()
     gathered = gather(asked, settings, bad)

@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from assay import app
-from assay.backends.provider_tables import Policy
+from assay.backends.provider_tables import ProviderPolicy
 from assay.checks.run import Options
 from assay.cli.shards import BadSpot, Brief, Done, Span
 from assay.errors import BadLine, Refusal
@@ -46,7 +46,7 @@ class _Worker:
         settings = msgspec.structs.replace(load(), limits=brief.limits, check_modules=[])
         checks = checks_from(msgspec.json.decode(brief.checks))
         options = Options(resolved_arguments=brief.resolved_arguments, timings=brief.timings)
-        policy = Policy(seconds=brief.seconds, share=brief.share)
+        policy = ProviderPolicy(seconds=brief.seconds, share=brief.share)
         services = app.services(settings, policy, cache=brief.cache)
         self._plan = Plan(checks, app.registry(settings, brief.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in brief.files]

@@ -18,7 +18,7 @@ _abandoned = 0
 _lock = threading.Lock()
 
 
-async def within(
+async def with_deadline(
     scene: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
 ) -> InvocationResult:
     """What comes of it, or `failed` when its time is over; one that does not let itself be cancelled is waited for no longer."""
@@ -36,12 +36,12 @@ async def within(
             task.cancel()
             await asyncio.wait([task], timeout=MOMENT)
         if not task.done():
-            disown(task)
+            detach_task(task)
         elif not task.cancelled():
             task.exception()  # whatever it still said, nobody waits for it
 
 
-async def in_thread(work: Callable[[], Any]) -> Any:
+async def run_in_thread(work: Callable[[], Any]) -> Any:
     """
     What synchronous foreign code comes to. A thread cannot be killed: when nobody waits any more it is abandoned, and
     once too many hang no further one is started.
@@ -51,7 +51,7 @@ async def in_thread(work: Callable[[], Any]) -> Any:
             f"{_abandoned} agents still hang in threads that cannot be killed, and no more are started;"
             " run such an agent as a command, which can be"
         )
-    hand = Hand(work)
+    hand = AbandonableThread(work)
     hand.start()
     try:
         result, surprise = await hand.ended
@@ -63,7 +63,7 @@ async def in_thread(work: Callable[[], Any]) -> Any:
     return result
 
 
-class Hand(threading.Thread):
+class AbandonableThread(threading.Thread):
     """A thread for one piece of work. Told to leave, it reports nothing more."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
@@ -102,7 +102,7 @@ class Hand(threading.Thread):
             self.ended.set_result(outcome)
 
 
-def disown(task: "asyncio.Future[Any]") -> None:
+def detach_task(task: "asyncio.Future[Any]") -> None:
     """So that closing the loop does not wait for it: what asyncio documents for tasks that are not its own."""
     if isinstance(task, asyncio.Task):
         asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage, reportUnknownArgumentType]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from assay.backends.agents.bounded import in_thread, within
+from assay.backends.agents.bounded import run_in_thread, with_deadline
 from assay.backends.agents.functions import is_async, takes_context
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
@@ -28,7 +28,7 @@ class CallableAgent:
         self._takes_context = takes_context(function, place or card.agent_id)
 
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await within(scene, self._seconds, self._invoke(task, scene))
+        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None: ...
 
@@ -53,20 +53,20 @@ class CallableAgent:
         if is_async(self._function):
             result = await self._function(task, *((scene,) if self._takes_context else ()))
         else:
-            context = (WaitingScene(scene, asyncio.get_running_loop()),) if self._takes_context else ()
-            result = await in_thread(lambda: self._function(task, *context))
+            context = (SyncAgentContext(scene, asyncio.get_running_loop()),) if self._takes_context else ()
+            result = await run_in_thread(lambda: self._function(task, *context))
         while inspect.isawaitable(result):  # a wrapper that forgot to await what it wraps
             result = await result
         return result
 
 
-class WaitingScene:
+class SyncAgentContext:
     """A Scene for a thread: the same, without `await`."""
 
     def __init__(self, scene: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
         self._scene, self._loop = scene, loop
         self._asking: set[asyncio.Future[None]] = set()
-        self.memory = WaitingMemory(scene, self._wait)
+        self.memory = SyncMemory(scene, self._wait)
 
     @property
     def invocation_id(self) -> str:
@@ -125,7 +125,7 @@ class WaitingScene:
         return ended.result()
 
 
-class WaitingMemory:
+class SyncMemory:
     def __init__(self, scene: AgentContext, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
         self._memory, self._wait = scene.memory, wait
 

@@ -9,13 +9,13 @@ import secrets
 
 from aiohttp import web  # an extra: only `http.py` imports this file, when somebody asks
 
-from assay.backends.agents.said import Unheard, act, read_frame, read_json
+from assay.backends.agents.said import ProtocolError, handle, read_frame, read_json
 from assay.ports.agents import AgentContext
 
 BODY = 16 * 1024 * 1024  # bytes of a frame
 
 
-class Visit:
+class OpenInvocation:
     """An open invocation, and whether the agent has called."""
 
     def __init__(self, scene: AgentContext) -> None:
@@ -26,18 +26,18 @@ class Callbacks:
     """One server on one event loop; it begins with the first invocation that needs it."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Visit] = {}
+        self._open: dict[str, OpenInvocation] = {}
         self._runner: web.AppRunner | None = None
         self._starting = asyncio.Lock()
         self._base = ""
 
-    async def open(self, scene: AgentContext) -> tuple[str, Visit]:
+    async def open(self, scene: AgentContext) -> tuple[str, OpenInvocation]:
         """The address of this invocation. It is a secret as long as it lives."""
         async with self._starting:
             if self._runner is None:
                 await self._start()
         token = secrets.token_urlsafe(32)
-        visit = self._open[token] = Visit(scene)
+        visit = self._open[token] = OpenInvocation(scene)
         return f"{self._base}/{token}", visit
 
     def forget(self, address: str) -> None:
@@ -65,8 +65,8 @@ class Callbacks:
         visit.called = True
         try:
             frame = read_frame(read_json(await request.read()))
-            return web.json_response(await act(frame, visit.scene))
-        except (Unheard, ValueError) as wrong:
+            return web.json_response(await handle(frame, visit.scene))
+        except (ProtocolError, ValueError) as wrong:
             return _error(400, "invalid_frame", str(wrong))
 
 

@@ -6,7 +6,7 @@ from assay.ports.agents import Agent, Agents
 from assay.protocol.agents import AgentCard
 
 
-class Cast:
+class AgentOverlay:
     """By their own ids. What it did not make it does not close; `behind` is asked for everybody else."""
 
     def __init__(self, agents: Iterable[Agent], behind: Agents) -> None:

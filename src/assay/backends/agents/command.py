@@ -11,8 +11,16 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.bounded import within
-from assay.backends.agents.said import Unheard, act, noted, read_end, read_frame, read_json, shown
+from assay.backends.agents.bounded import with_deadline
+from assay.backends.agents.said import (
+    ProtocolError,
+    apply_note,
+    handle,
+    read_end,
+    read_frame,
+    read_json,
+    tool_specs,
+)
 from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
@@ -46,7 +54,7 @@ class CommandAgent:
         self._hidden = HiddenWords(self._env)
 
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await within(scene, self._seconds, self._invoke(task, scene))
+        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None: ...
 
@@ -63,7 +71,7 @@ class CommandAgent:
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
-        talk = Talk(process, scene, self._hidden)
+        talk = CommandSession(process, scene, self._hidden)
         try:
             finish = await talk.finish(self._first(task, scene))
             await talk.leave()
@@ -73,11 +81,11 @@ class CommandAgent:
 
     def _first(self, task: Any, scene: AgentContext) -> dict[str, Any]:
         first = {"type": "task", "task": task, "invocationId": scene.invocation_id}
-        first |= {"tools": shown(scene.tools)} if self.card.takes_tools else {}
+        first |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
         return first | {"memory": self.card.takes_memory}
 
 
-class Talk:
+class CommandSession:
     """One process, from its first frame to its end."""
 
     def __init__(self, process: Process, scene: AgentContext, hidden: HiddenWords) -> None:
@@ -103,7 +111,7 @@ class Talk:
                 if (finish := self._hear(self._hidden.out_of(read_json(line)))) is not None:
                     await self._acted()
                     return finish
-            except (Unheard, ValueError) as wrong:
+            except (ProtocolError, ValueError) as wrong:
                 return _failed(f"it wrote a frame that makes no sense: {wrong}")
 
     async def leave(self) -> None:
@@ -133,7 +141,7 @@ class Talk:
                 rest = {"error": rest.pop("message", "it said no more"), **rest}
             return read_end(rest, self._scene)
         frame = read_frame(said)
-        if noted(frame, self._scene):
+        if apply_note(frame, self._scene):
             return None
         task = asyncio.ensure_future(self._answer(frame))
         self._acting.add(task)
@@ -141,7 +149,7 @@ class Talk:
         return None
 
     async def _answer(self, frame: Any) -> None:
-        await self._send({"type": "answer", **await act(frame, self._scene)})
+        await self._send({"type": "answer", **await handle(frame, self._scene)})
 
     async def _acted(self) -> None:
         """What it asked for and did not wait for still belongs to it."""

@@ -13,10 +13,10 @@ from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.files import open_manifest, read_schema
 from assay.backends.agents.functions import load, takes_context
-from assay.backends.agents.given import FORMS, given
+from assay.backends.agents.given import FORMS, parse_spec
 from assay.backends.agents.manifest import ManifestAgent
 from assay.backends.agents.recorded import RecordedAgent
-from assay.backends.provider_tables import Unusable, expanded
+from assay.backends.provider_tables import InvalidProviderConfig, expanded
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.ports import CompletionRequest, Model, Providers
 from assay.ports.agents import Agent, ModelOverrides
@@ -27,7 +27,7 @@ from assay.protocol.manifest import AGENT_ID
 Choice = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 
-class DeclaredAgents:
+class ConfiguredAgents:
     """
     Who can be run here. Making one reads its files and imports its module, and refuses with its place what cannot be.
 
@@ -63,7 +63,7 @@ class DeclaredAgents:
         """Who an operator means: by id, or by a description such as `module:function`. It may start anything: never for a request."""
         if (agent := self.get(what)) is not None:
             return agent
-        described = given(what)
+        described = parse_spec(what)
         if described is None:
             there = f"; declared are {', '.join(sorted(self._declared))}" if self._declared else ""
             raise UsageError(f"--agent {what!r}: wanted {FORMS}{there}")
@@ -114,7 +114,7 @@ class DeclaredAgents:
 
         try:
             url = expanded(declared.target, self._environment, "target")
-        except Unusable as wrong:
+        except InvalidProviderConfig as wrong:
             raise UsageError(f"{place}.target: {wrong}") from None
         if not url.startswith(("http://", "https://")):
             raise UsageError(f"{place}.target: wanted an address such as http://localhost:8000/agent")
@@ -169,7 +169,7 @@ class DeclaredAgents:
     def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
-        except Unusable as wrong:
+        except InvalidProviderConfig as wrong:
             raise UsageError(f"{place}.{wrong.member}: {wrong}") from None
 
 

@@ -15,12 +15,12 @@ FILE = re.compile(r"(?!cmd:|recorded:).*\.py:[A-Za-z_][\w.]*\Z")
 FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, recorded:FILE, a manifest.json, or the id of an agent in assay.toml"
 
 
-class Given(NamedTuple):
+class AgentSpec(NamedTuple):
     agent_id: str
     declared: AgentConfig
 
 
-def given(what: str) -> Given | None:
+def parse_spec(what: str) -> AgentSpec | None:
     """
     What a text describes; None where it may only be an id.
 
@@ -29,23 +29,23 @@ def given(what: str) -> Given | None:
     """
     if what.startswith(("http://", "https://")):
         host = urlsplit(what).hostname or ""
-        return Given(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=what))
+        return AgentSpec(local_id("http", host.replace(".", "-")), AgentConfig(kind="http", target=what))
     if FILE.match(what):
         file, _, name = what.rpartition(":")
-        return Given(local_id(_stem(file), name), AgentConfig(kind="callable", target=what))
+        return AgentSpec(local_id(_stem(file), name), AgentConfig(kind="callable", target=what))
     if what.startswith("cmd:") or (what.startswith(("./", "../", "/")) and not what.endswith(".json")):
         command = what.removeprefix("cmd:").strip()
         words = shlex.split(command)
         if not words:
             raise UsageError(f"--agent {what!r}: wanted a command, as in cmd:python bot.py")
-        return Given(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
+        return AgentSpec(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
     if what.startswith("recorded:"):
         file = what.removeprefix("recorded:")
-        return Given(local_id("recorded", _stem(file)), AgentConfig(kind="recorded", target=file))
+        return AgentSpec(local_id("recorded", _stem(file)), AgentConfig(kind="recorded", target=file))
     if what.endswith(".json") and Path(what).suffix:
-        return Given("", AgentConfig(kind="manifest", target=what))  # it says its id itself
+        return AgentSpec("", AgentConfig(kind="manifest", target=what))  # it says its id itself
     if FUNCTION.match(what):
-        return Given(local_id(*what.split(":")), AgentConfig(kind="callable", target=what))
+        return AgentSpec(local_id(*what.split(":")), AgentConfig(kind="callable", target=what))
     return None
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import aiohttp  # an extra: `made.py` imports this file when somebody asks
 import msgspec
 
-from assay.backends.agents.bounded import within
-from assay.backends.agents.callback import Callbacks, Visit
-from assay.backends.agents.said import Unheard, read_end, read_json, shown
+from assay.backends.agents.bounded import with_deadline
+from assay.backends.agents.callback import Callbacks, OpenInvocation
+from assay.backends.agents.said import ProtocolError, read_end, read_json, tool_specs
 from assay.backends.models.secrets import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
@@ -58,7 +58,7 @@ class HttpAgent:
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
 
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await within(scene, self._seconds, self._invoke(task, scene))
+        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
 
     async def close(self) -> None:
         place = self._places.pop(asyncio.get_running_loop(), None)
@@ -73,14 +73,14 @@ class HttpAgent:
             return await self._ask(place, asked, None, scene)
         address, visit = await place.callbacks.open(scene)
         asked |= {"callback": address, "memory": self.card.takes_memory}
-        asked |= {"tools": shown(scene.tools)} if self.card.takes_tools else {}
+        asked |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
         try:
             return await self._ask(place, asked, visit, scene)
         finally:
             place.callbacks.forget(address)
 
     async def _ask(
-        self, place: _Place, asked: dict[str, Any], visit: Visit | None, scene: AgentContext
+        self, place: _Place, asked: dict[str, Any], visit: OpenInvocation | None, scene: AgentContext
     ) -> InvocationResult:
         body = msgspec.json.encode(asked)
         for attempt in range(1, TRIES + 1):
@@ -115,7 +115,7 @@ class HttpAgent:
         except ValueError as wrong:  # Unheard, or usage that cannot be
             why = (
                 str(wrong)
-                if isinstance(wrong, Unheard) and status < 400
+                if isinstance(wrong, ProtocolError) and status < 400
                 else self._hidden.out_of(said[:LOOKED].decode(errors="replace"))[:SAID]
             )
             return InvocationResult(outcome="failed", error=f"it answered {status}: {why}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.bounded import within
+from assay.backends.agents.bounded import with_deadline
 from assay.ports import Completion, CompletionRequest, Message, Model, ToolCall
 from assay.ports.agents import AgentContext, ModelOverrides, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
@@ -61,7 +61,7 @@ class ManifestAgent:
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         model, ask = self._choose(self._tuning)
         self._asked.add(model)
-        return await within(scene, self._seconds, self._loop(model, ask, task, scene))
+        return await with_deadline(scene, self._seconds, self._loop(model, ask, task, scene))
 
     async def close(self) -> None:
         """Of its model, this event loop's connections."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.backends.agents.said import Unheard, parse_end, read_end, read_json
+from assay.backends.agents.said import ProtocolError, parse_end, read_end, read_json
 from assay.errors import ForeignFault, Problem, UsageError
 from assay.ports.agents import AgentContext
 from assay.protocol.agents import AgentCard, InvocationResult
@@ -91,7 +91,7 @@ class RecordedAgent:
             for record in self._of(task.task_id, task.input):
                 try:
                     parse_end(record.end)
-                except Unheard as wrong:
+                except ProtocolError as wrong:
                     yield Problem(
                         record.place, f"a record of task {task.task_id!r} that is not an answer: {wrong}"
                     )
@@ -128,7 +128,7 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
             lines = enumerate(text.split("\n"), 1)
             return [(where := f"{file.name}:{at}", read_json(line)) for at, line in lines if line.strip()]
         document = read_json(text)
-    except Unheard as wrong:
+    except ProtocolError as wrong:
         raise UsageError(f"{place}: {file.parent / where}: {wrong}") from None
     if is_object(document):
         _once(text, f"{place}: {file}")

@@ -15,11 +15,11 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Unheard(ValueError):
+class ProtocolError(ValueError):
     """What it said is nothing that the protocol knows."""
 
 
-class SaidUsage(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class UsageFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     provider: str
     model: str
     input_tokens: Count
@@ -31,7 +31,7 @@ class SaidUsage(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
         return Usage(**msgspec.structs.asdict(self))
 
 
-class SaidEnd(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class FinishFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     """`{"result": …}`, `{"error": "why"}` or `{"refused": "why"}`, with what it used and thought."""
 
     result: Any = UNSET
@@ -39,16 +39,18 @@ class SaidEnd(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_
     refused: str | UnsetType = UNSET
     escalated: str | UnsetType = UNSET
     confidence: Share | None = None
-    usage: SaidUsage | list[SaidUsage] | None = None
+    usage: UsageFrame | list[UsageFrame] | None = None
     reasoning: str | list[str] | None = None
 
 
-def parse_end(said: Any) -> tuple[SaidEnd, list[str]]:
+def parse_end(said: Any) -> tuple[FinishFrame, list[str]]:
     """The end of an agent's work, and the names of its outcomes; Unheard where it does not fit."""
-    end: SaidEnd = _read(said, SaidEnd, "wanted result, error, refused or escalated")
+    end: FinishFrame = _read(said, FinishFrame, "wanted result, error, refused or escalated")
     told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
     if len(told) != 1 and told != ["result", "escalated"]:
-        raise Unheard(f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}")
+        raise ProtocolError(
+            f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}"
+        )
     return end, told
 
 
@@ -107,7 +109,9 @@ class _Write(
     id: Any = None
 
 
-class _Usage(SaidUsage, frozen=True, kw_only=True, tag="usage", tag_field="type", forbid_unknown_fields=True):
+class _Usage(
+    UsageFrame, frozen=True, kw_only=True, tag="usage", tag_field="type", forbid_unknown_fields=True
+):
     id: Any = None
 
     def usage(self) -> Usage:
@@ -129,7 +133,7 @@ def read_frame(said: Any) -> Frame:
     return _read(said, Frame, f"there are the frames {FRAMES}")
 
 
-async def act(frame: Frame, scene: AgentContext) -> dict[str, Any]:
+async def handle(frame: Frame, scene: AgentContext) -> dict[str, Any]:
     """Do it, and what to answer: `{"result": …}`, or `{"error": {"code", "message"}}`, with the frame's own `id`."""
     try:
         answer: dict[str, Any] = {"result": await _act(frame, scene)}
@@ -140,7 +144,7 @@ async def act(frame: Frame, scene: AgentContext) -> dict[str, Any]:
     return answer | ({} if frame.id is None else {"id": frame.id})
 
 
-def noted(frame: Frame, scene: AgentContext) -> bool:
+def apply_note(frame: Frame, scene: AgentContext) -> bool:
     """Whether it only says something, which is then recorded at once and needs no answer."""
     if isinstance(frame, _Usage):
         scene.used(frame.usage())
@@ -165,11 +169,11 @@ async def _act(frame: Frame, scene: AgentContext) -> Any:
                 await scene.memory.write(frame.content, tags=frame.tags, ttl=frame.ttl)
             )
         case _:
-            noted(frame, scene)
+            apply_note(frame, scene)
             return None
 
 
-def shown(tools: Any) -> list[dict[str, Any]]:
+def tool_specs(tools: Any) -> list[dict[str, Any]]:
     """Tools as an agent is told of them."""
     told: list[ToolSpec] = list(tools)
     return [
@@ -181,21 +185,21 @@ def read_json(text: bytes | str) -> Any:
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise Unheard(f"no JSON: {wrong}") from None
+        raise ProtocolError(f"no JSON: {wrong}") from None
     if not is_finite(value):
-        raise Unheard("no JSON: a number is not finite")
+        raise ProtocolError("no JSON: a number is not finite")
     return value
 
 
 def _read(said: Any, kind: Any, wanted: str) -> Any:
     if not is_object(said):
-        raise Unheard(f"wanted an object: {wanted}")
+        raise ProtocolError(f"wanted an object: {wanted}")
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as wrong:
         place = place_in(wrong).lstrip(".")
         told = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
-        raise Unheard(f"{told}; {wanted}") from None
+        raise ProtocolError(f"{told}; {wanted}") from None
 
 
 def _words(error: str | dict[str, Any]) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from assay.backends.embedders.shares import added, shares
-from assay.backends.models.line import Delivered, Line
-from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.line import ProviderClient, ProviderResponse
+from assay.backends.models.prices import TokenCounts, cost, need_prices
 from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import Fault, ForeignFault
@@ -37,7 +37,7 @@ class _Part(NamedTuple):
     model: str
     tokens: int | None
     cost_usd: float | None
-    delivered: Delivered
+    delivered: ProviderResponse
 
 
 class _Pile(NamedTuple):
@@ -56,7 +56,7 @@ class OpenAICompatibleEmbedder:
     Tokens and cost of a merged request are shared out by the length of the texts; their sum is what the provider said.
     """
 
-    def __init__(self, line: Line, *, batching: Batching = BATCHING) -> None:
+    def __init__(self, line: ProviderClient, *, batching: Batching = BATCHING) -> None:
         need_prices(line.provider)
         self._line, self._batching = line, batching
         self._piles: dict[tuple[Any, ...], _Pile] = {}
@@ -140,7 +140,9 @@ class OpenAICompatibleEmbedder:
         used = None if used is not None and used > MOST_TOKENS else used
         tokens = shares(used, texts)
         return [
-            _Part(tuple(each.embedding), names[0], part, cost(provider, names, Usage(part, 0)), delivered)
+            _Part(
+                tuple(each.embedding), names[0], part, cost(provider, names, TokenCounts(part, 0)), delivered
+            )
             for each, part in zip(said.data, tokens, strict=True)
         ]
 

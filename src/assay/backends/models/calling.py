@@ -14,7 +14,7 @@ from assay.protocol.values import is_object
 LONGEST = 64  # characters of a function's name
 
 
-class Names:
+class ToolNames:
     """A tool's id as a function may be called there, and back: `shop:orders` is `shop_orders`, as long as no other is."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
@@ -34,12 +34,12 @@ class _Function(msgspec.Struct):
     arguments: str | dict[str, Any] | None = None
 
 
-class SaidCall(msgspec.Struct):
+class RawToolCall(msgspec.Struct):
     function: _Function
     id: str | None = None
 
 
-def offered(tools: Iterable[ToolSpec], names: Names) -> list[dict[str, Any]]:
+def offered(tools: Iterable[ToolSpec], names: ToolNames) -> list[dict[str, Any]]:
     return [
         {
             "type": "function",
@@ -53,7 +53,7 @@ def offered(tools: Iterable[ToolSpec], names: Names) -> list[dict[str, Any]]:
     ]
 
 
-def said(message: Message, names: Names) -> dict[str, Any]:
+def tool_messages(message: Message, names: ToolNames) -> dict[str, Any]:
     """A message of a conversation with tools."""
     body: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
@@ -73,12 +73,12 @@ def said(message: Message, names: Names) -> dict[str, Any]:
     return body
 
 
-def calls_of(calls: list[SaidCall], names: Names) -> tuple[ToolCall, ...]:
+def calls_of(calls: list[RawToolCall], names: ToolNames) -> tuple[ToolCall, ...]:
     """What it wants called. A name nobody offered stays as it is: whoever calls will refuse it."""
     return tuple(_call(call, at, names) for at, call in enumerate(calls, 1))
 
 
-def _call(call: SaidCall, at: int, names: Names) -> ToolCall:
+def _call(call: RawToolCall, at: int, names: ToolNames) -> ToolCall:
     arguments = call.function.arguments
     value, problem = (
         (arguments or {}, None) if not isinstance(arguments, str) else read_value(arguments or "{}")

@@ -6,12 +6,12 @@ from typing import cast
 
 import httptools  # an extra: only a wire imports this file, when somebody asks
 
-from assay.backends.models.wire import Answer, Flood, Lost, Outcome
+from assay.backends.models.wire import ConnectionLost, HttpAnswer, Outcome, TooLargeReply
 
 LONGEST_HEAD = 64 * 1024  # bytes of header fields, trailers included
 
 
-class Connection(asyncio.Protocol):
+class DirectConnection(asyncio.Protocol):
     """
     What went wrong is an outcome; a request that is given up closes its connection, so that no answer meets another.
 
@@ -29,7 +29,7 @@ class Connection(asyncio.Protocol):
 
     async def ask(self, request: bytes) -> Outcome:
         if self._transport is None:
-            return Lost("the connection was closed before it was used")
+            return ConnectionLost("the connection was closed before it was used")
         outcome = self._outcome = self._loop.create_future()
         self.reusable = False
         self._begin()
@@ -60,7 +60,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as wrong:
-            self._end(Lost(f"no HTTP answer: {type(wrong).__name__}"))
+            self._end(ConnectionLost(f"no HTTP answer: {type(wrong).__name__}"))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -69,7 +69,9 @@ class Connection(asyncio.Protocol):
         if self._status and not {"content-length", "transfer-encoding"} & self._fields.keys():
             self._end(self._answer())  # its end was the answer's
         how = "in the middle of an answer" if self._status else "without an answer"
-        self._end(Lost(f"the connection was closed {how}" + (f": {type(exc).__name__}" if exc else "")))
+        self._end(
+            ConnectionLost(f"the connection was closed {how}" + (f": {type(exc).__name__}" if exc else ""))
+        )
 
     # what httptools calls
 
@@ -80,7 +82,7 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head += len(name) + len(value)
         if self._head > LONGEST_HEAD:
-            self._end(Lost("no HTTP answer: its header does not end"))
+            self._end(ConnectionLost("no HTTP answer: its header does not end"))
             self.close()
         else:
             self._fields[name.decode("latin-1").lower()] = value.decode("latin-1")
@@ -91,7 +93,7 @@ class Connection(asyncio.Protocol):
     def on_body(self, part: bytes) -> None:
         self._size += len(part)
         if self._size > self._limit:
-            self._end(Flood(self._limit))
+            self._end(TooLargeReply(self._limit))
             self.close()
         else:
             self._parts.append(part)
@@ -131,11 +133,11 @@ class Connection(asyncio.Protocol):
             try:
                 body = unpack.decompress(body, self._limit + 1)
             except zlib.error:
-                return Lost(f"its answer is said to be {encoding}, and is not")
+                return ConnectionLost(f"its answer is said to be {encoding}, and is not")
             if len(body) > self._limit:
-                return Flood(self._limit)
+                return TooLargeReply(self._limit)
             if not unpack.eof:
-                return Lost(f"its {encoding} answer was cut off")
+                return ConnectionLost(f"its {encoding} answer was cut off")
         elif encoding not in ("identity", ""):
-            return Lost(f"it answered in the encoding {encoding!r}, which nobody asked for")
-        return Answer(self._status, self._fields, body)
+            return ConnectionLost(f"it answered in the encoding {encoding!r}, which nobody asked for")
+        return HttpAnswer(self._status, self._fields, body)

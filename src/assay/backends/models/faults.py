@@ -8,7 +8,7 @@ import msgspec
 
 from assay.backends.models.retry import BUSY, may_pass
 from assay.backends.models.secrets import scrubbed
-from assay.backends.models.wire import OPENAI, Answer, Flood, Late, Lost, Outcome
+from assay.backends.models.wire import OPENAI, ConnectionLost, HttpAnswer, Outcome, TimedOut, TooLargeReply
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Provider
 
@@ -38,15 +38,15 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
     who = f"provider {provider.name!r}"
     often = "" if attempts == 1 else f" {attempts} times"
     match outcome:
-        case Late(last):
+        case TimedOut(last):
             took = f"in {last:.3g} s" if attempts == 1 else f"{attempts} times, {seconds:.3g} s in all"
             return TimeFault(f"{who} gave no answer {took}; raise its timeout or deadline")
-        case Lost(why):
+        case ConnectionLost(why):
             message = f"{who} at {address(provider)} could not be reached{often}: {scrubbed(why, key)[:SAID]}"
             return ForeignFault(message, recoverable=True)
-        case Flood(limit):
+        case TooLargeReply(limit):
             return ForeignFault(f"{who} sent more than {limit} bytes in one answer")
-        case Answer(status):
+        case HttpAnswer(status):
             message = f"{who} answered {status}{_phrase(status)}{often}"
             if advice := ADVICE.get(429 if status in BUSY else status):
                 message += f"; {advice}"
@@ -72,7 +72,7 @@ def address(provider: Provider) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def unwrapped(answer: Answer) -> Answer:
+def unwrapped(answer: HttpAnswer) -> HttpAnswer:
     """Some gateways send an error under a 200: then what it says counts, and without a code it is a 502."""
     if not (answer.ok and b'"error"' in answer.body[:1024]):
         return answer
@@ -80,14 +80,14 @@ def unwrapped(answer: Answer) -> Answer:
         case {"choices": _} | {"data": _}:
             return answer
         case {"error": {"code": int(code)}} if 400 <= code < 600:
-            return Answer(code, answer.headers, answer.body)
+            return HttpAnswer(code, answer.headers, answer.body)
         case {"error": dict() | str()}:
-            return Answer(502, answer.headers, answer.body)
+            return HttpAnswer(502, answer.headers, answer.body)
         case _:
             return answer
 
 
-def spent(answer: Answer) -> bool:
+def spent(answer: HttpAnswer) -> bool:
     """The 429 that no waiting ends: the account has run out."""
     match _read(answer.body):
         case {"error": {"code": "insufficient_quota"} | {"type": "insufficient_quota"}}:
@@ -96,7 +96,7 @@ def spent(answer: Answer) -> bool:
             return False
 
 
-def _said(answer: Answer, key: str) -> str:
+def _said(answer: HttpAnswer, key: str) -> str:
     if answer.status in (401, 403):  # where a key is most likely quoted
         return ""
     match _read(answer.body):

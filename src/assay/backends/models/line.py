@@ -12,16 +12,16 @@ from typing import NamedTuple
 import msgspec
 
 from assay.backends.models.faults import fault, spent, unwrapped, waited
-from assay.backends.models.pace import Gate, Pace
+from assay.backends.models.pace import AdaptiveLimiter, Rate
 from assay.backends.models.retry import BACKOFF, Backoff, asked_pause, may_pass, pause, throttles
 from assay.backends.models.secrets import checked_key
-from assay.backends.models.wire import Answer, Late, Outcome, Wire, open_wire
+from assay.backends.models.wire import HttpAnswer, Outcome, TimedOut, Transport, open_transport
 from assay.ports import Provider
 
 log = logging.getLogger(__name__)
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class ProviderResponse(msgspec.Struct, frozen=True):
     """A body as it came, how long it took with every retry (time in line aside), and how many attempts."""
 
     body: bytes
@@ -32,11 +32,11 @@ class Delivered(msgspec.Struct, frozen=True):
 class _Place(NamedTuple):
     """What belongs to one event loop."""
 
-    gate: Gate
-    wire: Wire
+    gate: AdaptiveLimiter
+    wire: Transport
 
 
-class Line:
+class ProviderClient:
     """
     One connection pool, one concurrency limit and one rate limit for a provider, on each event loop that uses it.
 
@@ -58,7 +58,7 @@ class Line:
         self._tickets = itertools.count()
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
 
-    async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> Delivered:
+    async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> ProviderResponse:
         """
         Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
 
@@ -77,8 +77,8 @@ class Line:
             outcome, wait = await self._attempt(gate, wire, path, body, attempt, end)
             now = loop.time()
             seconds = now - started - in_line
-            if isinstance(outcome, Answer) and outcome.ok:
-                return Delivered(outcome.body, seconds, attempt)
+            if isinstance(outcome, HttpAnswer) and outcome.ok:
+                return ProviderResponse(outcome.body, seconds, attempt)
             throttled = throttles(outcome)
             room = patience if throttled else end - now
             if attempt > self.provider.max_retries or wait >= room:
@@ -94,7 +94,7 @@ class Line:
                 raise fault(
                     self.provider,
                     self._key,
-                    Late(seconds + end - now),
+                    TimedOut(seconds + end - now),
                     attempts=1,
                     seconds=seconds + end - now,
                 )
@@ -112,13 +112,13 @@ class Line:
             for old in [other for other in self._places if other.is_closed()]:
                 del self._places[old]
             per_minute = self.provider.requests_per_minute
-            ceiling = Pace(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
-            place = _Place(Gate(ceiling), open_wire(self.provider, max_bytes=self._max_bytes))
+            ceiling = Rate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
+            place = _Place(AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes))
             self._places[loop] = place
         return place
 
     async def _attempt(
-        self, gate: Gate, wire: Wire, path: str, body: bytes, attempt: int, end: float
+        self, gate: AdaptiveLimiter, wire: Transport, path: str, body: bytes, attempt: int, end: float
     ) -> tuple[Outcome, float]:
         """The outcome, and how long to wait before another attempt. The gate learns before it is left."""
         loop = asyncio.get_running_loop()
@@ -129,30 +129,30 @@ class Line:
             if throttles(outcome):  # a wait that nobody would sit through closes nothing
                 short = wait < self.provider.queue_timeout
                 gate.throttled(sent=sent, until=loop.time() + wait if short else sent)
-            elif isinstance(outcome, Answer) and outcome.ok:
+            elif isinstance(outcome, HttpAnswer) and outcome.ok:
                 gate.answered()
         finally:
             gate.leave()
         return outcome, wait
 
-    async def _try(self, wire: Wire, path: str, body: bytes, *, limit: float) -> Outcome:
+    async def _try(self, wire: Transport, path: str, body: bytes, *, limit: float) -> Outcome:
         try:
             async with asyncio.timeout(limit):
                 outcome = await wire.send(path, body)
         except TimeoutError:
-            return Late(limit)
-        return unwrapped(outcome) if isinstance(outcome, Answer) else outcome
+            return TimedOut(limit)
+        return unwrapped(outcome) if isinstance(outcome, HttpAnswer) else outcome
 
     def _wait(self, outcome: Outcome, attempt: int) -> float:
         """Seconds until the next attempt; infinite where there should be none."""
         if not may_pass(outcome) or (
-            isinstance(outcome, Answer) and outcome.status == 429 and spent(outcome)
+            isinstance(outcome, HttpAnswer) and outcome.status == 429 and spent(outcome)
         ):
             return math.inf
-        asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, Answer) else None
+        asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, HttpAnswer) else None
         return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
 
-    async def _enter(self, gate: Gate, ticket: int, patience: float) -> float:
+    async def _enter(self, gate: AdaptiveLimiter, ticket: int, patience: float) -> float:
         """Through the gate, and how much of the patience is left; a TimeFault where there is none."""
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -163,7 +163,7 @@ class Line:
             raise waited(self.provider) from None
         return patience - (loop.time() - began)
 
-    async def _again(self, gate: Gate, ticket: int, wait: float, end: float) -> bool:
+    async def _again(self, gate: AdaptiveLimiter, ticket: int, wait: float, end: float) -> bool:
         """Wait and come back through the gate; False if the time is over before."""
         try:
             async with asyncio.timeout_at(end):
@@ -175,4 +175,4 @@ class Line:
 
 
 def _brief(outcome: Outcome) -> str:
-    return str(outcome.status) if isinstance(outcome, Answer) else type(outcome).__name__.lower()
+    return str(outcome.status) if isinstance(outcome, HttpAnswer) else type(outcome).__name__.lower()

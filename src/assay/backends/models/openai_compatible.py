@@ -6,10 +6,10 @@ from typing import Annotated, Any, cast
 import msgspec
 
 from assay.backends.models.answers import read_value
-from assay.backends.models.calling import Names, SaidCall, calls_of, offered, said
+from assay.backends.models.calling import RawToolCall, ToolNames, calls_of, offered, tool_messages
 from assay.backends.models.faults import Rejected
-from assay.backends.models.line import Delivered, Line
-from assay.backends.models.prices import Usage, cost, need_prices
+from assay.backends.models.line import ProviderClient, ProviderResponse
+from assay.backends.models.prices import TokenCounts, cost, need_prices
 from assay.backends.models.secrets import content_key, without_key
 from assay.backends.models.wire import to_json
 from assay.errors import ForeignFault, ValueFault
@@ -30,7 +30,7 @@ class OpenAICompatibleModel:
     What comes back is reported, not judged: whether `value` fits the schema is the check's to say.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: ProviderClient) -> None:
         need_prices(line.provider)
         self._line = line
         self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
@@ -68,7 +68,7 @@ class OpenAICompatibleModel:
     def _read(
         self,
         ask: CompletionRequest,
-        delivered: Delivered,
+        delivered: ProviderResponse,
         *,
         structured: bool = False,
         earlier: Rejected | None = None,
@@ -82,7 +82,7 @@ class OpenAICompatibleModel:
             ) from None
         choice = completion.choices[0]
         text = _text(choice.message.content)
-        calls = calls_of(choice.message.tool_calls or [], Names(ask.tools)) if ask.tools else ()
+        calls = calls_of(choice.message.tool_calls or [], ToolNames(ask.tools)) if ask.tools else ()
         plain = ask.schema is None or bool(calls)
         value, problem = (msgspec.UNSET, None) if plain else read_value(text)
         usage = _usage(completion.usage)
@@ -117,9 +117,9 @@ def request(ask: CompletionRequest, *, structured: bool) -> bytes:
     elif ask.schema is not None:
         messages = _with_schema(messages, ask.schema)
     if ask.tools:
-        names = Names(ask.tools)
+        names = ToolNames(ask.tools)
         body["tools"] = offered(ask.tools, names)
-        body["messages"] = [said(message, names) for message in messages]
+        body["messages"] = [tool_messages(message, names) for message in messages]
     else:
         body["messages"] = [{"role": message.role, "content": message.content} for message in messages]
     return to_json(body)
@@ -169,7 +169,7 @@ class _Piece(msgspec.Struct):
 class _Said(msgspec.Struct):
     content: str | list[_Piece] | None = None
     refusal: str | None = None
-    tool_calls: list[SaidCall] | None = None
+    tool_calls: list[RawToolCall] | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -197,16 +197,16 @@ _completion = msgspec.json.Decoder(_Completion)
 _used = msgspec.json.Decoder(_Used | None)
 
 
-def _usage(raw: msgspec.Raw) -> Usage:
+def _usage(raw: msgspec.Raw) -> TokenCounts:
     """What was used, if it says so in numbers that can be; else unknown."""
     try:
         used = _used.decode(raw)
     except msgspec.DecodeError:
         used = None
     if used is None:
-        return Usage()
+        return TokenCounts()
     details = used.prompt_tokens_details
-    return Usage(
+    return TokenCounts(
         used.prompt_tokens, used.completion_tokens, (details.cached_tokens if details else None) or 0
     )
 

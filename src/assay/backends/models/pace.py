@@ -6,7 +6,7 @@ import math
 from typing import Literal, NamedTuple
 
 
-class Pace(NamedTuple):
+class Rate(NamedTuple):
     """`slots` requests at once and `rate` a second; `failed` is how many at once were last too many."""
 
     slots: float
@@ -17,7 +17,7 @@ class Pace(NamedTuple):
 PROBING = 0.1  # how much slower it goes from where it failed
 
 
-def adapt(pace: Pace, event: Literal["answered", "throttled"], ceiling: Pace) -> Pace:
+def adjust(pace: Rate, event: Literal["answered", "throttled"], ceiling: Rate) -> Rate:
     """
     Half of the rate when throttled, and a quarter of the slots: from 64 to one in three attempts, which every call may
     make (`max_retries`). Half of the slots where they are near the last failure. Never less than one slot; back by a slot
@@ -28,9 +28,9 @@ def adapt(pace: Pace, event: Literal["answered", "throttled"], ceiling: Pace) ->
     """
     if event == "throttled":
         part = 2 if pace.slots > pace.failed - 1 else 4
-        return Pace(max(1.0, pace.slots / part), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
+        return Rate(max(1.0, pace.slots / part), max(ceiling.rate / 64, pace.rate / 2), pace.slots)
     step = (1.0 if pace.slots + 1 < pace.failed else PROBING) / pace.slots
-    return Pace(
+    return Rate(
         min(ceiling.slots, pace.slots + step), min(ceiling.rate, pace.rate + ceiling.rate / 50), pace.failed
     )
 
@@ -49,10 +49,10 @@ def spacing(due: float, now: float, rate: float) -> tuple[float, float]:
     return max(0.0, after - slack - now), after
 
 
-class Gate:
+class AdaptiveLimiter:
     """Where requests to one provider wait, in the order of their tickets. It belongs to one event loop."""
 
-    def __init__(self, ceiling: Pace) -> None:
+    def __init__(self, ceiling: Rate) -> None:
         self.pace = ceiling
         self._ceiling = ceiling
         self._loop = asyncio.get_running_loop()
@@ -81,7 +81,7 @@ class Gate:
         self._admit()
 
     def answered(self) -> None:
-        self.pace = adapt(self.pace, "answered", self._ceiling)
+        self.pace = adjust(self.pace, "answered", self._ceiling)
         self._admit()
 
     def throttled(self, *, sent: float, until: float) -> None:
@@ -89,7 +89,7 @@ class Gate:
         self._closed_until = max(self._closed_until, until)
         if sent >= self._slowed_at:
             self._slowed_at = self._loop.time()
-            self.pace = adapt(self.pace, "throttled", self._ceiling)
+            self.pace = adjust(self.pace, "throttled", self._ceiling)
 
     def _admit(self) -> None:
         while self._line:

@@ -9,7 +9,7 @@ from assay.ports import Prices, Provider
 from assay.protocol.cache import remembered
 
 
-class Usage(msgspec.Struct, frozen=True):
+class TokenCounts(msgspec.Struct, frozen=True):
     """Tokens in, tokens out, and how many of those in the provider read from its own cache."""
 
     input: int | None = None
@@ -23,7 +23,7 @@ def need_prices(provider: Provider) -> None:
         need("genai_prices", "judges")
 
 
-def cost(provider: Provider, models: tuple[str, ...], usage: Usage) -> float | None:
+def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> float | None:
     """In US dollars, for the first of the names that has a price: what answered, then what was asked for."""
     if usage.input is None or usage.output is None:
         return None
@@ -34,7 +34,7 @@ def cost(provider: Provider, models: tuple[str, ...], usage: Usage) -> float | N
     return None if priced is None else _published(priced, where, usage)
 
 
-def _published(model: str, where: str, usage: Usage) -> float:
+def _published(model: str, where: str, usage: TokenCounts) -> float:
     """By address, never by the model's name alone: the same name at home costs something else."""
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
@@ -53,7 +53,7 @@ def _names(model: str, where: str) -> int:
 @remembered(1 << 20, _names)  # a name may come from a request
 def _has_price(model: str, where: str) -> bool:
     try:
-        _published(model, where, Usage(0, 0))
+        _published(model, where, TokenCounts(0, 0))
     except LookupError:
         return False
     return True

@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from assay.backends.models.wire import Answer, Flood, Outcome
+from assay.backends.models.wire import HttpAnswer, Outcome, TooLargeReply
 
 BUSY = frozenset({429, 529})  # 529 is how some say 429
 PASSING = frozenset({408, 409}) | BUSY
@@ -25,14 +25,14 @@ BACKOFF = Backoff()
 
 def may_pass(outcome: Outcome) -> bool:
     """The same request may do better later: a lost connection, a missed deadline, 408, 409, 429 and 5xx."""
-    if isinstance(outcome, Answer):
+    if isinstance(outcome, HttpAnswer):
         return outcome.status in PASSING or outcome.status >= 500
-    return not isinstance(outcome, Flood)
+    return not isinstance(outcome, TooLargeReply)
 
 
 def throttles(outcome: Outcome) -> bool:
     """The provider means all of us, not this request alone."""
-    if not isinstance(outcome, Answer):
+    if not isinstance(outcome, HttpAnswer):
         return False
     return outcome.status in BUSY or (outcome.status == 503 and "retry-after" in outcome.headers)
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 
 from assay.backends.models.answers import read_value
-from assay.backends.models.prices import Usage, cost
+from assay.backends.models.prices import TokenCounts, cost
 from assay.errors import ForeignFault, UsageError
 from assay.ports import Completion, CompletionRequest, Provider, ToolCall
 
@@ -81,7 +81,7 @@ class ScriptedProvider:
             provider="scripted",
             input_tokens=read,
             output_tokens=written,
-            cost_usd=cost(self._provider, (ask.model,), Usage(read, written)) if prices else 0.0,
+            cost_usd=cost(self._provider, (ask.model,), TokenCounts(read, written)) if prices else 0.0,
         )
 
 

@@ -5,7 +5,7 @@ from assay.ports import Completion, CompletionRequest, Model
 from assay.ports.watch import telemetry
 
 
-class WatchedModel:
+class MeteredModel:
     def __init__(self, inner: Model, provider: str) -> None:
         self._inner, self._provider = inner, provider
 

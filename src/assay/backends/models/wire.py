@@ -13,14 +13,14 @@ from assay.errors import UsageError
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
-WIRES = {  # the file, its class, what that stands on, and the extra that brings it
+TRANSPORTS = {  # the file, its class, what that stands on, and the extra that brings it
     "direct": ("wire_direct", "DirectWire", "httptools", "judges"),
     "aiohttp": ("wire_aiohttp", "AiohttpWire", "aiohttp", "judges"),
     "openai": ("wire_openai", "OpenAIWire", "openai", "openai-sdk"),
 }
 
 
-class Answer(msgspec.Struct, frozen=True):
+class HttpAnswer(msgspec.Struct, frozen=True):
     """Whatever the provider answered, of any status. The names of the headers are lower case."""
 
     status: int
@@ -32,28 +32,28 @@ class Answer(msgspec.Struct, frozen=True):
         return 200 <= self.status < 300
 
 
-class Lost(msgspec.Struct, frozen=True):
+class ConnectionLost(msgspec.Struct, frozen=True):
     """The connection was refused, dropped, or never came to be."""
 
     why: str
 
 
-class Late(msgspec.Struct, frozen=True):
+class TimedOut(msgspec.Struct, frozen=True):
     """No whole answer in time."""
 
     seconds: float
 
 
-class Flood(msgspec.Struct, frozen=True):
+class TooLargeReply(msgspec.Struct, frozen=True):
     """The answer went on beyond what we read."""
 
     limit: int
 
 
-Outcome = Answer | Lost | Late | Flood
+Outcome = HttpAnswer | ConnectionLost | TimedOut | TooLargeReply
 
 
-class Wire(Protocol):
+class Transport(Protocol):
     """One pool of connections to one provider, on one event loop."""
 
     async def send(self, path: str, body: bytes) -> Outcome: ...
@@ -61,16 +61,16 @@ class Wire(Protocol):
     async def close(self) -> None: ...
 
 
-def open_wire(provider: Provider, *, max_bytes: int) -> Wire:
-    return load_wire(provider)(provider, max_bytes)
+def open_transport(provider: Provider, *, max_bytes: int) -> Transport:
+    return load_transport(provider)(provider, max_bytes)
 
 
-def load_wire(provider: Provider) -> Callable[[Provider, int], Wire]:
+def load_transport(provider: Provider) -> Callable[[Provider, int], Transport]:
     """The wire a provider is called through; where a proxy stands between, the direct one is aiohttp's."""
-    module, name, standing_on, extra = WIRES[provider.wire]
+    module, name, standing_on, extra = TRANSPORTS[provider.wire]
     need(standing_on, extra)
     if provider.wire == "direct" and proxy_of(provider.base_url or OPENAI) is not None:
-        return load_wire(msgspec.structs.replace(provider, wire="aiohttp"))
+        return load_transport(msgspec.structs.replace(provider, wire="aiohttp"))
     return getattr(import_module(f"assay.backends.models.{module}"), name)
 
 

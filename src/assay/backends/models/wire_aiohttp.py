@@ -5,13 +5,13 @@ import io
 import aiohttp  # an extra: only `open_wire` imports this file, when somebody asks
 from yarl import URL
 
-from assay.backends.models.wire import OPENAI, Answer, Flood, Lost, Outcome, proxy_of
+from assay.backends.models.wire import OPENAI, ConnectionLost, HttpAnswer, Outcome, TooLargeReply, proxy_of
 from assay.ports import Provider
 
 LONG = 1 << 20
 
 
-class AiohttpWire:
+class AiohttpTransport:
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._limit = max_bytes
         self._base = (provider.base_url or OPENAI).rstrip("/")
@@ -41,12 +41,12 @@ class AiohttpWire:
                 while part := await response.content.readany():
                     size += len(part)
                     if size > self._limit:
-                        return Flood(self._limit)
+                        return TooLargeReply(self._limit)
                     parts.append(part)
                 headers = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(response.status, headers, b"".join(parts))
+                return HttpAnswer(response.status, headers, b"".join(parts))
         except (aiohttp.ClientError, OSError) as lost:
-            return Lost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
+            return ConnectionLost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
 
     async def close(self) -> None:
         await self._session.close()

@@ -15,8 +15,8 @@ from urllib.parse import quote, urlsplit
 
 import aiohappyeyeballs  # an extra, as all that only a wire needs
 
-from assay.backends.models.connection import Connection
-from assay.backends.models.wire import OPENAI, Lost, Outcome
+from assay.backends.models.connection import DirectConnection
+from assay.backends.models.wire import OPENAI, ConnectionLost, Outcome
 from assay.ports import Provider
 
 KEPT = 15.0  # seconds an idle connection is trusted: many servers close it after twenty, some without a word
@@ -24,7 +24,7 @@ AHEAD = 0.25  # seconds that the first address of a name has before the next is 
 IN_PATH = "/%:@!$&'()*+,;=~"  # what RFC 3986 lets stand in one
 
 
-class DirectWire:
+class DirectTransport:
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._provider, self._limit = provider, max_bytes
         self._loop = asyncio.get_running_loop()
@@ -32,14 +32,14 @@ class DirectWire:
         self._tls = ssl.create_default_context() if address.scheme == "https" else None
         self._host, self._port = address.hostname or "", address.port or (443 if self._tls else 80)
         self._heads: dict[str, bytes] = {}  # made once: there are two of them
-        self._idle: deque[Connection] = deque()
+        self._idle: deque[DirectConnection] = deque()
 
     async def send(self, path: str, body: bytes) -> Outcome:
         try:
             head = self._heads.get(path) or self._heads.setdefault(path, self._head(path))
             connection = self._kept() or await self._opened()
         except (OSError, UnicodeError) as lost:  # a name that is none is not even looked up
-            return Lost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
+            return ConnectionLost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
         outcome = await connection.ask(b"%s%d\r\n\r\n%s" % (head, len(body), body))
         if connection.reusable:
             connection.idle_since = self._loop.time()
@@ -51,7 +51,7 @@ class DirectWire:
             self._idle.pop().close()
         await asyncio.sleep(0)  # so that they are closed when the loop is
 
-    def _kept(self) -> Connection | None:
+    def _kept(self) -> DirectConnection | None:
         """The one that was used last; what was not needed for a while goes."""
         trusted = self._loop.time() - KEPT
         while self._idle and self._idle[0].idle_since < trusted:
@@ -61,8 +61,8 @@ class DirectWire:
                 return connection
         return None
 
-    async def _opened(self) -> Connection:
-        made = partial(Connection, self._loop, self._limit)
+    async def _opened(self) -> DirectConnection:
+        made = partial(DirectConnection, self._loop, self._limit)
         if _is_number(self._host):
             _, connection = await self._loop.create_connection(made, self._host, self._port, ssl=self._tls)
             return connection

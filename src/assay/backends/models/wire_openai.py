@@ -6,7 +6,7 @@ from typing import Any
 import httpx2  # extras, and 0.8 s to load: only `open_wire` imports this file, when somebody asks
 import openai
 
-from assay.backends.models.wire import OPENAI, Answer, Flood, Lost, Outcome
+from assay.backends.models.wire import OPENAI, ConnectionLost, HttpAnswer, Outcome, TooLargeReply
 from assay.ports import Provider
 
 
@@ -14,7 +14,7 @@ class _TooMuch(Exception):
     """Raised inside the SDK's own reading; it lets it pass."""
 
 
-class OpenAIWire:
+class OpenAITransport:
     def __init__(self, provider: Provider, max_bytes: int) -> None:
         self._limit = max_bytes
         self._client = _client(provider, max_bytes)
@@ -28,12 +28,12 @@ class OpenAIWire:
         except openai.APIStatusError as told:
             response = told.response
         except openai.APIConnectionError as lost:
-            return Lost(_why(lost.__cause__ or lost))
+            return ConnectionLost(_why(lost.__cause__ or lost))
         except _TooMuch:
-            return Flood(self._limit)
+            return TooLargeReply(self._limit)
         if len(response.content) > self._limit:  # it was packed, though nobody asked for that
-            return Flood(self._limit)
-        return Answer(response.status_code, dict(response.headers), response.content)
+            return TooLargeReply(self._limit)
+        return HttpAnswer(response.status_code, dict(response.headers), response.content)
 
     async def close(self) -> None:
         await self._client.close()

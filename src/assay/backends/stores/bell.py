@@ -8,14 +8,14 @@ from assay.errors import EnvironmentFailure, Refusal
 from assay.ports.supervise import guarded
 
 
-class Tally(NamedTuple):
+class RunPosition(NamedTuple):
     """How far a run is."""
 
     events: int
     closed: bool
 
 
-class Bell:
+class RunNotifier:
     """
     One look answers everybody who waits, however many they are.
 
@@ -23,11 +23,11 @@ class Bell:
     """
 
     def __init__(
-        self, look: Callable[[Sequence[str]], Awaitable[dict[str, Tally]]], *, every: float = 0.2
+        self, look: Callable[[Sequence[str]], Awaitable[dict[str, RunPosition]]], *, every: float = 0.2
     ) -> None:
         self._look, self._every = look, every
         self._waiting: dict[str, dict[asyncio.Future[None], int]] = {}
-        self._seen: dict[str, Tally | None] = {}  # of the runs waited for, what the last look said
+        self._seen: dict[str, RunPosition | None] = {}  # of the runs waited for, what the last look said
         self._news = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
 
@@ -50,7 +50,7 @@ class Bell:
             self._forget(run, future)
         return True
 
-    def ring(self, run: str, tally: Tally | None) -> None:
+    def ring(self, run: str, tally: RunPosition | None) -> None:
         """The run got this far; None: there is no such run."""
         waiting = self._waiting.get(run)
         if waiting is None:
@@ -104,5 +104,5 @@ class Bell:
             self._seen.pop(run, None)
 
 
-def _arrived(tally: Tally | None, after: int) -> bool:
+def _arrived(tally: RunPosition | None, after: int) -> bool:
     return tally is None or tally.closed or tally.events > after + 1

@@ -36,7 +36,7 @@ Row = tuple[Any, ...]  # values in the order of their table's columns
 Lanes = dict[str, tuple[LaneHead, datetime]]
 
 
-class Chain:
+class AuditChain:
     """One process's lanes. What `add` gives is what they become: `forget` them before it is committed, and `keep` it once that is known."""
 
     def __init__(self) -> None:

@@ -116,7 +116,7 @@ def _postgres(url: URL, connections: int) -> Engine:
     return engine
 
 
-class Patience:
+class RetryPolicy:
     """Does again what failed for a passing reason, for so long; then says plainly what is wrong."""
 
     def __init__(self, seconds: float) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, Row, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from assay.backends.stores.seal import Sealed, Vault
+from assay.backends.stores.seal import EncodedBlob, RecordCodec
 from assay.backends.stores.tables import documents
 from assay.errors import EnvironmentFailure, UsageError
 
@@ -14,7 +14,7 @@ WORD = b"assay"
 HOW = "set ASSAY_EVIDENCE_KEY to ID:KEY of it"
 
 
-def compare(engine: Engine, vault: Vault) -> None:
+def compare(engine: Engine, vault: RecordCodec) -> None:
     """Refuse a store that this vault cannot open; leave a mark of the key that seals."""
     with engine.connect() as connection, connection.begin():
         marked = _marked(connection)
@@ -32,16 +32,16 @@ def _marked(connection: Connection) -> dict[str, Row[Any]]:
     return {row.key: row for row in connection.execute(query)}
 
 
-def _try(vault: Vault, id: str, row: Row[Any]) -> None:
+def _try(vault: RecordCodec, id: str, row: Row[Any]) -> None:
     try:
-        vault.open(Sealed(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
+        vault.open(EncodedBlob(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
     except EnvironmentFailure:
         raise UsageError(
             f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that this store is sealed with"
         ) from None
 
 
-def _mark(engine: Engine, vault: Vault) -> None:
+def _mark(engine: Engine, vault: RecordCodec) -> None:
     id = vault.key_id
     sealed = vault.seal(WORD, "documents", TENANT, KIND, id)
     row = {"tenant": TENANT, "kind": KIND, "key": id, "version": 1, "updated": 0, **sealed._asdict()}

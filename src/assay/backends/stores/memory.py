@@ -6,7 +6,7 @@ from datetime import datetime
 import msgspec
 
 from assay.backends.stores import rules
-from assay.backends.stores.bell import Bell, Tally
+from assay.backends.stores.bell import RunNotifier, RunPosition
 from assay.errors import Conflict
 from assay.ports import (
     CLOSED,
@@ -36,11 +36,11 @@ class MemoryStore:
         self._documents: dict[rules.Name, Document] = {}
         self._audit: list[AuditRecord] = []
         self._heads: dict[str, LaneHead] = {}
-        self._bell = Bell(self._look)
+        self._bell = RunNotifier(self._look)
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
-        settled = rules.settle(batch, self._runs, self._documents, self._clock.now())
+        settled = rules.apply(batch, self._runs, self._documents, self._clock.now())
         self._refuse_taken(settled.pieces)
         settled.onto(self._runs, self._documents)
         for run, sequence, event in settled.events:
@@ -191,7 +191,7 @@ class MemoryStore:
         self._runs.update({run.id: run for run in taken})
         return taken
 
-    async def _look(self, runs: Sequence[str]) -> dict[str, Tally]:
+    async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:
         return {run: _tally(self._runs[run]) for run in runs if run in self._runs}
 
 
@@ -199,8 +199,8 @@ def _place(piece: EvidenceChunk) -> Place:
     return piece.kind, piece.key, piece.first
 
 
-def _tally(run: Run) -> Tally:
-    return Tally(run.events, run.status in CLOSED)
+def _tally(run: Run) -> RunPosition:
+    return RunPosition(run.events, run.status in CLOSED)
 
 
 def _age(run: Run) -> tuple[datetime, str]:

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, or_, select, tuple_
 
-from assay.backends.stores.bell import Tally
-from assay.backends.stores.seal import Sealed, Vault
+from assay.backends.stores.bell import RunPosition
+from assay.backends.stores.seal import EncodedBlob, RecordCodec
 from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
 from assay.ports import ACTIVE, CLOSED, ChunkInfo, Document, Event, EvidenceChunk, Run, RunQuery
 
@@ -41,12 +41,14 @@ _DOCUMENT_NAMES = select(*_DOCUMENT_NAME).where(
 )
 
 
-def find_runs(connection: Connection, vault: Vault, ids: Sequence[str], *, lock: bool = False) -> list[Run]:
+def find_runs(
+    connection: Connection, vault: RecordCodec, ids: Sequence[str], *, lock: bool = False
+) -> list[Run]:
     query = _RUNS_LOCKED if lock else _RUNS
     return [run for some in _portions(ids) for run in _read_runs(connection, vault, query, {"ids": some})]
 
 
-def list_runs(connection: Connection, vault: Vault, wanted: RunQuery) -> list[Run]:
+def list_runs(connection: Connection, vault: RecordCodec, wanted: RunQuery) -> list[Run]:
     conditions: list[ColumnElement[bool]] = [
         column == value
         for column, value in (
@@ -72,7 +74,7 @@ def list_runs(connection: Connection, vault: Vault, wanted: RunQuery) -> list[Ru
     return _read_runs(connection, vault, query)
 
 
-def held_runs(connection: Connection, vault: Vault, holder: str, *, lock: bool) -> list[Run]:
+def held_runs(connection: Connection, vault: RecordCodec, holder: str, *, lock: bool) -> list[Run]:
     query = select(runs).where(runs.c.status.in_(sorted(ACTIVE)), runs.c.holder == holder).order_by(runs.c.id)
     return _read_runs(connection, vault, query.with_for_update(skip_locked=True) if lock else query)
 
@@ -90,7 +92,12 @@ def locked_documents(
 
 
 def lost_runs(
-    connection: Connection, vault: Vault, holder: str, now: datetime, limit: int, sparing: int | None = None
+    connection: Connection,
+    vault: RecordCodec,
+    holder: str,
+    now: datetime,
+    limit: int,
+    sparing: int | None = None,
 ) -> list[Run]:
     """
     Active runs nobody else holds any more; ones that another process is just taking are passed over.
@@ -106,9 +113,9 @@ def lost_runs(
     return _read_runs(connection, vault, query.limit(limit).with_for_update(skip_locked=True))
 
 
-def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, Tally]:
+def tallies(connection: Connection, ids: Sequence[str]) -> dict[str, RunPosition]:
     return {
-        row.id: Tally(row.events, row.status in CLOSED)
+        row.id: RunPosition(row.events, row.status in CLOSED)
         for some in _portions(ids)
         for row in connection.execute(_TALLIES, {"ids": some})
     }
@@ -134,7 +141,7 @@ def list_slots(
 
 def list_pieces(
     connection: Connection,
-    vault: Vault,
+    vault: RecordCodec,
     run: str,
     kind: str,
     key: str,
@@ -162,7 +169,7 @@ def list_pieces(
 
 
 def list_beside(
-    connection: Connection, vault: Vault, run: str, kind: str, keys: Sequence[str]
+    connection: Connection, vault: RecordCodec, run: str, kind: str, keys: Sequence[str]
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for at in range(0, len(keys), _MOST):
@@ -174,7 +181,7 @@ def list_beside(
 
 
 def find_documents(
-    connection: Connection, vault: Vault, names: Sequence[tuple[str, str, str]], *, lock: bool = False
+    connection: Connection, vault: RecordCodec, names: Sequence[tuple[str, str, str]], *, lock: bool = False
 ) -> list[Document]:
     query = _DOCUMENTS_LOCKED if lock else _DOCUMENTS
     return [
@@ -185,7 +192,7 @@ def find_documents(
 
 
 def list_documents(
-    connection: Connection, vault: Vault, tenant: str, kind: str, prefix: str, after: str, limit: int
+    connection: Connection, vault: RecordCodec, tenant: str, kind: str, prefix: str, after: str, limit: int
 ) -> list[Document]:
     query = select(documents).where(documents.c.tenant == tenant, documents.c.kind == kind)
     if after:
@@ -209,12 +216,12 @@ def _portions(names: Sequence[T]) -> Iterator[Sequence[T]]:
 
 
 def _read_runs(
-    connection: Connection, vault: Vault, query: Select[Any], given: dict[str, Any] | None = None
+    connection: Connection, vault: RecordCodec, query: Select[Any], given: dict[str, Any] | None = None
 ) -> list[Run]:
     return [read_run(row, vault) for row in connection.execute(query, given)]
 
 
-def read_run(row: Row[Any], vault: Vault) -> Run:
+def read_run(row: Row[Any], vault: RecordCodec) -> Run:
     name, head = vault.open_run(row.id, row.name, row.head)
     return Run(
         id=row.id,
@@ -234,7 +241,7 @@ def read_run(row: Row[Any], vault: Vault) -> Run:
     )
 
 
-def _read_document(row: Row[Any], vault: Vault) -> Document:
+def _read_document(row: Row[Any], vault: RecordCodec) -> Document:
     return Document(
         tenant=row.tenant,
         kind=row.kind,
@@ -245,5 +252,5 @@ def _read_document(row: Row[Any], vault: Vault) -> Document:
     )
 
 
-def _sealed(row: Row[Any]) -> Sealed:
-    return Sealed(row.coding, row.key_id, row.data)
+def _sealed(row: Row[Any]) -> EncodedBlob:
+    return EncodedBlob(row.coding, row.key_id, row.data)

@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy import Connection, Row, Table, bindparam, delete, select, tuple_, update
 
 from assay.backends.stores import markers, queries
-from assay.backends.stores.seal import Sealed, Vault, key_of
+from assay.backends.stores.seal import EncodedBlob, RecordCodec, key_of
 from assay.backends.stores.tables import documents, evidence, runs
 from assay.ports import ReencryptStep
 
@@ -21,8 +21,8 @@ class _Place(msgspec.Struct, array_like=True):
     row: list[str | int] = []
 
 
-class Resealing:
-    def __init__(self, vault: Vault) -> None:
+class Reencryption:
+    def __init__(self, vault: RecordCodec) -> None:
         self._vault = vault
 
     def step(self, connection: Connection, following: str) -> ReencryptStep:
@@ -55,7 +55,9 @@ class Resealing:
         if table is documents and (row.tenant, row.kind) == (markers.TENANT, markers.KIND):
             return False  # each is of its own key
         place = table.name, *_place(table, row)
-        sealed = self._vault.seal(self._vault.open(Sealed(row.coding, row.key_id, row.data), *place), *place)
+        sealed = self._vault.seal(
+            self._vault.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
+        )
         self._put(connection, table, row, sealed._asdict())
         return True
 

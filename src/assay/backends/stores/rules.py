@@ -26,7 +26,7 @@ Name = tuple[str, str, str]  # tenant, kind, key
 MAX_NAME_BYTES = 512  # several of them make one index entry, of which PostgreSQL allows 2,700
 
 
-class Settled(msgspec.Struct):
+class Changes(msgspec.Struct):
     """What is to be written: runs and documents as they become (None: deleted), events and pieces as they are added."""
 
     runs: dict[str, Run] = {}
@@ -46,11 +46,11 @@ class Settled(msgspec.Struct):
                 documents[name] = document
 
 
-def settle(
+def apply(
     batch: Transaction, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
-) -> Settled:
+) -> Changes:
     """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
-    out = Settled(lines=batch.lines)
+    out = Changes(lines=batch.lines)
     for entry in batch.entries:
         there = out.runs.get(entry.run) or runs.get(entry.run)
         run = _opened(entry, entry.opens, there, now) if entry.opens else _admitted(entry, there)

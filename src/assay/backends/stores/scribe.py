@@ -13,15 +13,15 @@ from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, se
 from sqlalchemy.exc import DBAPIError
 
 from assay.backends.stores import queries, rules
-from assay.backends.stores.chain import Chain, Lanes, Row, head_row, line_row
+from assay.backends.stores.chain import AuditChain, Lanes, Row, head_row, line_row
 from assay.backends.stores.engine import BUSY_SECONDS
 from assay.backends.stores.failpoints import Reach
-from assay.backends.stores.seal import Vault
+from assay.backends.stores.seal import RecordCodec
 from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
 from assay.errors import Conflict, EnvironmentFailure, Locked
 from assay.ports import Clock, Document, Event, EvidenceChunk, Run, Transaction
 
-Outcome = rules.Settled | Conflict | Locked
+Outcome = rules.Changes | Conflict | Locked
 
 # Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
 TOGETHER = (64, *range(32, 0, -1))
@@ -47,25 +47,25 @@ _BEGUN = text(
 _ENDED = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 
 
-class Doubt:
+class UncertainCommit:
     """What was about to be committed when the database went away: it may have arrived."""
 
     transaction: str | None = None
     outcomes: list[Outcome]
 
 
-class Scribe:
-    def __init__(self, engine: Engine, vault: Vault, clock: Clock, reach: Reach) -> None:
+class SqlWriter:
+    def __init__(self, engine: Engine, vault: RecordCodec, clock: Clock, reach: Reach) -> None:
         self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
         self._postgres = engine.dialect.name == "postgresql"
         self._pool: Any = engine.pool
-        self._chain = Chain()
+        self._chain = AuditChain()
         self._insert = {
             table: _Insertion(table, engine.dialect)
             for table in (runs, events, evidence, documents, audit, audit_heads)
         }
 
-    def write(self, batches: Sequence[Transaction], doubt: Doubt) -> list[Outcome]:
+    def write(self, batches: Sequence[Transaction], doubt: UncertainCommit) -> list[Outcome]:
         """What became of each batch, durably. Called again with its doubt, it does not write what did arrive."""
         with self._engine.connect().execution_options(writes=True) as connection:
             if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
@@ -102,7 +102,7 @@ class Scribe:
         now = self._clock.now()
         known: dict[str, Run] = {}
         outcomes = settled(batches, known, {}, now)
-        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
         rows = {
             runs: [self._run(run) for one in done for run in one.runs.values()],
@@ -171,7 +171,7 @@ class Scribe:
         old_runs, old_documents = set(known), set(kept)
         locked = self._locked(connection, batches, known, kept) if self._postgres else {}
         outcomes = settled(batches, known, kept, now, locked)
-        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Settled)]
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
         self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
         self._add(connection, events, [_event(*added) for one in done for added in one.events])
         self._add(connection, evidence, [self._piece(*added) for one in done for added in one.pieces])
@@ -201,7 +201,7 @@ class Scribe:
 
     def _audit(self, connection: Connection, outcomes: Sequence[Outcome], now: datetime) -> Lanes:
         """What was done, by whom: in the transaction in which it was done."""
-        lines = [line for one in outcomes if isinstance(one, rules.Settled) for line in one.lines]
+        lines = [line for one in outcomes if isinstance(one, rules.Changes) for line in one.lines]
         if not lines:
             return {}
         lanes, written = self._chain.add(connection, lines, now)
@@ -324,7 +324,7 @@ def settled(
             outcomes.append(Locked(what))
             continue
         try:
-            one = rules.settle(batch, known, kept, now)
+            one = rules.apply(batch, known, kept, now)
         except Conflict as conflict:
             outcomes.append(conflict)
         else:

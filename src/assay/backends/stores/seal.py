@@ -14,7 +14,7 @@ WORTH_SQUEEZING = 2048  # bytes: half a page of SQLite's
 _MARK = b"\0"  # no JSON begins so
 
 
-class _Press(threading.local):
+class _Zstd(threading.local):
     """Squeezes and unfolds: one for each thread, for none of it may be shared."""
 
     def __init__(self) -> None:
@@ -22,28 +22,28 @@ class _Press(threading.local):
         self.unfold = zstandard.ZstdDecompressor().decompress
 
 
-_press = _Press()
+_press = _Zstd()
 
 
-class Sealed(NamedTuple):
+class EncodedBlob(NamedTuple):
     coding: int
     key_id: str  # empty: in clear
     data: bytes
 
 
-class Head(msgspec.Struct, frozen=True):
+class EncodedHead(msgspec.Struct, frozen=True):
     """What is sealed of a run's row: an experiment's name and the reason of a failure may be somebody's words."""
 
     name: str
     head: dict[str, Any]
 
 
-_head = msgspec.json.Decoder(Head).decode
+_head = msgspec.json.Decoder(EncodedHead).decode
 _plain = msgspec.json.Decoder(dict[str, Any]).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Vault:
+class RecordCodec:
     """With `sealing` off it opens what is sealed, and seals nothing: how a store is taken back into the clear."""
 
     def __init__(self, cipher: Cipher | None = None, *, sealing: bool = True) -> None:
@@ -58,17 +58,17 @@ class Vault:
     def ids(self) -> frozenset[str]:
         return self._opens.ids if self._opens else frozenset()
 
-    def seal(self, data: bytes, *place: str | int) -> Sealed:
+    def seal(self, data: bytes, *place: str | int) -> EncodedBlob:
         coding = PLAIN
         if len(data) >= WORTH_SQUEEZING:
             squeezed = _press.squeeze(data)
             if len(squeezed) < len(data):
                 coding, data = ZSTD, squeezed
         if self._seals is None:
-            return Sealed(coding, "", data)
-        return Sealed(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
+            return EncodedBlob(coding, "", data)
+        return EncodedBlob(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
 
-    def open(self, sealed: Sealed, *place: str | int) -> bytes:
+    def open(self, sealed: EncodedBlob, *place: str | int) -> bytes:
         data = sealed.data
         if sealed.key_id:
             data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
@@ -84,7 +84,7 @@ class Vault:
         if self._seals is None:
             return run.name, _encode(run.head)
         id = self._seals.key_id
-        sealed = self._seals.seal(_encode(Head(run.name, run.head)), _label(PLAIN, ("runs", run.id)))
+        sealed = self._seals.seal(_encode(EncodedHead(run.name, run.head)), _label(PLAIN, ("runs", run.id)))
         name = self._seals.blind(run.name)[0] if run.name else ""
         return name, b"".join((_MARK, bytes((len(id),)), id.encode(), sealed))
 

@@ -10,15 +10,15 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from assay.backends.stores import chain, markers, queries, rules
-from assay.backends.stores.bell import Bell, Tally
+from assay.backends.stores.bell import RunNotifier, RunPosition
 from assay.backends.stores.checkpoints import Checkpoints
-from assay.backends.stores.engine import Patience, open_engine
+from assay.backends.stores.engine import RetryPolicy, open_engine
 from assay.backends.stores.failpoints import Reach, from_environment
 from assay.backends.stores.migrate import bring_up
-from assay.backends.stores.reseal import Resealing
-from assay.backends.stores.scribe import Scribe
-from assay.backends.stores.seal import Vault
-from assay.backends.stores.writer import Writer
+from assay.backends.stores.reseal import Reencryption
+from assay.backends.stores.scribe import SqlWriter
+from assay.backends.stores.seal import RecordCodec
+from assay.backends.stores.writer import GroupCommitter
 from assay.errors import EnvironmentFailure, Locked
 from assay.ports import (
     CLOSED,
@@ -51,15 +51,21 @@ class SqlStore:
     """
 
     def __init__(
-        self, engine: Engine, writing: Engine, vault: Vault, clock: Clock, patience: Patience, reach: Reach
+        self,
+        engine: Engine,
+        writing: Engine,
+        vault: RecordCodec,
+        clock: Clock,
+        patience: RetryPolicy,
+        reach: Reach,
     ) -> None:
         self._engine, self._writing, self._vault, self._patience = engine, writing, vault, patience
-        self._scribe = Scribe(writing, vault, clock, reach)
-        self._resealing = Resealing(vault)
+        self._scribe = SqlWriter(writing, vault, clock, reach)
+        self._resealing = Reencryption(vault)
         self._checkpoints = Checkpoints(engine)
-        self._writer = Writer(writing, self._scribe, self._checkpoints, patience, reach)
+        self._writer = GroupCommitter(writing, self._scribe, self._checkpoints, patience, reach)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
-        self._bell = Bell(self._look)
+        self._bell = RunNotifier(self._look)
 
     @classmethod
     async def open(
@@ -74,8 +80,8 @@ class SqlStore:
     ) -> "SqlStore":
         """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
         engine = open_engine(address, READERS + 1)  # one writes SQLite's log back
-        bearing, reach = Patience(patience), reach or from_environment()
-        vault = Vault(cipher, sealing=sealing)
+        bearing, reach = RetryPolicy(patience), reach or from_environment()
+        vault = RecordCodec(cipher, sealing=sealing)
         try:
             await asyncio.to_thread(bearing.over, lambda: bring_up(engine, reach))
             await asyncio.to_thread(bearing.over, lambda: markers.compare(engine, vault))
@@ -96,7 +102,7 @@ class SqlStore:
         if telemetry.on:
             _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
-            self._bell.ring(run.id, Tally(run.events, run.status in CLOSED))
+            self._bell.ring(run.id, RunPosition(run.events, run.status in CLOSED))
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
@@ -241,7 +247,7 @@ class SqlStore:
         self._scribe.hold(connection, held)
         return held
 
-    async def _look(self, runs: Sequence[str]) -> dict[str, Tally]:
+    async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:
         return await self._read(lambda connection: queries.tallies(connection, runs))
 
     async def _read(self, question: Callable[[Connection], T]) -> T:
@@ -255,7 +261,7 @@ class SqlStore:
         return await self._writer.do(work)
 
 
-def _count(settled: rules.Settled, seconds: float) -> None:
+def _count(settled: rules.Changes, seconds: float) -> None:
     telemetry.took("assay_commit_seconds", seconds)
     if settled.events:
         telemetry.add("assay_events", len(settled.events))

@@ -17,10 +17,10 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import IntegrityError
 
 from assay.backends.stores.checkpoints import Checkpoints
-from assay.backends.stores.engine import Patience
+from assay.backends.stores.engine import RetryPolicy
 from assay.backends.stores.failpoints import Reach
-from assay.backends.stores.rules import Settled
-from assay.backends.stores.scribe import Doubt, Outcome, Scribe
+from assay.backends.stores.rules import Changes
+from assay.backends.stores.scribe import Outcome, SqlWriter, UncertainCommit
 from assay.errors import Conflict, EnvironmentFailure, Locked
 from assay.ports import Transaction
 from assay.ports.supervise import died
@@ -46,11 +46,11 @@ class _Task(NamedTuple):
     since: float
 
 
-class Writer:
+class GroupCommitter:
     """Its answers are for the event loop it was made in; those of one transaction come there together."""
 
     def __init__(
-        self, engine: Engine, scribe: Scribe, checkpoints: Checkpoints, patience: Patience, reach: Reach
+        self, engine: Engine, scribe: SqlWriter, checkpoints: Checkpoints, patience: RetryPolicy, reach: Reach
     ) -> None:
         self._engine, self._scribe, self._patience, self._reach = engine, scribe, patience, reach
         self._checkpoints = checkpoints
@@ -66,7 +66,7 @@ class Writer:
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
 
-    def write(self, batch: Transaction) -> asyncio.Future[Settled]:
+    def write(self, batch: Transaction) -> asyncio.Future[Changes]:
         return self._give(batch)
 
     def do(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
@@ -230,7 +230,7 @@ class Writer:
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
-        doubt = Doubt()
+        doubt = UncertainCommit()
         return self._patience.over(lambda: self._scribe.write(batches, doubt), since=group[0].since)
 
     def _write_alone(self, task: _Task) -> Outcome | EnvironmentFailure:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
 
-from assay.backends.provider_tables import Unusable, expanded
+from assay.backends.provider_tables import InvalidProviderConfig, expanded
 from assay.backends.tools.python import PythonTool
 from assay.backends.tools.tool import Tool
 from assay.errors import UsageError
@@ -14,7 +14,7 @@ from assay.ports.declared import McpServer, ToolConfig
 from assay.protocol.agents import ToolSpec
 
 
-class DeclaredTools:
+class ConfiguredTools:
     """
     Live tools by their ids. A tool of `[mcp.shop]` is `shop:<tool>` without further words; `[tools]` may give it another id.
     """
@@ -107,7 +107,7 @@ class DeclaredTools:
         """With its `${VARIABLES}`, from the environment of when it is first used."""
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
-        except Unusable as wrong:
+        except InvalidProviderConfig as wrong:
             raise UsageError(f"settings: {place}.{wrong.member}: {wrong}") from None
 
 

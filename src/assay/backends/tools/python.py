@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from assay.backends.agents.bounded import in_thread
+from assay.backends.agents.bounded import run_in_thread
 from assay.backends.agents.functions import is_async, load
 from assay.ports.agents import ToolFailure
 from assay.ports.declared import ToolConfig
@@ -46,7 +46,7 @@ class PythonTool:
     async def _answer(self, arguments: dict[str, Any]) -> Any:
         if is_async(self._function):
             return await self._function(**arguments)
-        answer = await in_thread(lambda: self._function(**arguments))
+        answer = await run_in_thread(lambda: self._function(**arguments))
         return await answer if inspect.isawaitable(answer) else answer
 
 

@@ -25,9 +25,9 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.ports import Limits, Services
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
@@ -117,7 +117,7 @@ class Server:
             raise
         self.loop = asyncio.get_running_loop()
         services = Services(limits=self.limits, recorded=True)
-        kind = EvaluationKind(self.store, self.registry, services, Conduct(concurrency=16))
+        kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = Means(
             agents=Some(*self.agents),
             registry=self.registry,
@@ -135,7 +135,7 @@ class Server:
         self.desk = Desk(self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds)
         performer.hands = self.desk
         self.room = Room(self.store, self.desk, flows, there, critics, services.clock)
-        self.office = Office(self.store, self.registry, services)
+        self.office = EvaluationService(self.store, self.registry, services)
         self.surface = surface(
             self.store, EvalOffice(self.store, means), self.offering, self.serving, self.limits, self.room
         )

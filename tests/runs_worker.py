@@ -17,9 +17,9 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import Asked, Office
+from assay.fep.office import EvaluationService, PlannedEvaluation
 from assay.fep.project import new_id
 from assay.fep.request import contexts_of
 from assay.ports import Limits, PutDocument, RunQuery, Services
@@ -83,11 +83,11 @@ class Stopped(Checker):
 async def main(address: str, cases: int, type: str, name: str) -> None:
     store, lease = await open_store(address), float(os.environ["RUNS_LEASE"])
     services, registry = Services(limits=Limits()), STANDARD.extended([Logged, Prompt, Killed, Stopped])
-    kind = EvaluationKind(store, registry, services, Conduct())
+    kind = EvaluationKind(store, registry, services, ExecutionOptions())
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None
     desk = Desk(store, engine, {kind.name: kind}, lease=lease, attempts=attempts)
-    office = Office(store, registry, services, lease=lease)
+    office = EvaluationService(store, registry, services, lease=lease)
     await desk.open()
     if (
         await store.document("t", "key", name) is None
@@ -98,7 +98,7 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
             [{"value": at} for at in range(cases)],
             services.limits,
         )
-        asked = Asked(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
+        asked = PlannedEvaluation(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
         key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id()
         desk.begin(await office.take_in(asked, contexts, "t", desk.holder, [key], run=run))
         print(run, flush=True)  # noqa: T201

@@ -16,8 +16,8 @@ from assay.agenteval.shelf import Shelf
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
-from assay.fep.office import Asked as AskedFor
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
+from assay.fep.office import PlannedEvaluation as AskedFor
 from assay.fep.request import contexts_of
 from assay.ports import RunQuery
 from assay.ports.audit import AuditPayload
@@ -239,7 +239,7 @@ async def has_ended_a_key(store):
 
 def evaluation(many):
     async def start(store):
-        office = Office(store, STANDARD, Services())
+        office = EvaluationService(store, STANDARD, Services())
         checks = [Check(type="contains", arguments={"text": "$.output.value", "phrases": ["x" * 100]})]
         cases = [{"id": str(at), "input": "x" * 500_000} for at in range(many)]
         contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assay.checks import STANDARD
 from assay.checks.schemas import CACHED, validator_for
 from assay.fep.plan import Plan
-from assay.fep.prompt import prompt
+from assay.fep.prompt import runs_inline
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, beside, remembered
 from assay.protocol.evaluation import Check
 from assay.workers import pool
@@ -91,7 +91,7 @@ def test_sixty_large_requests_leave_little_behind():
             {"type": "contains", "arguments": {"text": "$.output.value", "phrases": [f"{at}" * 100_000]}},
         ]
         plan = Plan(msgspec.convert(checks, list[Check]), STANDARD)
-        prompt(plan.shared)
+        runs_inline(plan.shared)
         sheets.append(weakref.ref(plan.shared))
     del plan
     gc.collect()

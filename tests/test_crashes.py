@@ -21,7 +21,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.ports import RunQuery, Services
 from postgres import server
 from runs_worker import Logged, Prompt
@@ -105,7 +105,7 @@ class Host:
                 self.ask("release", run.id, run.holder)
 
     def results(self, run):
-        office = Office(self._record.store, STANDARD.extended([Logged, Prompt]), Services())
+        office = EvaluationService(self._record.store, STANDARD.extended([Logged, Prompt]), Services())
 
         async def read():
             return [json.loads(line) async for line in office.results(run)]

@@ -20,7 +20,7 @@ from assay.backends.provider_tables import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.semantic_similarity import similarity
 from assay.errors import BadLine
-from assay.fep.files import pieces_of
+from assay.fep.files import read_items
 from assay.fep.plan import Plan
 from assay.ports import Provider
 from judging import CANARY, configure, evaluate, judge, near
@@ -573,7 +573,7 @@ def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
     for written, meaning in rows:
         for text in re.findall("`([^`]+)`", written):
             (tmp_path / "file.yaml").write_text(f"- input: {text}\n  {text.replace('.', 'a')}x: 1\n")
-            (piece,) = pieces_of(str(tmp_path / "file.yaml"), assay.ports.Limits())
+            (piece,) = read_items(str(tmp_path / "file.yaml"), assay.ports.Limits())
             if meaning.startswith("refused"):
                 assert "NaN and infinity" in piece.problems[0].message
             else:
@@ -581,7 +581,7 @@ def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
                 assert value == (text if meaning == "the text" else json.loads(meaning)), text
     (tmp_path / "file.yaml").write_text("- {1: a}\n")
     with pytest.raises(BadLine, match=r"a key must be text, got 1"):
-        list(pieces_of(str(tmp_path / "file.yaml"), assay.ports.Limits()))
+        list(read_items(str(tmp_path / "file.yaml"), assay.ports.Limits()))
 
 
 @pytest.mark.parametrize("type", ["exact_match", "json_match"])

@@ -12,10 +12,10 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.errors import Conflict, NotFound, Unavailable
-from assay.fep.evaluation import TALLY, request_piece
-from assay.fep.execute import Conduct
+from assay.fep.evaluation import TALLY, request_chunk
+from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import Asked, Office
+from assay.fep.office import EvaluationService, PlannedEvaluation
 from assay.fep.request import contexts_of
 from assay.fep.tally import Tally
 from assay.ports import EvidenceChunk, Services, Transaction
@@ -44,13 +44,13 @@ class Tomorrow:
 class Room:
     """A desk in this process."""
 
-    def __init__(self, store, lease=1.0, how=Conduct(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
+    def __init__(self, store, lease=1.0, how=ExecutionOptions(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
         services = Services(clock=clock) if clock else Services()
         registry = STANDARD.extended(checks)
         kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
         self.desk = Desk(store, engine, {kind.name: kind}, lease=lease)
-        self.office = Office(store, registry, services, lease=lease)
+        self.office = EvaluationService(store, registry, services, lease=lease)
         self.store = store
 
     async def start(self, cases, tenant="t", type="logged"):
@@ -60,7 +60,7 @@ class Room:
             [{"value": at} for at in range(cases)],
             self.office.services.limits,
         )
-        asked = Asked(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
+        asked = PlannedEvaluation(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
         run = await self.office.take_in(asked, contexts, tenant, self.desk.holder)
         self.desk.begin(run)
         return run
@@ -211,7 +211,7 @@ async def check_it_was_too_late(room, run):
 
 @in_a_room
 async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
-    timed = Room(room.store, how=Conduct(run_seconds=1.5))
+    timed = Room(room.store, how=ExecutionOptions(run_seconds=1.5))
     await timed.desk.open()
     await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
     await timed.desk.close()
@@ -219,7 +219,7 @@ async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
 
 @in_a_room
 async def test_a_restart_gives_a_run_no_more_time(room):
-    day = Conduct(run_seconds=86_400)
+    day = ExecutionOptions(run_seconds=86_400)
     first = Room(room.store, how=day)
     await first.desk.open()
     run = await first.start(20, type="stuck")
@@ -241,7 +241,7 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
         [{"value": at} for at in range(3)],
         room.office.services.limits,
     )
-    asked = Asked(room.office.plan(checks), checks, None, 3)
+    asked = PlannedEvaluation(room.office.plan(checks), checks, None, 3)
     scored = await room.office.score(asked, contexts, "t")
     await room.office.keep(scored)
     now = await room.office.tally(scored.run)
@@ -249,7 +249,7 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
 
     before = await room.office.score(asked, contexts, "t")  # once it was a piece of its own
     apart = [
-        request_piece(asked.request()),
+        request_chunk(asked.request()),
         EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),
     ]
     entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])

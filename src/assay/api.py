@@ -27,7 +27,7 @@ from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, kind_of
-from assay.fep.execute import Conduct, stream
+from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.plan import Plan
 from assay.fep.project import new_id, read_result, run_result
 from assay.fep.request import (
@@ -284,7 +284,7 @@ def _conduct(
     *,
     fail_fast: bool,
     keep: bool,
-) -> Conduct:
+) -> ExecutionOptions:
     problems = [
         Problem(name, f"wanted a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
         for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
@@ -292,7 +292,7 @@ def _conduct(
     ]
     if problems:
         raise InvalidRequest(problems)
-    return Conduct(
+    return ExecutionOptions(
         concurrency=concurrency or settings.concurrency,
         seconds=timeout or settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,

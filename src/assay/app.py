@@ -19,9 +19,9 @@ from assay.backends.provider_tables import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.ports import Cipher, Clock, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, Memory, ToolBox
 from assay.ports.declared import VerifierLoopConfig
@@ -213,7 +213,7 @@ class House(NamedTuple):
 
     store: Store
     desk: Desk
-    office: Office
+    office: EvaluationService
     evals: EvalOffice
     gate: Gate
     room: Any  # of workflows: `workflow.room.Room`
@@ -230,7 +230,7 @@ async def house(
     """
     policy = ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False)
     known, means = registry(settings, modules), services(settings, policy)
-    how = Conduct(
+    how = ExecutionOptions(
         concurrency=settings.concurrency,
         seconds=settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,
@@ -248,7 +248,7 @@ async def house(
         await desk.open()
         watching = supervise("expiry", room.watch)
         try:
-            yield House(record, desk, Office(record, known, means), evals, gate, room)
+            yield House(record, desk, EvaluationService(record, known, means), evals, gate, room)
         finally:
             watching.cancel()
             await desk.close(stop)

@@ -15,7 +15,7 @@ from assay.agenteval.story import EvalStory
 from assay.agenteval.trial import Bench, Draft, Unit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
-from assay.fep.kind import Hours
+from assay.fep.kind import TimeBudget
 from assay.fep.plan import Plan
 from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
@@ -63,10 +63,10 @@ class AgentEvalKind:
             run, Fold(request), order, means.services.clock, self._hours(run, request), means.host
         )
 
-    def _hours(self, run: Run | None, request: EvalRequest) -> Hours:
+    def _hours(self, run: Run | None, request: EvalRequest) -> TimeBudget:
         means = self._means
         began = run.started if run else None
-        return Hours(means.services.clock, began, request.run_seconds(means.host.run_seconds))
+        return TimeBudget(means.services.clock, began, request.run_seconds(means.host.run_seconds))
 
     def started(self, run: Run) -> UnitOutcome:
         head = run.head

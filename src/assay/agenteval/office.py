@@ -12,7 +12,7 @@ from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
 from assay.errors import EvalRefused, InvalidRequest, Problem
-from assay.fep.intake import Incoming, take_in
+from assay.fep.intake import NewRun, submit
 from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.watch import propagation_headers
@@ -67,7 +67,7 @@ class EvalOffice:
     ) -> Run:
         """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
         request = request_of(plan)
-        incoming = Incoming(
+        incoming = NewRun(
             run=run or new_run_id(),
             tenant=tenant,
             kind=KIND,
@@ -75,7 +75,7 @@ class EvalOffice:
             head=request.head | propagation_headers(),
             request=request_piece(request),
         )
-        return await take_in(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)
+        return await submit(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)
 
     async def summary(self, run: Run) -> EvalSummary | None:
         return await recorded_summary(self.store, run)

@@ -13,7 +13,7 @@ from assay.agenteval.request import RESULTS, read_tasks
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import Trial, Unit
 from assay.errors import EnvironmentFailure, Refusal
-from assay.fep.kind import Hours
+from assay.fep.kind import TimeBudget
 from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
@@ -29,7 +29,7 @@ class EvalStory:
     """The fold of what is recorded, and the tasks in the suite's order."""
 
     def __init__(
-        self, run: Run, fold: Fold, order: list[str], clock: Clock, hours: Hours, host: Host
+        self, run: Run, fold: Fold, order: list[str], clock: Clock, hours: TimeBudget, host: Host
     ) -> None:
         self._run, self._fold, self._order, self._clock = run, fold, order, clock
         self._hours, self._ceiling = hours, host.max_cost_usd

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from assay.agenteval.fixtures import read_seeds
 from assay.checks.schemas import UNLISTED, Validator, validator_for
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import kind_of, plain
+from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
 from assay.ports import Limits
 from assay.protocol.misfits import message_of, place_in
@@ -29,7 +29,7 @@ OUTLINE = 16  # levels of a suite that its schema says something about, and a fe
 
 def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
     """A `.json` or `.yaml` file; '-' is either, from standard input."""
-    document, _, problems = plain(document_of(name, limits), "", limits)
+    document, _, problems = to_json_document(document_of(name, limits), "", limits)
     try:
         if problems:
             raise InvalidRequest(problems)

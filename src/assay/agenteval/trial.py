@@ -17,9 +17,9 @@ from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.checks.run import Options, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
-from assay.fep.kind import Hours
+from assay.fep.kind import TimeBudget
 from assay.fep.plan import Plan
-from assay.fep.sheet import Sheet
+from assay.fep.sheet import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
@@ -66,7 +66,7 @@ class Bench(Struct, frozen=True, kw_only=True):
 
     request: EvalRequest
     agent: Agent
-    hours: Hours  # what is left to the run
+    hours: TimeBudget  # what is left to the run
     plan: Plan
     services: Services
     tools: ToolBox | None
@@ -159,7 +159,7 @@ class Draft:
         self._line = sheet.closed(context, results, sheet.counts(Tally())).line
         self._score = score_of(task, results)
 
-    async def _judged(self, sheet: Sheet, context: Context) -> list[CheckResult]:
+    async def _judged(self, sheet: Scorer, context: Context) -> list[CheckResult]:
         """Check by check; what a judge is asked behind a gate that does not hold would be asked for nothing."""
         services = self._bench.services
         heard = Heard(services.providers) if services.providers else None
@@ -179,7 +179,7 @@ class Draft:
         return results
 
 
-def _unanswered(sheet: Sheet, fault: Fault, services: Services) -> CheckResult:
+def _unanswered(sheet: Scorer, fault: Fault, services: Services) -> CheckResult:
     """The agent could not be asked, so nothing can be said about its answer."""
     return CheckResult(
         check_type=sheet.bounds[-1].checker.type,

@@ -23,11 +23,11 @@ from assay.cli.recording import flush, record
 from assay.cli.say import give, say, tell
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep import resume
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.project import metadata_of, new_id
 from assay.fep.request import Gathering, own_problems, plan_of, sheets_of
-from assay.fep.sinks import Closing, Lines, Sink, sink_for
+from assay.fep.sinks import JsonlSink, RunFooter, Sink, sink_for
 from assay.fep.sources import placed
 from assay.fep.tally import Tally
 from assay.ports import Services
@@ -65,7 +65,7 @@ def carry_out(asked: Asked) -> int:
         trouble = EnvironmentFailure(
             f"interrupted: {tally.cases:,} cases are done, the rest was not measured"
         )
-    closing = Closing(
+    closing = RunFooter(
         evaluation_id=run,
         started_at=started,
         completed_at=services.clock.now(),
@@ -124,22 +124,22 @@ def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally:
     if not asked.resume:
         sinks = [sink_for(name) for name in asked.to]
         for name in regular:
-            resume.note(name, resume.begun(plan, gathered.checks, options, asked.inputs))
+            resume.write_fingerprint(name, resume.fingerprint(plan, gathered.checks, options, asked.inputs))
         return sinks
     if len(regular) != 1:
         raise UsageError(f"--resume continues one .jsonl file given with -o; got {len(regular)}")
     (name,) = regular
-    how = resume.begun(plan, gathered.checks, options, asked.inputs)
+    how = resume.fingerprint(plan, gathered.checks, options, asked.inputs)
     if Path(name).exists() and Path(name).stat().st_size:
-        resume.check(name, how)
+        resume.check_fingerprint(name, how)
     others = [sink_for(other) for other in asked.to if other != name]
-    for line in resume.held(name, gathered.contexts, plan, tally):
+    for line in resume.read_existing(name, gathered.contexts, plan, tally):
         for sink in others:
             sink.write(line)
     if tally.cases:
         say(f"{name} holds {tally.cases:,} results already")
-    sink = Lines(name, append=True)
-    resume.note(name, how)
+    sink = JsonlSink(name, append=True)
+    resume.write_fingerprint(name, how)
     return [sink, *others]
 
 
@@ -168,7 +168,7 @@ def _execute(
     bad: Bad,
 ) -> None:
     progress = Progress(quiet=asked.json)
-    how = Conduct(
+    how = ExecutionOptions(
         concurrency=settings.concurrency,
         seconds=asked.timeout or settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,
@@ -189,7 +189,7 @@ def _execute(
         progress.clear()
 
 
-def _close(sinks: list[Sink], closing: Closing, trouble: Refusal | None) -> Refusal | None:
+def _close(sinks: list[Sink], closing: RunFooter, trouble: Refusal | None) -> Refusal | None:
     """Every file is left whole; the first trouble is the one that is told."""
     for sink in sinks:
         try:
@@ -200,7 +200,7 @@ def _close(sinks: list[Sink], closing: Closing, trouble: Refusal | None) -> Refu
 
 
 def _report(
-    asked: Asked, tally: Tally, bad: Bad, closing: Closing, seconds: float, trouble: Refusal | None
+    asked: Asked, tally: Tally, bad: Bad, closing: RunFooter, seconds: float, trouble: Refusal | None
 ) -> None:
     from assay.cli import report  # rich takes a while to load: only when there is something to show
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.fep.sinks import Closing, sink_for
+from assay.fep.sinks import RunFooter, sink_for
 from assay.protocol.results import EvaluationSummary, Status
 
 
@@ -40,7 +40,7 @@ class Export:
         """How many there were."""
         cases, checks = self._cases, self._checks
         many = sum(cases.values())
-        closing = Closing(
+        closing = RunFooter(
             evaluation_id=run,
             started_at=started,
             completed_at=ended,

@@ -16,8 +16,8 @@ from assay.cli.finding import NONE, THERE, found
 from assay.cli.say import give, tell
 from assay.errors import Conflict, UsageError
 from assay.fep.evaluation import KIND, read_request
-from assay.fep.office import Office, summary_of, terminal
-from assay.fep.sinks import Closing, sink_for
+from assay.fep.office import EvaluationService, summary_of, terminal
+from assay.fep.sinks import RunFooter, sink_for
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
@@ -34,13 +34,13 @@ SHOWN = 5  # cases that did not pass
 
 
 @asynccontextmanager
-async def _office() -> AsyncGenerator[Office]:
+async def _office() -> AsyncGenerator[EvaluationService]:
     chosen = settings.load()
     async with app.store(chosen) as store:
-        yield Office(store, STANDARD, Services(limits=chosen.limits))
+        yield EvaluationService(store, STANDARD, Services(limits=chosen.limits))
 
 
-def _with_office(work: Callable[[Office], Awaitable[T]]) -> T:
+def _with_office(work: Callable[[EvaluationService], Awaitable[T]]) -> T:
     async def main() -> T:
         async with _office() as office:
             return await work(office)
@@ -117,7 +117,7 @@ def _counts(run: Run) -> tuple[str, str, str]:
     return f"{done:,} of {total:,}" if done < total else f"{done:,}", f"{missed:,}", "–"
 
 
-async def _listed(office: Office, query: RunQuery) -> tuple[list[Run], list[Any]]:
+async def _listed(office: EvaluationService, query: RunQuery) -> tuple[list[Run], list[Any]]:
     runs = await office.store.runs(query)
     return runs, [office.operation(run) if run.kind == KIND else _eval(run) for run in runs]
 
@@ -128,7 +128,7 @@ def _eval(run: Run) -> dict[str, Any]:
 
 
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
-    async def work(office: Office) -> None:
+    async def work(office: EvaluationService) -> None:
         run = await found(office.store, which, tenant=tenant)
         await office.reading(run)
         if run.kind == EVAL:
@@ -155,7 +155,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     _with_office(work)
 
 
-async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
+async def _show_flow(office: EvaluationService, run: Run, *, json: bool) -> None:
     came = await came_to(office.store, run, Bounds.of(settings.load().limits))
     if json:
         verdicts.print_json(came)
@@ -164,7 +164,7 @@ async def _show_flow(office: Office, run: Run, *, json: bool) -> None:
     verdicts.display(came, verdicts.waits(run))
 
 
-async def _tally(office: Office, run: Run) -> Tally:
+async def _tally(office: EvaluationService, run: Run) -> Tally:
     """The table, with what nobody has counted: cases that were never begun, and what a command had kept when it was cut off."""
     tally = await office.tally(run)
     if run.status not in CLOSED or tally.cases >= run.head.get("total", 0):
@@ -182,7 +182,7 @@ async def _tally(office: Office, run: Run) -> Tally:
     return tally
 
 
-async def _failing(office: Office, run: Run) -> AsyncGenerator[str]:
+async def _failing(office: EvaluationService, run: Run) -> AsyncGenerator[str]:
     """The first cases that did not pass, each with the checks that say so."""
     found = 0
     async for line in office.results(run):
@@ -207,7 +207,7 @@ def _passed(results: dict[str, Any]) -> bool:
 
 
 def export_run(which: str, to: list[str], tenant: str | None) -> None:
-    async def work(office: Office) -> str:
+    async def work(office: EvaluationService) -> str:
         run = await found(office.store, which, tenant=tenant)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
@@ -231,7 +231,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             for sink in sinks:
                 sink.write(line)
         request = await read_request(office.store, run.id)
-        closing = Closing(
+        closing = RunFooter(
             evaluation_id=run.id,
             started_at=run.started or run.created,
             completed_at=run.ended,

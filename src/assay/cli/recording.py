@@ -8,9 +8,9 @@ from contextlib import aclosing, suppress
 from assay.cli.gathering import Gathered
 from assay.cli.progress import Progress
 from assay.errors import RunTimeout
-from assay.fep.execute import Conduct, score, stream
+from assay.fep.execute import ExecutionOptions, score, stream
 from assay.fep.plan import Plan
-from assay.fep.sheet import Scored
+from assay.fep.sheet import ScoredCase
 from assay.fep.sinks import Sink
 from assay.fep.sources import planned
 from assay.fep.tally import Tally
@@ -19,7 +19,7 @@ FLUSH = 0.5  # seconds that a result may wait in memory
 
 
 def record(
-    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: Conduct, progress: Progress
+    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: ExecutionOptions, progress: Progress
 ) -> None:
     """Without a loop where no check waits."""
     if plan.shared is not None and not plan.shared.waits and not how.fail_fast:
@@ -29,11 +29,11 @@ def record(
 
 
 def _at_once(
-    results: Iterator[Scored],
+    results: Iterator[ScoredCase],
     gathered: Gathered,
     tally: Tally,
     sinks: list[Sink],
-    how: Conduct,
+    how: ExecutionOptions,
     progress: Progress,
 ) -> None:
     """The tight loop. Results go out in large pieces; a clock is looked at now and then."""
@@ -54,7 +54,7 @@ def _at_once(
 
 
 async def _waiting(
-    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: Conduct, progress: Progress
+    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: ExecutionOptions, progress: Progress
 ) -> None:
     ticking = asyncio.create_task(_tick(gathered, tally, sinks, progress))
     try:

@@ -9,7 +9,7 @@ from assay.cli.page import Page, Table, cell
 from assay.compare.intervals import Mean, Rate
 from assay.fep.spending import Spending, dollars
 from assay.fep.statistics import CheckStatistics, Statistics
-from assay.fep.tally import Row, Tally
+from assay.fep.tally import CheckTally, Tally
 
 SHOWN = 4  # values of a check without pass or fail
 FOLDED = 24  # columns that values need beside the counts
@@ -169,8 +169,8 @@ def _many(count: int | UnsetType, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def _totals(tally: Tally) -> Row:
-    totals = Row()
+def _totals(tally: Tally) -> CheckTally:
+    totals = CheckTally()
     for row in tally.rows.values():
         totals.add(row)
     return totals
@@ -181,7 +181,7 @@ def _found(tally: Tally) -> dict[str, CheckStatistics]:
     return statistics.checks if statistics else {}
 
 
-def _row_of(row: Row, found: CheckStatistics | None) -> dict[str, Any]:
+def _row_of(row: CheckTally, found: CheckStatistics | None) -> dict[str, Any]:
     told: dict[str, Any] = {
         "passed": row.passed,
         "failed": row.failed,
@@ -226,7 +226,7 @@ def _table(tally: Tally, values: dict[str, str]) -> Table:
     return table
 
 
-def _values(row: Row, found: CheckStatistics | None) -> str:
+def _values(row: CheckTally, found: CheckStatistics | None) -> str:
     told = [f"{name}: {mean(averaged)}" for name, averaged in found.means.items()] if found else []
     for name, counts in row.categories.items():
         most = sorted(counts.items(), key=lambda pair: -pair[1])

@@ -16,16 +16,16 @@ from assay.fep.evaluation import (
     RESULTS,
     SHARD,
     TALLY,
-    Ended,
-    Request,
-    Shard,
-    lines_piece,
+    EvaluationEnded,
+    ShardCompleted,
+    StoredRequest,
+    lines_chunk,
     plus,
-    request_piece,
+    request_chunk,
 )
 from assay.fep.plan import Checks
 from assay.fep.project import new_id
-from assay.fep.sinks import Closing
+from assay.fep.sinks import RunFooter
 from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Transaction
 from assay.ports.audit import audit_entry as audited
@@ -71,7 +71,7 @@ class Saved:
         threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True).start()
         self._door = app.store(settings)
         self._store = self._do(self._door.__aenter__())
-        request = Request(
+        request = StoredRequest(
             checks=None if checks is None else kept_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
             total=0,
@@ -83,7 +83,7 @@ class Saved:
             status="running",
             head={"total": 0, EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.started", b"{}", clock.now())],
-            evidence=[request_piece(request)],
+            evidence=[request_chunk(request)],
         )
         self._do(
             self._store.commit(Transaction(entries=[opening], lines=[audited(TENANT, "run.start", self.run)]))
@@ -102,23 +102,23 @@ class Saved:
         lines, self._lines = self._lines, []
         summary, total = _summary(lines), self._first + len(lines)
         self._summary = plus(self._summary, summary)
-        shard = Shard(unit=self._unit, first=self._first, last=total - 1, summary=summary)
+        shard = ShardCompleted(unit=self._unit, first=self._first, last=total - 1, summary=summary)
         entry = RunUpdate(
             run=self.run,
             holder=self.run,
             head={"total": total, "summary": msgspec.to_builtins(self._summary), EXTERNALLY_DRIVEN: True},
             events=[Event("evaluation.shard", _encode(shard), self._clock.now())],
-            evidence=[lines_piece(RESULTS, self._first, lines)],
+            evidence=[lines_chunk(RESULTS, self._first, lines)],
         )
         self._first, self._unit = total, self._unit + 1
         self._do(self._store.commit(Transaction(entries=[entry])))
 
-    def close(self, closing: Closing) -> None:
+    def close(self, closing: RunFooter) -> None:
         """Completed, or failed where something kept it from ending; then the store is let go."""
         try:
             self.flush()
             status: RunStatus = "failed" if closing.trouble else "completed"
-            ended = Ended(status=closing.status, summary=closing.summary)
+            ended = EvaluationEnded(status=closing.status, summary=closing.summary)
             head = {
                 "total": self._first,
                 "summary": msgspec.to_builtins(closing.summary),

@@ -17,8 +17,8 @@ from assay.checks.run import Options
 from assay.cli.shards import BadSpot, Brief, Done, Span
 from assay.errors import BadLine, Refusal
 from assay.fep.context import Context
-from assay.fep.execute import Conduct, score, stream
-from assay.fep.files import Piece
+from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.files import SourceItem
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
 from assay.fep.sources import Source, planned
@@ -50,7 +50,7 @@ class _Worker:
         services = app.services(settings, policy, cache=brief.cache)
         self._plan = Plan(checks, app.registry(settings, brief.modules), services, options)
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in brief.files]
-        self._how = Conduct(concurrency=brief.concurrency, seconds=brief.seconds)
+        self._how = ExecutionOptions(concurrency=brief.concurrency, seconds=brief.seconds)
 
     def work(self, span: Span) -> Done:
         began = time.monotonic()
@@ -114,21 +114,21 @@ class _Range:
         if len(self.bad) < LISTED:
             self.bad.append(BadSpot(self.line, [str(problem) for problem in bad.found]))
 
-    def _pieces(self, name: str, span: Span) -> Iterator[Piece]:
+    def _pieces(self, name: str, span: Span) -> Iterator[SourceItem]:
         with Path(name).open("rb", buffering=1 << 18) as file:
             if span.start > 0:  # what began before is another range's
                 file.seek(span.start - 1)
                 file.readline()
             yield from self._lines(file, name, span)
 
-    def _lines(self, file: IO[bytes], name: str, span: Span) -> Iterator[Piece]:
+    def _lines(self, file: IO[bytes], name: str, span: Span) -> Iterator[SourceItem]:
         at = file.tell()
         while at < span.end and (line := file.readline()):
             self.line += 1
             first = at == 0
             at += len(line)
             if line := (line.removeprefix(b"\xef\xbb\xbf") if first else line).strip():
-                yield Piece(name, line, at)
+                yield SourceItem(name, line, at)
 
 
 if __name__ == "__main__":

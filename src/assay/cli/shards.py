@@ -22,10 +22,10 @@ from assay.cli.asked import Asked
 from assay.cli.gathering import Bad, Gathered
 from assay.cli.progress import Progress
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.files import format_of
 from assay.fep.plan import Plan
-from assay.fep.sinks import Lines, Sink
+from assay.fep.sinks import JsonlSink, Sink
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Limits
 from assay.settings import Settings
@@ -138,7 +138,7 @@ def shard(
     sinks: list[Sink],
     asked: Asked,
     settings: Settings,
-    how: Conduct,
+    how: ExecutionOptions,
     bad: Bad,
     progress: Progress,
 ) -> str | None:
@@ -199,7 +199,7 @@ class _Floor:
         self._order: deque[tuple[Worker, Span]] = deque()
         self._done: dict[int, Done] = {}
 
-    def run(self, how: Conduct) -> None:
+    def run(self, how: ExecutionOptions) -> None:
         until = time.monotonic() + how.run_seconds
         workers = [Worker(self._brief) for _ in range(self._jobs)]
         try:
@@ -250,7 +250,7 @@ class _Floor:
             self._progress(self._tally.cases, self._tally.error_cases, None, self._written / self._size)
 
     def _copy(self, file: IO[bytes], size: int) -> None:
-        if len(self._sinks) == 1 and isinstance(self._sinks[0], Lines):
+        if len(self._sinks) == 1 and isinstance(self._sinks[0], JsonlSink):
             self._sinks[0].copy(file, size)
             return
         file.seek(0)

@@ -17,11 +17,11 @@ AGAIN = 1.0  # seconds until it rings again, for a check that catches everything
 in_check: ContextVar[bool] = ContextVar("in_check", default=False)  # tasks that a check starts inherit it
 
 
-class Blocked(BaseException):
+class LoopBlocked(BaseException):
     """Raised inside a check that blocks. No Exception: a check that catches those and tries again would go on."""
 
 
-class Alarm:
+class LoopWatchdog:
     """Rings when the loop was not heard of for so many seconds; `spare` is told first, for those who were in its way."""
 
     def __init__(self, seconds: float, spare: Callable[[], None]) -> None:
@@ -53,4 +53,4 @@ class Alarm:
     def _ring(self, *_: Any) -> None:
         if in_check.get():
             self._spare()
-            raise Blocked
+            raise LoopBlocked

@@ -23,22 +23,24 @@ from assay.protocol.results import TestCaseSummary
 _encode = msgspec.json.Encoder().encode
 
 Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
-Told = tuple[list[Any], list[bytes], datetime]  # what checks were given, what each found, as JSON, and when
+ScoredParts = tuple[
+    list[Any], list[bytes], datetime
+]  # what checks were given, what each found, as JSON, and when
 Run = Callable[..., Any]
 
 
-class Reading(NamedTuple):
+class ValueReader(NamedTuple):
     """How the values that checks take are found in a document: all at once, MISSING for one that is not there."""
 
     read: Callable[[Any], list[Any]]
     names: Sequence[tuple[str, ...]] | None  # the members each is found by, where all of them are
 
 
-def write_score(
+def generate_scorer(
     bounds: Sequence[BoundCheck],
     runs: Sequence[Run],
     takes: Sequence[Sequence[int]],
-    reading: Reading,
+    reading: ValueReader,
     *,
     arguments: bool,
 ) -> Score:
@@ -48,7 +50,7 @@ def write_score(
     What the bytes were made of is put into `told`, for those who write it in another form; unless that is None.
     `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
     """
-    body = _Body()
+    body = _SourceBuilder()
     checks = range(len(bounds))
     values = _values(body, reading, 1 + max((which for places in takes for which in places), default=-1))
     for at in checks:
@@ -82,7 +84,7 @@ def write_score(
     return body.function("node, line, answers, now, told")
 
 
-def _values(body: "_Body", reading: Reading, many: int) -> list[str]:
+def _values(body: "_SourceBuilder", reading: ValueReader, many: int) -> list[str]:
     """The variables in which the values are, once the lines that find them have run."""
     if reading.names is None:
         found = [f"v{which}" for which in range(many)]
@@ -99,7 +101,7 @@ def _values(body: "_Body", reading: Reading, many: int) -> list[str]:
     return found
 
 
-class _Body:
+class _SourceBuilder:
     """Lines of a function, and the constants they use."""
 
     def __init__(self) -> None:
@@ -127,7 +129,7 @@ class _Body:
 
 
 def _parts(
-    body: _Body, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
+    body: _SourceBuilder, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
 ) -> list[str]:
     """The pieces of a result in order, names of variables; constant neighbours are one constant."""
     parts: list[str] = []

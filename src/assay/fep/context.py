@@ -119,22 +119,22 @@ def own_checks(case: Any, place: str) -> tuple[list[Check] | None, list[Problem]
 
 def problems_of_case(case: Any, place: str) -> list[Problem]:
     if not is_object(case):
-        return [_wanted(place, "an object with id and input", case)]
+        return [_expected_kind(place, "an object with id and input", case)]
     members: dict[str, Any] = case
     return [
         *_text(members, "id", place, required=True),
-        *([] if "input" in members else [_wanted(f"{place}.input", "any JSON value", _ABSENT)]),
+        *([] if "input" in members else [_expected_kind(f"{place}.input", "any JSON value", _ABSENT)]),
         *_metadata(members, place),
     ]
 
 
 def problems_of_output(output: Any, place: str) -> list[Problem]:
     if not is_object(output):
-        return [_wanted(place, "an object with value", output)]
+        return [_expected_kind(place, "an object with value", output)]
     members: dict[str, Any] = output
     return [
         *_text(members, "id", place, required=False),
-        *([] if "value" in members else [_wanted(f"{place}.value", "any JSON value", _ABSENT)]),
+        *([] if "value" in members else [_expected_kind(f"{place}.value", "any JSON value", _ABSENT)]),
         *_metadata(members, place),
     ]
 
@@ -142,7 +142,7 @@ def problems_of_output(output: Any, place: str) -> list[Problem]:
 def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
     """A list of checks, each problem with its place; msgspec stops at the first, so one check at a time."""
     if not is_list(given):
-        return [], [_wanted(place, "a list of checks", given)]
+        return [], [_expected_kind(place, "a list of checks", given)]
     try:
         return msgspec.convert(given, list[Check]), []
     except msgspec.ValidationError:
@@ -162,7 +162,7 @@ def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
     return checks, problems
 
 
-def plain(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
+def to_json_document(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
     """A value as JSON has it: tuples become lists, structs objects. What JSON does not have is refused."""
     try:
         encoded = _encode(value)
@@ -191,7 +191,7 @@ def kind_of(value: Any) -> str:
     return values.kind_of(value)
 
 
-def _wanted(place: str, what: str, got: Any) -> Problem:
+def _expected_kind(place: str, what: str, got: Any) -> Problem:
     return Problem(place, f"wanted {what}, got {kind_of(got)}")
 
 
@@ -201,12 +201,12 @@ def _text(members: dict[str, Any], name: str, place: str, *, required: bool) -> 
         return [Problem(f"{place}.{name}", "wanted a string that is not empty, got an empty one")]
     if isinstance(value, str) or (value is _ABSENT and not required):
         return []
-    return [_wanted(f"{place}.{name}", "a string", value)]
+    return [_expected_kind(f"{place}.{name}", "a string", value)]
 
 
 def _metadata(members: dict[str, Any], place: str) -> list[Problem]:
     value = members.get("metadata", _NONE)
-    return [] if is_object(value) else [_wanted(f"{place}.metadata", "an object", value)]
+    return [] if is_object(value) else [_expected_kind(f"{place}.metadata", "an object", value)]
 
 
 def too_long(limits: Limits) -> str:

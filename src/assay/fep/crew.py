@@ -24,21 +24,21 @@ Work = Callable[[], Any]
 Report = Callable[[Any], None]
 
 
-class Job:
+class PoolTask:
     __slots__ = ("began", "report", "timed", "work")
 
     def __init__(self, work: Work, report: Report, *, timed: bool) -> None:
         self.work, self.report, self.timed, self.began = work, report, timed, 0.0
 
 
-class Hand(threading.Thread):
+class PoolThread(threading.Thread):
     """One thread. What it works on is visible from outside; told to leave, it reports nothing more."""
 
-    def __init__(self, crew: "Crew") -> None:
+    def __init__(self, crew: "ElasticThreadPool") -> None:
         super().__init__(daemon=True, name="assay-check")
         self.crew, self.job, self.left = crew, None, False
-        self.job: Job | None
-        self.seen: Job | None = None  # what it worked on at the last look
+        self.job: PoolTask | None
+        self.seen: PoolTask | None = None  # what it worked on at the last look
 
     def run(self) -> None:
         global _abandoned  # noqa: PLW0603  # a count of what this process has lost
@@ -53,16 +53,16 @@ class Hand(threading.Thread):
                 return
 
 
-class Crew:
+class ElasticThreadPool:
     """Work goes in from an event loop and is reported back there; `work` must not raise."""
 
     def __init__(self, most: int, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._most, self._seconds = most, seconds
-        self._waiting: deque[Job] = deque()
-        self._done: deque[tuple[Job, Any]] = deque()
+        self._waiting: deque[PoolTask] = deque()
+        self._done: deque[tuple[PoolTask, Any]] = deque()
         self._changed = threading.Condition()
-        self._hands: list[Hand] = []
+        self._hands: list[PoolThread] = []
         self._idle = 0
         self._open = True
         self._watch: asyncio.TimerHandle | None = None
@@ -70,7 +70,7 @@ class Crew:
     def submit(self, work: Work, report: Report, *, timed: bool = True) -> None:
         """`timed` is False for work that keeps to the deadline itself."""
         with self._changed:
-            self._waiting.append(Job(work, report, timed=timed))
+            self._waiting.append(PoolTask(work, report, timed=timed))
             if self._idle:
                 self._changed.notify()
             elif not self._hands:
@@ -87,7 +87,7 @@ class Crew:
         if self._watch is not None:
             self._watch.cancel()
 
-    def next(self, hand: Hand) -> Job | None:
+    def next(self, hand: PoolThread) -> PoolTask | None:
         with self._changed:
             self._idle += 1
             while not self._waiting and self._open and not hand.left:
@@ -99,7 +99,7 @@ class Crew:
             job.began, hand.job = time.monotonic(), job
             return job
 
-    def finished(self, hand: Hand, job: Job, answer: Any) -> bool:
+    def finished(self, hand: PoolThread, job: PoolTask, answer: Any) -> bool:
         """Whether anybody still wants to know."""
         with self._changed:
             hand.job = None
@@ -115,7 +115,7 @@ class Crew:
         return True
 
     def _hire(self) -> None:
-        hand = Hand(self)
+        hand = PoolThread(self)
         self._hands.append(hand)
         hand.start()
 
@@ -126,7 +126,7 @@ class Crew:
 
     def _look(self) -> None:
         """Every tick while there is work: end what is late, and hire where all are stuck."""
-        late: list[Job] = []
+        late: list[PoolTask] = []
         now = time.monotonic()
         with self._changed:
             for hand in list(self._hands):
@@ -145,7 +145,7 @@ class Crew:
             job.report(TimeFault(f"no answer within {self._seconds:g} s"))
         self._watch = self._loop.call_later(TICK, self._look) if busy and self._open else None
 
-    def _abandon(self, hand: Hand) -> None:
+    def _abandon(self, hand: PoolThread) -> None:
         global _abandoned  # noqa: PLW0603
         hand.left = True
         self._hands.remove(hand)

@@ -15,9 +15,9 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.fep.context import Context, read_context
-from assay.fep.execute import Conduct, stream
+from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.plan import Checks, Plan
-from assay.fep.prompt import scored, waits
+from assay.fep.prompt import score_contexts, waits
 from assay.fep.request import checks_from
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
@@ -30,7 +30,7 @@ CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
 _encode = msgspec.json.Encoder().encode
 
 
-class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is kept of a request beside its contexts."""
 
     checks: Any = None  # as they came; read back, they are plain JSON
@@ -43,7 +43,7 @@ class Request(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tally: TallyRecord | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
 
 
-class Shard(Struct, frozen=True, kw_only=True):
+class ShardCompleted(Struct, frozen=True, kw_only=True):
     """An event: a range of cases is done. Counts, never content."""
 
     unit: int
@@ -52,14 +52,14 @@ class Shard(Struct, frozen=True, kw_only=True):
     summary: EvaluationSummary
 
 
-class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The last event. Why a run failed may quote what it was given: that is in its head, which can be sealed."""
 
     status: Status
     summary: EvaluationSummary
 
 
-class Unit(Struct, frozen=True):
+class ShardUnit(Struct, frozen=True):
     """What crosses an engine: which run, which range, and its contexts as lines."""
 
     run: str
@@ -68,7 +68,7 @@ class Unit(Struct, frozen=True):
     lines: list[bytes]
 
 
-class Done(Struct, frozen=True):
+class UnitResult(Struct, frozen=True):
     """And what comes back."""
 
     number: int
@@ -78,16 +78,16 @@ class Done(Struct, frozen=True):
     summary: EvaluationSummary
 
 
-class Work:
+class PlannedRequest:
     """A run's request, planned."""
 
-    def __init__(self, request: Request, registry: Registry, services: Services) -> None:
+    def __init__(self, request: StoredRequest, registry: Registry, services: Services) -> None:
         self.request = request
         options = Options(resolved_arguments=request.resolved_arguments, timings=request.timings)
         checks: Checks = None if request.checks is None else checks_from(request.checks)
         self.plan = Plan(checks, registry, services, options)
 
-    async def perform(self, unit: Unit, how: Conduct) -> Done:
+    async def perform(self, unit: ShardUnit, how: ExecutionOptions) -> UnitResult:
         """A range of cases through their checks."""
         tally = Tally(part=True)
         contexts = [read_context(line, self.plan.services.limits) for line in unit.lines]
@@ -95,8 +95,8 @@ class Work:
             results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
-            lines = await scored(self.plan, contexts, tally, unit.first, how.run_seconds)
-        return Done(unit.number, unit.first, lines, tally.record(), tally.summary())
+            lines = await score_contexts(self.plan, contexts, tally, unit.first, how.run_seconds)
+        return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that were never begun (decision 28)."""
@@ -116,7 +116,7 @@ def stored_line(context: Context) -> bytes:
     return _encode({"test_case": case, "output": context.document["output"]})
 
 
-def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
+def context_chunks(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
     """Contexts in pieces of a shard."""
     held: list[bytes] = []
     size = 0
@@ -124,33 +124,33 @@ def contexts_pieces(contexts: Iterable[bytes], first: int = 0) -> Iterator[Evide
         held.append(line)
         size += len(line)
         if len(held) >= SHARD or size >= 1 << 20:
-            yield lines_piece(CONTEXTS, first, held)
+            yield lines_chunk(CONTEXTS, first, held)
             first, held, size = first + len(held), [], 0
     if held:
-        yield lines_piece(CONTEXTS, first, held)
+        yield lines_chunk(CONTEXTS, first, held)
 
 
-def lines_piece(kind: str, first: int, lines: Sequence[bytes]) -> EvidenceChunk:
+def lines_chunk(kind: str, first: int, lines: Sequence[bytes]) -> EvidenceChunk:
     return EvidenceChunk(kind=kind, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
-def request_piece(request: Request) -> EvidenceChunk:
+def request_chunk(request: StoredRequest) -> EvidenceChunk:
     return EvidenceChunk(kind=REQUEST, data=_encode(request))
 
 
-def recorded(done: Done, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
+def recorded(done: UnitResult, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
     """What a unit leaves: one event, its results and its counts."""
-    results = lines_piece(RESULTS, done.first, done.lines)
+    results = lines_chunk(RESULTS, done.first, done.lines)
     counts = EvidenceChunk(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
     return shard_event(done.number, results, done.summary, now), [results, counts]
 
 
 def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary, now: datetime) -> Event:
-    shard = Shard(unit=number, first=results.first, last=results.last, summary=summary)
+    shard = ShardCompleted(unit=number, first=results.first, last=results.last, summary=summary)
     return Event("evaluation.shard", _encode(shard), now)
 
 
-def asked_checks(request: Request) -> int:
+def stored_checks(request: StoredRequest) -> int:
     """How many checks all its cases have together."""
     checks: list[Any] | None = request.checks
     if checks is None:
@@ -160,12 +160,12 @@ def asked_checks(request: Request) -> int:
     return len(checks) * request.total
 
 
-async def read_request(store: Store, run: str) -> Request:
+async def read_request(store: Store, run: str) -> StoredRequest:
     (kept,) = await store.pieces(run, REQUEST)
-    return msgspec.json.decode(kept.data, type=Request)
+    return msgspec.json.decode(kept.data, type=StoredRequest)
 
 
-async def units(store: Store, run: str, request: Request, done: set[int]) -> AsyncIterator[Unit]:
+async def units(store: Store, run: str, request: StoredRequest, done: set[int]) -> AsyncIterator[ShardUnit]:
     """The units that are not done, each with its contexts; a piece of contexts is read once."""
     start = 0
     lines: list[bytes] = []
@@ -176,14 +176,14 @@ async def units(store: Store, run: str, request: Request, done: set[int]) -> Asy
                 lines.append(line)
                 if len(lines) == request.shard:
                     if number not in done:
-                        yield Unit(run, number, first, lines)
+                        yield ShardUnit(run, number, first, lines)
                     first, number, lines = first + len(lines), number + 1, []
             start = one.last + 1
     if lines and number not in done:
-        yield Unit(run, number, first, lines)
+        yield ShardUnit(run, number, first, lines)
 
 
-class Counts:
+class EvaluationProgressFold:
     """The fold of a run's events: which units are done, and the summary so far."""
 
     def __init__(self) -> None:
@@ -192,7 +192,7 @@ class Counts:
 
     def add(self, event: Event) -> None:
         if event.type == "evaluation.shard":
-            shard = msgspec.json.decode(event.data, type=Shard)
+            shard = msgspec.json.decode(event.data, type=ShardCompleted)
             self.units.add(shard.unit)
             self.summary = plus(self.summary, shard.summary)
 

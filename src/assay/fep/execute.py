@@ -13,22 +13,22 @@ from typing import Any, NamedTuple
 
 from assay.checks.work import Work, answered
 from assay.errors import BudgetExceeded
-from assay.fep.compiled import Told
+from assay.fep.compiled import ScoredParts
 from assay.fep.context import Context
-from assay.fep.floor import Case, Floor, Open
+from assay.fep.floor import CheckScheduler, Open, OpenCase
 from assay.fep.plan import Plan
-from assay.fep.sheet import Begun, Scored, Sheet
-from assay.fep.spending import Purse
+from assay.fep.sheet import Begun, ScoredCase, Scorer
+from assay.fep.spending import CostBudget
 from assay.fep.tally import Answers, Tally
 
 WINDOW = 1_024  # open cases behind one that is slow
 WINDOW_BYTES = 64 * 1024 * 1024
 CONCURRENCY = 16
 FOLD = 4_096  # cases between two counts of what they answered
-BREATH, BREATH_SECONDS = 64, 0.02  # cases, or time, between two looks at the rest of the program
+YIELD_EVERY, BREATH_SECONDS = 64, 0.02  # cases, or time, between two looks at the rest of the program
 
 
-class Conduct(NamedTuple):
+class ExecutionOptions(NamedTuple):
     """How a run is carried out."""
 
     concurrency: int = CONCURRENCY
@@ -45,13 +45,13 @@ def score(
     contexts: Iterable[Context],
     tally: Tally,
     first: int = 0,
-    told: list[Told | None] | None = None,
-) -> Iterator[Scored]:
+    told: list[ScoredParts | None] | None = None,
+) -> Iterator[ScoredCase]:
     """For a plan of which no check waits; `first` is the number of the first case. This thread waits for work of other processes."""
-    held: list[Scored | Begun] = []
+    held: list[ScoredCase | Begun] = []
     size = 0
     for context, begun in begin(plan, contexts, tally, first, told):
-        if not held and isinstance(begun, Scored):
+        if not held and isinstance(begun, ScoredCase):
             tally.case(begun.status)
             yield begun
             continue
@@ -68,10 +68,10 @@ def begin(
     contexts: Iterable[Context],
     tally: Tally,
     first: int = 0,
-    told: list[Told | None] | None = None,
-) -> Iterator[tuple[Context, Scored | Begun]]:
+    told: list[ScoredParts | None] | None = None,
+) -> Iterator[tuple[Context, ScoredCase | Begun]]:
     """Every case to its end, or to where another process has to work for it."""
-    counts: dict[Sheet, Answers] = {}
+    counts: dict[Scorer, Answers] = {}
     for at, context in enumerate(contexts, first):
         sheet = plan.sheet(at, context)
         counted = counts.get(sheet) or counts.setdefault(sheet, sheet.counts(tally))
@@ -84,7 +84,7 @@ def works_of(begun: Iterable[Any]) -> list[Work]:
     return [work for one in begun if isinstance(one, Begun) for work in one.works]
 
 
-def _closed(held: Sequence[Scored | Begun], tally: Tally) -> Iterator[Scored]:
+def _closed(held: Sequence[ScoredCase | Begun], tally: Tally) -> Iterator[ScoredCase]:
     answers = iter(answered(works_of(held)))
     for one in held:
         scored = one.closed(islice(answers, len(one.works))) if isinstance(one, Begun) else one
@@ -93,9 +93,9 @@ def _closed(held: Sequence[Scored | Begun], tally: Tally) -> Iterator[Scored]:
 
 
 async def stream(
-    plan: Plan, contexts: AsyncIterator[Context] | Iterator[Context], tally: Tally, how: Conduct
-) -> AsyncGenerator[Scored, None]:
-    run = _Run(plan, tally, how)
+    plan: Plan, contexts: AsyncIterator[Context] | Iterator[Context], tally: Tally, how: ExecutionOptions
+) -> AsyncGenerator[ScoredCase, None]:
+    run = _CaseWindow(plan, tally, how)
     try:
         async for scored in run.cases(_async(contexts)):
             yield scored
@@ -103,13 +103,13 @@ async def stream(
         run.close()
 
 
-class _Run:
+class _CaseWindow:
     """One run: the window of open cases, in the order they came."""
 
-    def __init__(self, plan: Plan, tally: Tally, how: Conduct) -> None:
+    def __init__(self, plan: Plan, tally: Tally, how: ExecutionOptions) -> None:
         self._plan, self._tally, self._how = plan, tally, how
-        self._purse = Purse(how.max_cost, tally.spending.known_cost_usd)
-        self._floor = Floor(
+        self._purse = CostBudget(how.max_cost, tally.spending.known_cost_usd)
+        self._floor = CheckScheduler(
             plan.services,
             plan.options,
             how.concurrency,
@@ -117,8 +117,8 @@ class _Run:
             fail_fast=how.fail_fast,
             purse=self._purse,
         )
-        self._counts: dict[Sheet, Answers] = {}
-        self._window: deque[tuple[Case | Open | Scored, int]] = deque()
+        self._counts: dict[Scorer, Answers] = {}
+        self._window: deque[tuple[OpenCase | Open | ScoredCase, int]] = deque()
         self._held = 0
         self._timer = asyncio.get_running_loop().call_later(how.run_seconds, self._floor.stop)
 
@@ -126,7 +126,7 @@ class _Run:
         self._timer.cancel()
         self._floor.close()
 
-    async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[Scored]:
+    async def cases(self, contexts: AsyncIterator[Context]) -> AsyncIterator[ScoredCase]:
         at = self._how.first
         more = False
         until = time.monotonic() + BREATH_SECONDS
@@ -135,10 +135,10 @@ class _Run:
                 break
             entry = self._begun(context, self._plan.sheet(at, context))
             at += 1
-            if at % BREATH == 0 or time.monotonic() > until:
+            if at % YIELD_EVERY == 0 or time.monotonic() > until:
                 await self._breathe(asyncio.sleep(0))
                 until = time.monotonic() + BREATH_SECONDS
-            if not self._window and isinstance(entry, Scored):  # nobody is before it
+            if not self._window and isinstance(entry, ScoredCase):  # nobody is before it
                 yield self._counted(entry)
                 continue
             self._window.append((entry, len(context.line)))
@@ -152,7 +152,7 @@ class _Run:
         if more:
             raise self._spent()
 
-    async def _rest(self) -> AsyncIterator[Scored]:
+    async def _rest(self) -> AsyncIterator[ScoredCase]:
         """What is still open when there are no more cases."""
         while self._window:
             if not self._head_done:
@@ -160,7 +160,7 @@ class _Run:
             for scored in self._finished():
                 yield scored
 
-    def _begun(self, context: Context, sheet: Sheet) -> Case | Open | Scored:
+    def _begun(self, context: Context, sheet: Scorer) -> OpenCase | Open | ScoredCase:
         counts = self._counts.get(sheet)
         if counts is None:
             if len(self._counts) >= WINDOW:
@@ -169,12 +169,12 @@ class _Run:
         if self._floor.stopped or self._purse.empty:
             return sheet.skipped(context, counts)
         if sheet.waits:
-            case = Case(context, sheet, counts)
+            case = OpenCase(context, sheet, counts)
             self._floor.add(case)
             return case
         if not self._how.fail_fast:
             begun = sheet.begin(context, counts)
-            return begun if isinstance(begun, Scored) else self._floor.open(begun)
+            return begun if isinstance(begun, ScoredCase) else self._floor.open(begun)
         scored = sheet.plainly(context, counts, fail_fast=True)
         if scored.status == "error":
             self._floor.stop()
@@ -187,17 +187,17 @@ class _Run:
     @property
     def _head_done(self) -> bool:
         head, _ = self._window[0]
-        return isinstance(head, Scored) or head.left == 0
+        return isinstance(head, ScoredCase) or head.left == 0
 
-    def _finished(self) -> Iterator[Scored]:
+    def _finished(self) -> Iterator[ScoredCase]:
         while self._window and self._head_done:
             head, size = self._window.popleft()
             self._held -= size
-            if isinstance(head, Case) and head.dropped and not self._how.keep:
+            if isinstance(head, OpenCase) and head.dropped and not self._how.keep:
                 raise self._spent()
-            yield self._counted(head if isinstance(head, Scored) else head.scored())
+            yield self._counted(head if isinstance(head, ScoredCase) else head.scored())
 
-    def _counted(self, scored: Scored) -> Scored:
+    def _counted(self, scored: ScoredCase) -> ScoredCase:
         self._tally.case(scored.status, scored.spending)
         if self._tally.cases % FOLD == 0:
             self._tally.fold()

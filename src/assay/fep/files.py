@@ -12,7 +12,7 @@ from typing import IO, Any, Literal, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, UsageError
-from assay.fep.context import CONTAINERS, not_json, plain, too_long
+from assay.fep.context import CONTAINERS, not_json, to_json_document, too_long
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
 from assay.protocol.values import is_list, is_object, kind_of
@@ -30,7 +30,7 @@ BLOCK = 1 << 18
 _BOM = b"\xef\xbb\xbf"
 
 
-class Piece(NamedTuple):
+class SourceItem(NamedTuple):
     """One document of a file, as JSON bytes, and where it stands: `cases.jsonl:7`, `cases.yaml[2]`."""
 
     place: str
@@ -109,9 +109,9 @@ def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]
         yield number + 1, line, end + size
 
 
-def pieces_of(
+def read_items(
     name: str, limits: Limits, default: Format = "jsonl", member: str | None = None
-) -> Iterator[Piece]:
+) -> Iterator[SourceItem]:
     """
     The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV.
 
@@ -121,16 +121,18 @@ def pieces_of(
     with opened(name, zipped=zipped) as file:
         if form == "jsonl":
             for number, line, end in lines_of(file, limits):
-                yield Piece(f"{name}:{number}", line, end)
+                yield SourceItem(f"{name}:{number}", line, end)
         elif form == "csv":
             for number, row, problems in _rows(file, name, limits):
-                yield Piece(f"{name}:{number}", b"" if problems else msgspec.json.encode(row), 0, problems)
+                yield SourceItem(
+                    f"{name}:{number}", b"" if problems else msgspec.json.encode(row), 0, problems
+                )
         else:
             place, items = _listed(_document(file, name, form, limits), name, member)
             for at, item in enumerate(items):
-                _, encoded, problems = plain(item, "", limits)
+                _, encoded, problems = to_json_document(item, "", limits)
                 raw = b"" if problems else encoded
-                yield Piece(f"{place}[{at}]", raw, 0, tuple(problems))
+                yield SourceItem(f"{place}[{at}]", raw, 0, tuple(problems))
 
 
 def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any]]:
@@ -154,14 +156,14 @@ def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
     form, zipped = format_of(name, default)
     try:
         if form in ("jsonl", "csv"):
-            return [_item(piece) for piece in pieces_of(name, limits, default)]
+            return [_item(piece) for piece in read_items(name, limits, default)]
         with opened(name, zipped=zipped) as file:
             return _document(file, name, form, limits)
     except BadLine as bad:  # of a document, not of a stream: nothing of it was used
         raise InvalidRequest(bad.problems) from None
 
 
-def _item(piece: Piece) -> Any:
+def _item(piece: SourceItem) -> Any:
     if piece.problems:
         raise BadLine(piece.place, piece.problems)
     return _parsed(piece.raw, piece.place)
@@ -256,11 +258,11 @@ def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Probl
         return {}, (Problem("", f"{len(row)} cells, and the header names {len(header)} columns"),)
     document: dict[str, Any] = {}
     cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
-    problems = (_place(document, column, cell) for column, cell in cells)
+    problems = (_path(document, column, cell) for column, cell in cells)
     return document, tuple(problem for problem in problems if problem is not None)
 
 
-def _place(document: dict[str, Any], column: str, cell: str) -> Problem | None:
+def _path(document: dict[str, Any], column: str, cell: str) -> Problem | None:
     value: Any = cell
     if column.endswith(":json"):
         column = column.removesuffix(":json")

@@ -11,13 +11,13 @@ from assay.checks.checker import Checker
 from assay.checks.run import Options, PreparedCheck, call, fault_of, prepare, skipped, to_result
 from assay.checks.work import Work, Works
 from assay.errors import Fault, ForeignFault, TimeFault
-from assay.fep.alarm import Alarm, Blocked, in_check
+from assay.fep.alarm import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.context import Context
-from assay.fep.crew import Crew, too_many_abandoned
-from assay.fep.isolate import Cells
+from assay.fep.crew import ElasticThreadPool, too_many_abandoned
+from assay.fep.isolate import CheckProcessPool
 from assay.fep.shares import is_quick, threads
-from assay.fep.sheet import Begun, Scored, Sheet, waits
-from assay.fep.spending import Purse, spending_of
+from assay.fep.sheet import Begun, ScoredCase, Scorer, waits
+from assay.fep.spending import CostBudget, spending_of
 from assay.fep.tally import Answers
 from assay.paths.query import stopping
 from assay.ports import Services
@@ -28,12 +28,12 @@ T = TypeVar("T")
 MOMENT = 0.5  # seconds to tidy up after a deadline
 
 
-class Case:
+class OpenCase:
     """A case that is open: which of its checks have a result."""
 
     __slots__ = ("answers", "begun", "context", "dropped", "left", "results", "sheet")
 
-    def __init__(self, context: Context, sheet: Sheet, answers: Answers) -> None:
+    def __init__(self, context: Context, sheet: Scorer, answers: Answers) -> None:
         self.context, self.sheet, self.answers = context, sheet, answers
         self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
         self.left = len(sheet.bounds)
@@ -45,7 +45,7 @@ class Case:
             self.results[at] = result
             self.left -= 1
 
-    def scored(self) -> Scored:
+    def scored(self) -> ScoredCase:
         return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.answers)
 
 
@@ -57,7 +57,7 @@ class Open:
         self.answers: list[Any] = [None] * len(begun.works)
         self.left = len(begun.works)
 
-    def scored(self) -> Scored:
+    def scored(self) -> ScoredCase:
         return self._begun.closed(self.answers)
 
     def answer(self, at: int, answer: Any) -> None:
@@ -66,12 +66,12 @@ class Open:
             self.left -= 1
 
 
-class Job:
+class CheckTask:
     """One check of an open case."""
 
     __slots__ = ("at", "began", "case", "expired", "late", "prepared", "task")
 
-    def __init__(self, case: Case, at: int) -> None:
+    def __init__(self, case: OpenCase, at: int) -> None:
         self.case, self.at = case, at
         self.prepared: PreparedCheck | None = None
         self.task: asyncio.Task[Any] | None = None
@@ -80,7 +80,7 @@ class Job:
         self.began = 0.0
 
 
-class Floor:
+class CheckScheduler:
     """Open cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
 
     def __init__(
@@ -91,36 +91,36 @@ class Floor:
         seconds: float,
         *,
         fail_fast: bool,
-        purse: Purse | None = None,
+        purse: CostBudget | None = None,
     ) -> None:
         self._services, self._options = services, options
         self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
-        self.purse = purse or Purse()
-        self._ready: deque[Job] = deque()
-        self._running: set[Job] = set()
-        self._working: set[Job] = set()
+        self.purse = purse or CostBudget()
+        self._ready: deque[CheckTask] = deque()
+        self._running: set[CheckTask] = set()
+        self._working: set[CheckTask] = set()
         self._open: set[Open] = set()
         self._works = Works()
-        self._crew = Crew(concurrency, seconds)
-        self._cells = Cells()
-        self._alarm = Alarm(seconds, self._spare)
+        self._crew = ElasticThreadPool(concurrency, seconds)
+        self._cells = CheckProcessPool()
+        self._alarm = LoopWatchdog(seconds, self._spare)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._within = None if telemetry.tracer is None else telemetry.tracer.here()
         self.stopped = False
 
-    def add(self, case: Case) -> None:
+    def add(self, case: OpenCase) -> None:
         """What does not wait is done at once; the rest is queued."""
         for at, bound in enumerate(case.sheet.bounds):
             if self.stopped:
                 case.fill(at, skipped(bound, self._services))
             elif waits(bound.checker):
-                self._ready.append(Job(case, at))
+                self._ready.append(CheckTask(case, at))
             else:
-                self._ask(Job(case, at))
+                self._ask(CheckTask(case, at))
         self._pump()
 
-    def _ask(self, job: Job) -> None:
+    def _ask(self, job: CheckTask) -> None:
         """What does not wait, unless it may take long, or another process has to work for it."""
         self._working.add(job)
         services = self._services
@@ -131,7 +131,7 @@ class Floor:
 
         self._do(job, answered, self._asked)
 
-    def _asked(self, job: Job, found: tuple[PreparedCheck, Any]) -> None:
+    def _asked(self, job: CheckTask, found: tuple[PreparedCheck, Any]) -> None:
         if job not in self._working:
             return  # stopped meanwhile
         self._working.discard(job)
@@ -145,7 +145,7 @@ class Floor:
             result = to_result(prepared, answer, self._services, self._options)
             self._filled(job.case, job.at, result)
 
-    def _do(self, job: Job, work: Callable[[], T], then: Callable[[Job, T], None]) -> None:
+    def _do(self, job: CheckTask, work: Callable[[], T], then: Callable[[CheckTask, T], None]) -> None:
         """Here if it surely takes no time, else in a thread of its owner: a path may search for a second."""
         if self._fail_fast or is_quick(job.case.sheet.bounds[job.at], len(job.case.context.line)):
             then(job, work())
@@ -166,7 +166,7 @@ class Floor:
 
         asyncio.wrap_future(threads().submit(within)).add_done_callback(done)
 
-    def _broken(self, job: Job, surprise: BaseException) -> None:
+    def _broken(self, job: CheckTask, surprise: BaseException) -> None:
         """Its arguments could not be found, for a reason that no fault stands for."""
         bound = job.case.sheet.bounds[job.at]
         fault = fault_of(surprise, bound.checker)
@@ -175,7 +175,7 @@ class Floor:
         prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
         self._filled(job.case, job.at, to_result(prepared, fault, self._services, self._options))
 
-    def _worked(self, job: Job, answer: Any) -> None:
+    def _worked(self, job: CheckTask, answer: Any) -> None:
         if job in self._working and job.prepared is not None:
             self._working.discard(job)
             result = to_result(job.prepared, answer, self._services, self._options)
@@ -237,18 +237,18 @@ class Floor:
             else:
                 self._start(job)
 
-    def _drop(self, job: Job) -> None:
+    def _drop(self, job: CheckTask) -> None:
         job.case.dropped = True
         job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
         self._changed.set()
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: CheckTask) -> None:
         bound, context = job.case.sheet.bounds[job.at], job.case.context
         self._running.add(job)
         job.case.begun = True
         self._do(job, lambda: prepare(bound, context.document, self._services), self._prepared)
 
-    def _prepared(self, job: Job, prepared: PreparedCheck) -> None:
+    def _prepared(self, job: CheckTask, prepared: PreparedCheck) -> None:
         if job not in self._running:
             return  # stopped meanwhile
         job.prepared = prepared
@@ -272,7 +272,7 @@ class Floor:
         with self._cells.one() as cell:
             return cell.run(checker, self._seconds)
 
-    def _wait(self, job: Job, answer: Any) -> None:
+    def _wait(self, job: CheckTask, answer: Any) -> None:
         """For an answer, or, without one, ask first. Its deadline does not ask for its consent."""
         self._alarm.set()
         job.task = asyncio.ensure_future(self._answer(job, answer))
@@ -280,7 +280,7 @@ class Floor:
         if not job.case.sheet.bounds[job.at].checker.keeps_time:
             job.late = self._loop.call_later(self._seconds, self._expire, job)
 
-    async def _answer(self, job: Job, answer: Any) -> Any:
+    async def _answer(self, job: CheckTask, answer: Any) -> Any:
         assert job.prepared is not None
         in_check.set(True)
         try:
@@ -289,24 +289,24 @@ class Floor:
         except SystemExit as surprise:  # a task would pass it on, and the loop would end
             return fault_of(surprise, job.prepared.bound.checker)
 
-    def _ended(self, job: Job, task: asyncio.Task[Any]) -> None:
+    def _ended(self, job: CheckTask, task: asyncio.Task[Any]) -> None:
         checker = job.case.sheet.bounds[job.at].checker
         surprise = None if task.cancelled() else task.exception()
         if job.expired:
             answer = TimeFault(f"no answer within {self._seconds:g} s")
         elif task.cancelled():
             answer = ForeignFault(f"{checker.type} cancelled itself")
-        elif isinstance(surprise, Blocked):
+        elif isinstance(surprise, LoopBlocked):
             answer = TimeFault(f"no answer within {self._seconds:g} s: it blocks where it should await")
         else:
             answer = task.result() if surprise is None else fault_of(surprise, checker)
         self._report(job, answer)
 
-    def _expire(self, job: Job) -> None:
+    def _expire(self, job: CheckTask) -> None:
         """It may tidy up for a moment; one that does not let itself be cancelled is waited for no longer."""
         assert job.task is not None
         if job.expired:
-            _disown(job.task)
+            _detach(job.task)
             self._report(job, TimeFault(f"no answer within {self._seconds:g} s, and it does not stop"))
         else:
             job.expired = True
@@ -320,7 +320,7 @@ class Floor:
                 job.late.cancel()
                 job.late = self._loop.call_later(self._seconds, self._expire, job)
 
-    def _report(self, job: Job, answer: Any) -> None:
+    def _report(self, job: CheckTask, answer: Any) -> None:
         if job not in self._running:
             return  # stopped meanwhile
         if inspect.isawaitable(answer):  # a sync run that gave something to wait for
@@ -329,7 +329,7 @@ class Floor:
         self._settle(job, answer)
         self._pump()
 
-    def _settle(self, job: Job, answer: Any) -> None:
+    def _settle(self, job: CheckTask, answer: Any) -> None:
         assert job.prepared is not None
         self._running.discard(job)
         if job.late is not None:
@@ -337,10 +337,10 @@ class Floor:
         seconds = time.perf_counter() - job.began
         result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
         if telemetry.tracer is not None:
-            telemetry.tracer.past("gen_ai.evaluation.result", seconds, _told(result), self._within)
+            telemetry.tracer.past("gen_ai.evaluation.result", seconds, _span_attributes(result), self._within)
         self._filled(job.case, job.at, result)
 
-    def _filled(self, case: Case, at: int, result: CheckResult) -> None:
+    def _filled(self, case: OpenCase, at: int, result: CheckResult) -> None:
         case.fill(at, result)
         self.purse.pay(spending_of(result))
         self._changed.set()
@@ -348,7 +348,7 @@ class Floor:
             self.stop()
 
 
-def _told(result: CheckResult) -> dict[str, str | float]:
+def _span_attributes(result: CheckResult) -> dict[str, str | float]:
     """A check as OpenTelemetry names it; an explanation is content, and stays away."""
     told: dict[str, str | float] = {
         "gen_ai.operation.name": "evaluate",
@@ -364,14 +364,14 @@ def _told(result: CheckResult) -> dict[str, str | float]:
     return told
 
 
-def _end(job: Job) -> None:
+def _end(job: CheckTask) -> None:
     if job.late is not None:
         job.late.cancel()
     if job.task is not None:
         job.task.cancel()
 
 
-def _disown(task: asyncio.Task[Any]) -> None:
+def _detach(task: asyncio.Task[Any]) -> None:
     """So that closing the loop does not wait for it: what asyncio documents for tasks that are not its own."""
     asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
     task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]

@@ -13,7 +13,7 @@ from assay.ports.audit import audit_entry as audited
 PARTIAL = "partial"  # in the head of a run that has not been taken in whole
 
 
-class Incoming(Struct, frozen=True, kw_only=True):
+class NewRun(Struct, frozen=True, kw_only=True):
     """A run that is about to be: what a list shows of it, and what is kept of its request beside its pieces."""
 
     run: str
@@ -24,9 +24,9 @@ class Incoming(Struct, frozen=True, kw_only=True):
     request: EvidenceChunk
 
 
-async def take_in(
+async def submit(
     store: Store,
-    incoming: Incoming,
+    incoming: NewRun,
     pieces: Iterator[EvidenceChunk],
     holder: str,
     lease: float,

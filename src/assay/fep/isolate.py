@@ -20,7 +20,7 @@ from assay.workers.worker import Order
 TASK = "assay.fep.perform:isolated"
 
 
-class Cell:
+class CheckProcess:
     """One process, started when first needed and again after it was killed."""
 
     def __init__(self) -> None:
@@ -39,18 +39,18 @@ class Cell:
         return outcome if isinstance(outcome, Fault) else msgspec.json.decode(outcome)
 
 
-class Cells:
+class CheckProcessPool:
     """As many processes as run at once, each used again."""
 
     def __init__(self) -> None:
-        self._free: list[Cell] = []
-        self._all: list[Cell] = []
+        self._free: list[CheckProcess] = []
+        self._all: list[CheckProcess] = []
         self._lock = threading.Lock()
 
     @contextmanager
-    def one(self) -> Generator[Cell]:
+    def one(self) -> Generator[CheckProcess]:
         with self._lock:
-            cell = self._free.pop() if self._free else Cell()
+            cell = self._free.pop() if self._free else CheckProcess()
             if cell not in self._all:
                 self._all.append(cell)
         try:

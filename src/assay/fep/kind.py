@@ -10,20 +10,20 @@ from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.evaluation import (
     KIND,
-    Counts,
-    Done,
-    Ended,
-    Request,
-    Unit,
-    Work,
-    asked_checks,
+    EvaluationEnded,
+    EvaluationProgressFold,
+    PlannedRequest,
+    ShardUnit,
+    StoredRequest,
+    UnitResult,
     counted,
     plus,
     read_request,
     recorded,
+    stored_checks,
     units,
 )
-from assay.fep.execute import Conduct
+from assay.fep.execute import ExecutionOptions
 from assay.fep.intake import PARTIAL
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
@@ -33,8 +33,8 @@ from assay.protocol.results import EvaluationSummary, Status
 KEPT = 64  # planned requests kept ready
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
-_unpack = msgspec.msgpack.Decoder(Unit).decode
-_done = msgspec.msgpack.Decoder(Done).decode
+_unpack = msgspec.msgpack.Decoder(ShardUnit).decode
+_done = msgspec.msgpack.Decoder(UnitResult).decode
 
 
 class EvaluationKind:
@@ -42,19 +42,19 @@ class EvaluationKind:
 
     name = KIND
 
-    def __init__(self, store: Store, registry: Registry, services: Services, how: Conduct) -> None:
+    def __init__(self, store: Store, registry: Registry, services: Services, how: ExecutionOptions) -> None:
         self._store, self._registry, self._services, self._how = store, registry, services, how
-        self._works: dict[str, tuple[Work, Hours]] = {}
+        self._works: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
 
-    async def story(self, store: Store, run: Run) -> "EvaluationStory":
+    async def story(self, store: Store, run: Run) -> "EvaluationState":
         try:
             work, hours = await self._work(run.id)
         except InvalidRequest as trouble:  # a check was known here when the run was taken in, and is no more
-            hours = Hours(self._services.clock, run.started, self._how.run_seconds)
-            return EvaluationStory(
+            hours = TimeBudget(self._services.clock, run.started, self._how.run_seconds)
+            return EvaluationState(
                 run, await read_request(self._store, run.id), self._services, hours, trouble
             )
-        return EvaluationStory(run, work.request, self._services, hours)
+        return EvaluationState(run, work.request, self._services, hours)
 
     def started(self, run: Run) -> UnitOutcome:
         total = _encode({"total": run.head.get("total", 0)})
@@ -74,19 +74,19 @@ class EvaluationKind:
         with telemetry.span("unit", about):
             return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
 
-    async def _work(self, run: str) -> "tuple[Work, Hours]":
+    async def _work(self, run: str) -> "tuple[PlannedRequest, TimeBudget]":
         found = self._works.get(run)
         if found is None:
-            work = Work(await read_request(self._store, run), self._registry, self._services)
+            work = PlannedRequest(await read_request(self._store, run), self._registry, self._services)
             kept = await self._store.run(run)
-            found = work, Hours(self._services.clock, kept and kept.started, self._how.run_seconds)
+            found = work, TimeBudget(self._services.clock, kept and kept.started, self._how.run_seconds)
             while len(self._works) >= KEPT:
                 self._works.pop(next(iter(self._works)))
             self._works[run] = found
         return found
 
 
-class Hours:
+class TimeBudget:
     """The time a run has, from when it was first begun: a restart gives it no more."""
 
     def __init__(self, clock: Clock, began: datetime | None, seconds: float) -> None:
@@ -97,21 +97,21 @@ class Hours:
         return max(0.0, self.seconds - (self._clock.now() - self._began).total_seconds())
 
 
-class EvaluationStory:
+class EvaluationState:
     """One run's fold."""
 
     def __init__(
         self,
         run: Run,
-        request: Request,
+        request: StoredRequest,
         services: Services,
-        hours: Hours,
+        hours: TimeBudget,
         trouble: Refusal | None = None,
     ) -> None:
         """`trouble`: why nothing more can be done of it here."""
         self._run, self._request, self._services, self._hours = run, request, services, hours
         self._trouble = trouble
-        self._counts = Counts()
+        self._counts = EvaluationProgressFold()
         self._partial: dict[str, Any] = {PARTIAL: True} if run.head.get(PARTIAL) else {}
 
     def add(self, event: Event) -> None:
@@ -141,12 +141,12 @@ class EvaluationStory:
         summary = self._counts.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
-            checks = asked_checks(self._request) - counted(summary.total_checks)
+            checks = stored_checks(self._request) - counted(summary.total_checks)
             summary = plus(summary, _missing(missing, max(0, checks)))
         if status == "completed" and summary.skipped_test_cases and not self._hours.left:
             status, trouble = "failed", RunTimeout(self._hours.seconds)
         how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
-        ended = Ended(status="error" if status == "failed" else how, summary=summary)
+        ended = EvaluationEnded(status="error" if status == "failed" else how, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         return Ending(

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import Conflict, InvalidRequest
-from assay.fep.compiled import Told
+from assay.fep.compiled import ScoredParts
 from assay.fep.context import Context
 from assay.fep.evaluation import (
     CONTEXTS,
@@ -20,22 +20,22 @@ from assay.fep.evaluation import (
     RESULTS,
     SHARD,
     TALLY,
-    Ended,
-    Request,
-    Work,
-    contexts_pieces,
-    lines_piece,
+    EvaluationEnded,
+    PlannedRequest,
+    StoredRequest,
+    context_chunks,
+    lines_chunk,
     read_request,
-    request_piece,
+    request_chunk,
     shard_event,
     stored_line,
 )
-from assay.fep.intake import Incoming, take_in
+from assay.fep.intake import NewRun, submit
 from assay.fep.plan import Checks, Plan
 from assay.fep.project import metadata_of, new_id
-from assay.fep.prompt import scored
+from assay.fep.prompt import score_contexts
 from assay.fep.tally import Tally, TallyRecord
-from assay.fep.unbegun import Then, Unplanned
+from assay.fep.unbegun import FrozenClock, SkippedCases
 from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.ports.watch import telemetry
@@ -51,7 +51,7 @@ _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(TallyRecord).decode
 
 
-class Asked(Struct, frozen=True):
+class PlannedEvaluation(Struct, frozen=True):
     """A request that makes sense: planned, and nothing has happened yet."""
 
     plan: Plan
@@ -71,8 +71,8 @@ class Asked(Struct, frozen=True):
             return self.waits
         return self.plan.shared is None or self.plan.shared.waits
 
-    def request(self, tally: TallyRecord | UnsetType = UNSET) -> Request:
-        return Request(
+    def request(self, tally: TallyRecord | UnsetType = UNSET) -> StoredRequest:
+        return StoredRequest(
             checks=self.checks,
             experiment=self.experiment,
             total=self.total,
@@ -88,7 +88,7 @@ class Asked(Struct, frozen=True):
         return self.experiment.name if self.experiment and self.experiment.name else ""
 
 
-class Scored(NamedTuple):
+class CompletedEvaluation(NamedTuple):
     """A run that was done at once, as it will be once it is kept; its results; and what is to be kept."""
 
     run: Run
@@ -97,7 +97,7 @@ class Scored(NamedTuple):
     metadata: dict[str, Any]
 
 
-class Office:
+class EvaluationService:
     """What transports and the command ask of evaluations."""
 
     def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
@@ -109,20 +109,20 @@ class Office:
 
     async def score(
         self,
-        asked: Asked,
+        asked: PlannedEvaluation,
         contexts: Sequence[Context],
         tenant: str,
         *,
         run: str | None = None,
-        told: list[Told | None] | None = None,
-    ) -> Scored:
+        told: list[ScoredParts | None] | None = None,
+    ) -> CompletedEvaluation:
         """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id()
         about = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", about), owned(tenant):
-            lines = await scored(asked.plan, contexts, tally, told=told)
+            lines = await score_contexts(asked.plan, contexts, tally, told=told)
         now = self.services.clock.now()
         summary = tally.summary()
         head = {
@@ -144,13 +144,13 @@ class Office:
             events=3 if lines else 2,
         )
         events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
-        evidence = [request_piece(asked.request(tally.record(ended=True)))]
+        evidence = [request_chunk(asked.request(tally.record(ended=True)))]
         if lines:
-            results = lines_piece(RESULTS, 0, lines)
+            results = lines_chunk(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
             evidence.append(results)
         events.append(
-            Event("evaluation.completed", _encode(Ended(status=tally.status, summary=summary)), now)
+            Event("evaluation.completed", _encode(EvaluationEnded(status=tally.status, summary=summary)), now)
         )
         entry = RunUpdate(
             run=run,
@@ -160,16 +160,16 @@ class Office:
             events=events,
             evidence=evidence,
         )
-        return Scored(done, lines, entry, metadata_of(tally))
+        return CompletedEvaluation(done, lines, entry, metadata_of(tally))
 
-    async def keep(self, scored: Scored, documents: Sequence[PutDocument] = ()) -> None:
+    async def keep(self, scored: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
         """One transaction: the run begins and ends with it."""
         began_it = audited(scored.run.tenant, "run.start", scored.run.id)
         await self.store.commit(Transaction(entries=[scored.entry], documents=documents, lines=[began_it]))
 
     async def take_in(
         self,
-        asked: Asked,
+        asked: PlannedEvaluation,
         contexts: Iterable[Context | bytes],
         tenant: str,
         holder: str,
@@ -182,16 +182,16 @@ class Office:
 
         `documents` are written when all of it is: whoever finds them finds a run that will be done.
         """
-        incoming = Incoming(
+        incoming = NewRun(
             run=run or new_id(),
             tenant=tenant,
             kind=KIND,
             name=asked.name,
             head={"total": asked.total},
-            request=request_piece(asked.request()),
+            request=request_chunk(asked.request()),
         )
-        pieces = contexts_pieces(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
-        return await take_in(self.store, incoming, pieces, holder, self.lease, documents)
+        pieces = context_chunks(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
+        return await submit(self.store, incoming, pieces, holder, self.lease, documents)
 
     async def reading(self, run: Run) -> None:
         """Somebody is about to read what is in a run: that is written down before anything is shown."""
@@ -223,11 +223,11 @@ class Office:
         if start >= stop or run.status not in CLOSED:
             return
         request = await read_request(self.store, run.id)
-        services = msgspec.structs.replace(self.services, clock=Then(run.ended or run.created))
+        services = msgspec.structs.replace(self.services, clock=FrozenClock(run.ended or run.created))
         try:
-            work = Work(request, self.registry, services)
+            work = PlannedRequest(request, self.registry, services)
         except InvalidRequest:
-            work = Unplanned(request, services)
+            work = SkippedCases(request, services)
         at = start
         while at < stop:
             pieces = await self.store.pieces(run.id, CONTEXTS, start=at, stop=stop, limit=1)
@@ -243,7 +243,7 @@ class Office:
     ) -> AsyncGenerator[bytes]:
         """The EvaluationRunResult, or with a range of its results, in pieces of bytes: neither side ever holds it all."""
         request = await read_request(self.store, run.id)
-        yield beginning(run, request.experiment)
+        yield result_header(run, request.experiment)
         held: list[bytes] = []
         comma = b""
         async for line in self.results(run, start, stop):
@@ -255,7 +255,7 @@ class Office:
         told = await self.metadata(run, request) | (metadata or {})
         yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
 
-    async def metadata(self, run: Run, request: Request | None = None) -> dict[str, Any]:
+    async def metadata(self, run: Run, request: StoredRequest | None = None) -> dict[str, Any]:
         """What a run says beside its results. Of one that has ended it is worked out once, however many pages are read."""
         key = run.id, run.events
         found = self._metadata.get(key)
@@ -270,7 +270,7 @@ class Office:
                 self._metadata[key] = found
         return found
 
-    async def tally(self, run: Run, request: Request | None = None) -> Tally:
+    async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
         """The table: of a run that was done at once beside its request, of another from what each unit counted."""
         if request is None and await self.store.slots(run.id, REQUEST, limit=1):  # none: it was erased
             request = await read_request(self.store, run.id)
@@ -292,7 +292,7 @@ class Office:
         """A run as those outside see it."""
         status: OperationStatus = _SEEN.get(run.status, "running")
         error = run.head.get("error")
-        started, ended = moments(run)
+        started, ended = times_of(run)
         return EvaluationOperation(
             operation_id=run.id,
             status=status,
@@ -330,11 +330,11 @@ def _add(tally: Tally, records: Iterable[bytes]) -> None:
         tally.add(_record(record))
 
 
-def whole(
+def result_json(
     run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
 ) -> bytes:
     """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
-    begun = beginning(run, experiment, (run.started, run.ended))
+    begun = result_header(run, experiment, (run.started, run.ended))
     end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
     if not lines:
         return begun + end
@@ -344,7 +344,7 @@ def whole(
     return b",".join(parts)
 
 
-class Beginning(Struct, frozen=True):
+class ResultHeader(Struct, frozen=True):
     """The members of an EvaluationRunResult that come before its results."""
 
     evaluation_id: str
@@ -355,19 +355,19 @@ class Beginning(Struct, frozen=True):
     experiment: ExperimentMetadata | UnsetType = UNSET
 
 
-def beginning(
+def result_header(
     run: Run,
     experiment: ExperimentMetadata | None,
     when: tuple[datetime | None, datetime | None] | None = None,
 ) -> bytes:
     """An EvaluationRunResult up to its results."""
-    started, ended = when or moments(run)
+    started, ended = when or times_of(run)
     status, summary = run.head.get("status", "error"), run.head.get("summary") or summary_of(run)
-    told = Beginning(run.id, started or run.created, ended, status, summary, experiment or UNSET)
+    told = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
     return _encode(told)[:-1] + b',"results":['
 
 
-def moments(run: Run) -> tuple[datetime | None, datetime | None]:
+def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
     """When it started and ended; of a run that was done at once, by the clock of who did it."""
     if said := run.head.get("moments"):
         started, ended = said

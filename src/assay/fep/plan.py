@@ -11,7 +11,7 @@ from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
-from assay.fep.sheet import Sheet
+from assay.fep.sheet import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 
@@ -37,10 +37,10 @@ class Plan:
         self.options = options or Options()
         self.checks = checks
         self._registry = registry
-        self._sheets: dict[bytes, Sheet] = {}
+        self._sheets: dict[bytes, Scorer] = {}
         self._bounds: dict[bytes, BoundCheck] = {}
-        self.shared: Sheet | None = None
-        self._each: list[Sheet] | None = None
+        self.shared: Scorer | None = None
+        self._each: list[Scorer] | None = None
         if checks is None:
             return
         flat = [one for one in checks if isinstance(one, Check)]
@@ -54,7 +54,7 @@ class Plan:
             )
         else:
             lists = [list(one) for one in checks if not isinstance(one, Check)]
-            self._each = gathered(
+            self._each = collect_problems(
                 [(f"checks[{at}]", one) for at, one in enumerate(lists)],
                 lambda place, one: self._sheet(one, place),
             )
@@ -74,7 +74,7 @@ class Plan:
         """For how many cases there are checks, where every case has a list of its own."""
         return None if self._each is None else len(self._each)
 
-    def sheet(self, at: int, context: Context, place: str = "test_case.checks") -> Sheet:
+    def sheet(self, at: int, context: Context, place: str = "test_case.checks") -> Scorer:
         """The checks for the case at this place; a case may bring its own where the request has none."""
         if context.checks is not None:
             if self.shared or self._each is not None:
@@ -98,7 +98,7 @@ class Plan:
             )
         raise InvalidRequest(Problem(place, "there are no checks: give some for all cases, or in this case"))
 
-    def _sheet(self, checks: Sequence[Check], place: str, *, shared: bool = False) -> Sheet:
+    def _sheet(self, checks: Sequence[Check], place: str, *, shared: bool = False) -> Scorer:
         most = self.services.limits.max_checks
         if len(checks) > most:
             raise InvalidRequest(
@@ -110,11 +110,11 @@ class Plan:
         key = place.encode() if shared else _encode(checks)
         found = self._sheets.get(key)
         if found is None:
-            bounds = gathered(
+            bounds = collect_problems(
                 [(f"{place}[{at}]", check) for at, check in enumerate(checks)],
                 self._bind,
             )
-            found = Sheet(
+            found = Scorer(
                 bounds,
                 labels(bounds) if shared else types(bounds),
                 self.services,
@@ -142,7 +142,7 @@ class Plan:
         return found
 
 
-def gathered(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> list[T]:
+def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> list[T]:
     """Make all of them, each with its place, or refuse with all that is wrong in any."""
     made: list[T] = []
     problems: list[Problem] = []

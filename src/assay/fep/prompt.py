@@ -20,12 +20,12 @@ from assay.checks.json_match import JsonMatch
 from assay.checks.regex import Flags, Regex, compiled
 from assay.checks.threshold import Threshold
 from assay.checks.work import answers
-from assay.fep.compiled import Told
+from assay.fep.compiled import ScoredParts
 from assay.fep.context import Context
 from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
 from assay.fep.shares import LONGEST, threads
-from assay.fep.sheet import Begun, Scored, Sheet
+from assay.fep.sheet import Begun, ScoredCase, Scorer
 from assay.fep.tally import Tally
 from assay.paths import Query
 from assay.paths.query import stopping
@@ -38,20 +38,20 @@ ONLY_BYTES = {bytes}
 CHECKS = 50_000  # of all cases, each of which takes a microsecond
 
 
-async def scored(
+async def score_contexts(
     plan: Plan,
     contexts: Sequence[Context],
     tally: Tally,
     first: int = 0,
     seconds: float = math.inf,
-    told: list[Told | None] | None = None,
+    told: list[ScoredParts | None] | None = None,
 ) -> list[bytes]:
     """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
     until = time.monotonic() + seconds
     here = max(sizes, default=0) <= LONGEST and all(
-        size <= prompt(sheet) and len(contexts) * len(sheet.bounds) <= CHECKS
+        size <= runs_inline(sheet) and len(contexts) * len(sheet.bounds) <= CHECKS
         for sheet in sheets(plan, contexts, first)
     )
     if here:
@@ -64,9 +64,9 @@ async def scored(
     def over() -> bool:
         return stopped or time.monotonic() > until
 
-    def work() -> list[Scored | Begun]:
+    def work() -> list[ScoredCase | Begun]:
         stopping.set(over)
-        begun: list[Scored | Begun] = []
+        begun: list[ScoredCase | Begun] = []
         for _, one in begin(plan, contexts, tally, first, told):
             begun.append(one)
             if over():
@@ -80,7 +80,7 @@ async def scored(
         stopped = True
 
 
-async def _finished(begun: Sequence[bytes | Scored | Begun], tally: Tally, until: float) -> list[bytes]:
+async def _finished(begun: Sequence[bytes | ScoredCase | Begun], tally: Tally, until: float) -> list[bytes]:
     """What other processes work for too; out of time, up to the first case that is not done."""
     if set(map(type, begun)) <= ONLY_BYTES:
         return cast("list[bytes]", begun)
@@ -107,7 +107,7 @@ def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
     return any(sheet.waits for sheet in sheets(plan, contexts, first))
 
 
-def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Sheet]:
+def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Scorer]:
     """The different ones that these cases are put to."""
     if plan.shared is not None:
         return {plan.shared}
@@ -115,12 +115,12 @@ def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Sheet
 
 
 @beside
-def prompt(sheet: Sheet) -> int:
+def runs_inline(sheet: Scorer) -> int:
     """How many bytes of contexts it surely scores in no time."""
-    return 0 if sheet.waits else min(map(_prompt, sheet.bounds), default=MOST)
+    return 0 if sheet.waits else min(map(_runs_inline, sheet.bounds), default=MOST)
 
 
-def _prompt(bound: BoundCheck) -> int:
+def _runs_inline(bound: BoundCheck) -> int:
     if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
         return 0
     if bound.checker is Contains:

@@ -18,15 +18,15 @@ from assay.fep.context import (
     Context,
     kind_of,
     own_checks,
-    plain,
     problems_of_case,
     problems_of_output,
     read_checks,
+    to_json_document,
     without_nulls,
 )
 from assay.fep.places import joined, not_encoded
-from assay.fep.plan import Checks, Plan, gathered
-from assay.fep.sheet import Sheet
+from assay.fep.plan import Checks, Plan, collect_problems
+from assay.fep.sheet import Scorer
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
 from assay.protocol.evaluation import Check, ExperimentMetadata
@@ -144,7 +144,7 @@ def another_case(place: str, id: str) -> Problem:
 
 
 def _case(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Check] | None, list[Problem]]:
-    document, text, wrong = plain(given, place, limits)
+    document, text, wrong = to_json_document(given, place, limits)
     if wrong:
         return document, text, None, wrong
     checks: list[Check] | None = None
@@ -156,7 +156,7 @@ def _case(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Chec
 
 
 def _output(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    document, text, wrong = plain(given, place, limits)
+    document, text, wrong = to_json_document(given, place, limits)
     if wrong:
         return document, text, wrong
     if b"null" in text and without_nulls(document, OPTIONAL_OF_OUTPUT):
@@ -186,7 +186,7 @@ def _digest(case: dict[str, Any]) -> bytes:
     return sha256(exact(case).encode("utf-8", "surrogatepass")).digest()
 
 
-def sheets_of(plan: Plan, found: Found) -> list[Sheet]:
+def sheets_of(plan: Plan, found: Found) -> list[Scorer]:
     """The checks of every case, so that what is wrong with any of them is said before any is run."""
     gathering = Gathering()
     unequal = plan.each is not None and plan.each != found.cases
@@ -200,7 +200,7 @@ def sheets_of(plan: Plan, found: Found) -> list[Sheet]:
         for at, context in zip(found.places, found.contexts, strict=True)
         if not unequal or context.checks is not None
     ]
-    sheets = gathering.read(lambda: gathered(contexts, lambda place, pair: plan.sheet(*pair, place)))
+    sheets = gathering.read(lambda: collect_problems(contexts, lambda place, pair: plan.sheet(*pair, place)))
     gathering.refuse()
     assert sheets is not None
     return sheets
@@ -275,7 +275,7 @@ def checks_from(given: Any, place: str = "checks") -> Checks:
             Problem(place, "wanted one list of checks for all cases, or one list a case; got a mixture")
         )
     if any(lists):
-        return gathered(
+        return collect_problems(
             [(f"{place}[{at}]", one) for at, one in enumerate(given)], lambda at, one: _checks(one, at)
         )
     return _checks(given, place)

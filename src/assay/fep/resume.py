@@ -27,7 +27,7 @@ from assay.protocol.results import Status
 UNREPEATABLE = "standard input"
 
 
-class Begun(Struct, frozen=True, omit_defaults=True):
+class Fingerprint(Struct, frozen=True, omit_defaults=True):
     """How a run was begun."""
 
     checks: str  # a digest of the checks, their versions, and what results show
@@ -54,19 +54,19 @@ class _Case(Struct):
 _read = msgspec.json.Decoder(_Case).decode
 
 
-def begun(plan: Plan, checks: Checks, options: Options, inputs: list[str]) -> Begun:
+def fingerprint(plan: Plan, checks: Checks, options: Options, inputs: list[str]) -> Fingerprint:
     what = _digest([None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)])
-    return Begun(what, _files(inputs) if checks is None else "")
+    return Fingerprint(what, _files(inputs) if checks is None else "")
 
 
-def beside(name: str) -> Path:
+def fingerprint_path(name: str) -> Path:
     path = Path(name)
     return path.with_name(f".{path.name}.assay")
 
 
-def note(name: str, how: Begun) -> None:
+def write_fingerprint(name: str, how: Fingerprint) -> None:
     """Write down how a run is begun, before its first result."""
-    target = beside(name)
+    target = fingerprint_path(name)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
         draft.write_bytes(msgspec.json.encode(how))
@@ -75,10 +75,10 @@ def note(name: str, how: Begun) -> None:
         raise EnvironmentFailure(f"{target}: cannot be written: {wrong.strerror}") from None
 
 
-def check(name: str, how: Begun) -> None:
+def check_fingerprint(name: str, how: Fingerprint) -> None:
     """Refuse to go on with what was begun otherwise."""
     try:
-        before = msgspec.json.decode(beside(name).read_bytes(), type=Begun)
+        before = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
     except (OSError, msgspec.DecodeError):
         raise UsageError(
             f"--resume: {name} has results, and nothing beside it says how they were made;"
@@ -96,7 +96,7 @@ def check(name: str, how: Begun) -> None:
             )
 
 
-def held(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> Iterator[bytes]:
+def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> Iterator[bytes]:
     """
     The results that are there, each counted and held against the context it answers; a torn last line is cut.
 

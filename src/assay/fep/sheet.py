@@ -28,7 +28,7 @@ from assay.checks.run import (
 )
 from assay.checks.work import Work, answered
 from assay.errors import Fault, PathFault, ValueFault
-from assay.fep.compiled import Reading, Run, Score, Told, write_score
+from assay.fep.compiled import Run, Score, ScoredParts, ValueReader, generate_scorer
 from assay.fep.context import Context
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
@@ -40,7 +40,7 @@ from assay.protocol.results import CheckResult, Status, TestCaseSummary
 _encode = msgspec.json.Encoder().encode
 
 
-class Scored(Struct, frozen=True):
+class ScoredCase(Struct, frozen=True):
     """A TestCaseResult as it goes out, and how it ended."""
 
     line: bytes
@@ -48,7 +48,7 @@ class Scored(Struct, frozen=True):
     spending: Spending = NOTHING
 
 
-class Sheet:
+class Scorer:
     """The checks that one case, or every case, is put to."""
 
     def __init__(
@@ -79,20 +79,22 @@ class Sheet:
         self._read = reading.read
         self._runs: list[Run] = [quick_form(bound) or default(bound, services) for bound in bounds]
         shown = self._options.resolved_arguments
-        self._score = write_score(bounds, self._runs, self.takes, reading, arguments=shown)
+        self._score = generate_scorer(bounds, self._runs, self.takes, reading, arguments=shown)
 
     def counts(self, tally: Tally) -> Answers:
         """Where a tally counts what these checks answer: take it once a run, or once a case."""
         return tally.answers(self.labels)
 
-    def score(self, context: Context, counts: Answers, told: list[Told | None] | None = None) -> Scored:
+    def score(
+        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
+    ) -> ScoredCase:
         """A case whose checks do not wait, from beginning to end; for work of another process this thread waits."""
         begun = self.begin(context, counts, told)
-        return begun if isinstance(begun, Scored) else begun.closed(answered(begun.works))
+        return begun if isinstance(begun, ScoredCase) else begun.closed(answered(begun.works))
 
     def begin(
-        self, context: Context, counts: Answers, told: list[Told | None] | None = None
-    ) -> "Scored | Begun":
+        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
+    ) -> "ScoredCase | Begun":
         """
         A case whose checks do not wait, to its end or to where another process has to work for it.
 
@@ -105,11 +107,13 @@ class Sheet:
             return self._plain(context, counts, told)
         made = self._score(context.document, context.line, counts, self._services.clock.now, told)
         return (
-            Scored(made, "completed") if isinstance(made, bytes) else self._odd(context, made, counts, told)
+            ScoredCase(made, "completed")
+            if isinstance(made, bytes)
+            else self._odd(context, made, counts, told)
         )
 
     def lines(
-        self, contexts: Iterable[Context], tally: Tally, told: list[Told | None] | None = None
+        self, contexts: Iterable[Context], tally: Tally, told: list[ScoredParts | None] | None = None
     ) -> "list[bytes | Begun]":
         """`begin` of one case after the other, counted if it ended, where only the bytes are wanted."""
         counts, score = self.counts(tally), self._score
@@ -127,8 +131,12 @@ class Sheet:
         return found
 
     def _odd(
-        self, context: Context, answers: list[Any] | None, counts: Answers, told: list[Told | None] | None
-    ) -> "Scored | Begun":
+        self,
+        context: Context,
+        answers: list[Any] | None,
+        counts: Answers,
+        told: list[ScoredParts | None] | None,
+    ) -> "ScoredCase | Begun":
         """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
         values = self._read(context.document)
         if answers is None:
@@ -139,7 +147,9 @@ class Sheet:
         ]
         return self._begun(context, prepared, answers, counts, told)
 
-    def _plain(self, context: Context, counts: Answers, told: list[Told | None] | None) -> "Scored | Begun":
+    def _plain(
+        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None
+    ) -> "ScoredCase | Begun":
         """`begin`, by the plain form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
         return self._begun(context, prepared, [FALLBACK] * len(prepared), counts, told)
@@ -150,8 +160,8 @@ class Sheet:
         prepared: Sequence[PreparedCheck],
         answers: Sequence[Any],
         counts: Answers,
-        told: list[Told | None] | None,
-    ) -> "Scored | Begun":
+        told: list[ScoredParts | None] | None,
+    ) -> "ScoredCase | Begun":
         """From the answers; PLAIN is asked for by the plain form."""
         services = self._services
         answers = [
@@ -161,7 +171,7 @@ class Sheet:
         if told is not None:
             told.append(None)  # there is more to this one than its compiled form can tell
 
-        def close(answers: Sequence[Any]) -> Scored:
+        def close(answers: Sequence[Any]) -> ScoredCase:
             results = [
                 answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
                 for one, answer in zip(prepared, answers, strict=True)
@@ -172,7 +182,7 @@ class Sheet:
             return Begun(self, answers, close)
         return close(answers)
 
-    def plainly(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> Scored:
+    def plainly(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> ScoredCase:
         """The same, by the plain form; what follows an error may be skipped."""
         results: list[CheckResult] = []
         for bound in self.bounds:
@@ -185,11 +195,11 @@ class Sheet:
     def skip(self, bound: BoundCheck) -> CheckResult:
         return skipped(bound, self._services)
 
-    def skipped(self, context: Context, counts: Answers) -> Scored:
+    def skipped(self, context: Context, counts: Answers) -> ScoredCase:
         """A case that was not begun."""
         return self.closed(context, [skipped(bound, self._services) for bound in self.bounds], counts)
 
-    def closed(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> Scored:
+    def closed(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> ScoredCase:
         """A case from the results of its checks."""
         id, code = context.document["test_case"]["id"], 0
         for at, result in enumerate(results):
@@ -217,7 +227,7 @@ class Sheet:
             b',"metadata":' + _encode(spending) if spending else b"",
             b"}",
         )
-        return Scored(b"".join(parts), status, spending)
+        return ScoredCase(b"".join(parts), status, spending)
 
     def _answer(self, at: int, values: list[Any]) -> Any:
         given = [values[which] for which in self.takes[at]]
@@ -241,12 +251,12 @@ class Begun:
     """A case for which another process has to work: some of its answers are still to come."""
 
     def __init__(
-        self, sheet: Sheet, answers: Sequence[Any], close: Callable[[Sequence[Any]], Scored]
+        self, sheet: Scorer, answers: Sequence[Any], close: Callable[[Sequence[Any]], ScoredCase]
     ) -> None:
         self._sheet, self._answers, self._close = sheet, answers, close
         self.works = [one for one in answers if isinstance(one, Work)]
 
-    def closed(self, answers: Iterable[Any]) -> Scored:
+    def closed(self, answers: Iterable[Any]) -> ScoredCase:
         """With the answer to each of its works; None: the check is skipped."""
         given = iter(answers)
         found = [next(given) if isinstance(one, Work) else one for one in self._answers]
@@ -256,7 +266,7 @@ class Begun:
         )
 
 
-def _ended(begun: Scored | Begun, tally: Tally) -> bytes | Begun:
+def _ended(begun: ScoredCase | Begun, tally: Tally) -> bytes | Begun:
     if isinstance(begun, Begun):
         return begun
     tally.case(begun.status)
@@ -268,7 +278,7 @@ def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 
 
-def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[Reading, list[list[int]]]:
+def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
     """All the values that checks take, each path once; and for every check, which of them are its own."""
     known: dict[tuple[str, str], int] = {}
     gets: list[Get] = []
@@ -285,12 +295,12 @@ def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[Reading, list[
             takes[-1].append(known[key])
     followed = [one for one in names if one is not None]
     if len(followed) == len(gets):
-        return Reading(batch_getter(followed, gets), followed), takes
+        return ValueReader(batch_getter(followed, gets), followed), takes
 
     def read(document: Any) -> list[Any]:
         return [get(document) for get in gets]
 
-    return Reading(read, None), takes
+    return ValueReader(read, None), takes
 
 
 def names_of(path: Path) -> tuple[str, ...] | None:

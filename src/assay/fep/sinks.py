@@ -18,7 +18,7 @@ from assay.terminal import as_json_escapes
 BUFFER = 1 << 18
 
 
-class Closing(Struct, frozen=True, omit_defaults=True):
+class RunFooter(Struct, frozen=True, omit_defaults=True):
     """What a run's result says beside the cases."""
 
     evaluation_id: str
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
     def write(self, line: bytes) -> None: ...
     def flush(self) -> None: ...
-    def close(self, closing: Closing) -> None: ...
+    def close(self, closing: RunFooter) -> None: ...
 
 
 class File:
@@ -121,7 +121,7 @@ def _opened(name: str, *, append: bool) -> IO[bytes]:
     return file
 
 
-class Lines:
+class JsonlSink:
     """`.jsonl`: one TestCaseResult a line."""
 
     def copy(self, file: IO[bytes], size: int) -> None:
@@ -138,11 +138,11 @@ class Lines:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: Closing) -> None:
+    def close(self, closing: RunFooter) -> None:
         self._file.close()
 
 
-class Document:
+class JsonSink:
     """`.json`: the EvaluationRunResult, its cases written as they come and its summary behind them."""
 
     def __init__(self, name: str) -> None:
@@ -157,7 +157,7 @@ class Document:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: Closing) -> None:
+    def close(self, closing: RunFooter) -> None:
         if self._comma != b",\n":
             self._file.put(b'{"results":[')
         members = {
@@ -196,7 +196,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Table:
+class CsvSink:
     """`.csv`: one row a check of a case, so that a spreadsheet can filter and pivot it."""
 
     def __init__(self, name: str) -> None:
@@ -227,7 +227,7 @@ class Table:
     def flush(self) -> None:
         self._file.flush()
 
-    def close(self, closing: Closing) -> None:
+    def close(self, closing: RunFooter) -> None:
         self._file.close()
 
     def _row(self, cells: tuple[Any, ...]) -> None:
@@ -237,9 +237,9 @@ class Table:
 def sink_for(name: str) -> Sink:
     """By extension; `-` is JSON lines on standard output."""
     if name == "-" or name.endswith((".jsonl", ".ndjson")):
-        return Lines(name)
+        return JsonlSink(name)
     if name.endswith(".json"):
-        return Document(name)
+        return JsonSink(name)
     if name.endswith(".csv"):
-        return Table(name)
+        return CsvSink(name)
     raise UsageError(f"{name}: wanted an output that ends in .jsonl, .json or .csv")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
-from assay.fep.context import Context, NotAContext, kind_of, plain, read_context
-from assay.fep.files import Piece, document_of, format_of, pieces_of, readable
+from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
+from assay.fep.files import SourceItem, document_of, format_of, read_items, readable
 from assay.fep.plan import Plan
 from assay.fep.request import Found, Gathering, contexts_in, experiment_from, problems_of_request
 from assay.ports import Limits
@@ -22,7 +22,7 @@ class Source:
     """Contexts one after the other; `read` is how far into the input they reach, `total` how far there is to go."""
 
     def __init__(
-        self, pieces: Iterator[Piece], limits: Limits, on_bad: OnBad | None, *, csv: bool = False
+        self, pieces: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, csv: bool = False
     ) -> None:
         self._pieces, self._limits, self._on_bad, self._csv = pieces, limits, on_bad, csv
         self.read = 0
@@ -69,14 +69,14 @@ def planned(
 def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
     form, _ = format_of(name, "jsonl")
     readable(name)
-    return Source(pieces_of(name, limits), limits, on_bad, csv=form == "csv")
+    return Source(read_items(name, limits), limits, on_bad, csv=form == "csv")
 
 
 def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
     """Case by case with its output. Files that differ in length are refused before anything runs."""
     if "-" not in (cases, outputs):
-        many = sum(1 for _ in pieces_of(cases, limits, member="test_cases"))
-        others = sum(1 for _ in pieces_of(outputs, limits, member="outputs"))
+        many = sum(1 for _ in read_items(cases, limits, member="test_cases"))
+        others = sum(1 for _ in read_items(outputs, limits, member="outputs"))
         if many != others:
             raise InvalidRequest(_differ(cases, many, outputs, others))
     elif cases == outputs:
@@ -86,9 +86,9 @@ def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) ->
     return Source(_paired(cases, outputs, limits), limits, on_bad)
 
 
-def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[Piece]:
+def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[SourceItem]:
     pairs = zip_longest(
-        pieces_of(cases, limits, member="test_cases"), pieces_of(outputs, limits, member="outputs")
+        read_items(cases, limits, member="test_cases"), read_items(outputs, limits, member="outputs")
     )
     for at, (case, output) in enumerate(pairs):
         if case is None or output is None:
@@ -101,7 +101,7 @@ def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[Piece]:
             yield broken  # which is no context, and says why
             continue
         raw = b'{"test_case":' + case.raw + b',"output":' + output.raw + b"}"
-        yield Piece(f"{case.place} with {output.place}", raw, case.end)
+        yield SourceItem(f"{case.place} with {output.place}", raw, case.end)
 
 
 def _json(raw: bytes) -> bool:
@@ -162,7 +162,7 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
 
 def _plain(value: Any, place: str, limits: Limits, gathering: Gathering) -> Any:
     """As JSON has it: a YAML file may hold NaN."""
-    document, _, problems = plain(value, place, limits)
+    document, _, problems = to_json_document(value, place, limits)
     gathering.problems += problems
     return document
 

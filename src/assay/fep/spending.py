@@ -37,7 +37,7 @@ class Spending(Struct, frozen=True):
 NOTHING = Spending()
 
 
-class Purse:
+class CostBudget:
     """What a run may spend; only what is known counts."""
 
     def __init__(self, ceiling: float | None = None, spent: float = 0.0) -> None:

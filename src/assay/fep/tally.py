@@ -20,7 +20,7 @@ REASON = 200  # characters kept of why a check errored first
 LOOSE = 1_024  # cases and numbers that wait for a column: a small run ends before it needs one
 
 
-class Row(Struct):
+class CheckTally(Struct):
     """One check's line in the table. A check without pass or fail has values instead."""
 
     passed: int = 0
@@ -50,7 +50,7 @@ class Row(Struct):
         many, total = self.numbers.get(name, (0, 0.0))
         self.numbers[name] = many + 1, total + value
 
-    def add(self, other: "Row") -> None:
+    def add(self, other: "CheckTally") -> None:
         self.passed += other.passed
         self.failed += other.failed
         self.error += other.error
@@ -80,7 +80,9 @@ class Answers:
 
     __slots__ = ("_aside", "_column", "_numbers", "codes", "counted", "ids", "labels", "rows", "size")
 
-    def __init__(self, labels: tuple[str, ...], rows: list[Row], numbers: "Found", aside: Aside) -> None:
+    def __init__(
+        self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "Found", aside: Aside
+    ) -> None:
         self.labels, self.size, self.rows = labels, len(labels), rows
         self._numbers, self._aside = numbers, aside
         self.ids: list[str] = []
@@ -202,7 +204,7 @@ class NumbersRecord(Struct, frozen=True, array_like=True):
 class TallyRecord(Struct, omit_defaults=True):
     """A tally as it is kept or sent. It says what each case answered, or of a run that has ended what all of that comes to."""
 
-    rows: dict[str, Row] = {}
+    rows: dict[str, CheckTally] = {}
     completed_cases: int = 0
     error_cases: int = 0
     skipped_cases: int = 0
@@ -217,7 +219,7 @@ class Tally:
 
     def __init__(self, *, part: bool = False) -> None:
         self._part = part
-        self._rows: dict[str, Row] = {}
+        self._rows: dict[str, CheckTally] = {}
         self.completed_cases = self.error_cases = self.skipped_cases = 0
         self.spending = NOTHING
         self.aside = Aside()
@@ -231,14 +233,14 @@ class Tally:
         return self.completed_cases + self.error_cases + self.skipped_cases
 
     @property
-    def rows(self) -> dict[str, Row]:
+    def rows(self) -> dict[str, CheckTally]:
         self.fold()
         return self._rows
 
-    def row(self, label: str) -> Row:
+    def row(self, label: str) -> CheckTally:
         found = self._rows.get(label)
         if found is None:
-            found = self._rows[label] = Row()
+            found = self._rows[label] = CheckTally()
         return found
 
     def answers(self, labels: tuple[str, ...]) -> Answers:

@@ -8,22 +8,22 @@ from msgspec import UNSET
 
 from assay.checks.run import Options
 from assay.fep.context import Context, read_context
-from assay.fep.evaluation import Request
+from assay.fep.evaluation import StoredRequest
 from assay.fep.request import checks_from
-from assay.fep.sheet import Sheet
+from assay.fep.sheet import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import CheckResult
 
 
-class Unplanned:
+class SkippedCases:
     """A run's request with a check that this host does not know, or takes no more: enough to say what was skipped."""
 
-    def __init__(self, request: Request, services: Services) -> None:
+    def __init__(self, request: StoredRequest, services: Services) -> None:
         self._checks: Any = None if request.checks is None else checks_from(request.checks)
         self._services = services
-        self._sheet = Sheet((), (), services, Options())
+        self._sheet = Scorer((), (), services, Options())
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         for at, line in enumerate(lines, first):
@@ -49,7 +49,7 @@ class Unplanned:
         return self._checks[at] if not isinstance(self._checks[0], Check) else self._checks
 
 
-class Then(NamedTuple):
+class FrozenClock(NamedTuple):
     """A clock that stands still."""
 
     moment: datetime

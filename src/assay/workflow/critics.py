@@ -17,7 +17,7 @@ from assay.agenteval.judging import Heard
 from assay.agenteval.scene import Stage
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
-from assay.fep.execute import Conduct, stream
+from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from, contexts_of
 from assay.fep.tally import Tally
@@ -118,7 +118,7 @@ class Critics:
             contexts = contexts_of(
                 [{"id": "task", "input": task}], [{"value": result}], self._services.limits
             )
-            how = Conduct(seconds=self._seconds, run_seconds=self._seconds)
+            how = ExecutionOptions(seconds=self._seconds, run_seconds=self._seconds)
             async with asyncio.timeout(self._seconds + 5):
                 (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
         except (Refusal, Fault, TimeoutError) as wrong:

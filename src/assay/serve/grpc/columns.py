@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck
-from assay.fep.compiled import Told
-from assay.fep.sheet import Sheet
+from assay.fep.compiled import ScoredParts
+from assay.fep.sheet import Scorer
 from assay.protocol.cache import beside
 from assay.protocol.results import TestCaseSummary
 from assay.serve.grpc import packed
@@ -24,7 +24,7 @@ from assay.serve.grpc.results import Echo, Writer, counts, decode, ends, moment
 _KEPT, _HELD = 4_096, 1 << 20  # lengths whose surroundings are remembered, and the bytes of those
 _encode = msgspec.json.Encoder().encode
 Around = tuple[Any, ...]  # how long a check's result is in all, and what stands before each of its values
-Write = Callable[[Told, Echo], bytes]
+Write = Callable[[ScoredParts, Echo], bytes]
 
 
 class Column:
@@ -69,7 +69,7 @@ class Column:
 
 
 @beside
-def together(sheet: Sheet, arguments: bool) -> Write:
+def together(sheet: Scorer, arguments: bool) -> Write:
     """One function for all of them, as the sheet has one that scores: a TestCaseResult, as a field of its EvaluationRunResult."""
     pairs = zip(sheet.bounds, sheet.takes, strict=True)
     made = [Column(bound, takes, arguments=arguments) for bound, takes in pairs]
@@ -135,10 +135,10 @@ def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
 class Together:
     """The results of one run whose request is at hand."""
 
-    def __init__(self, sheet: Sheet, *, arguments: bool) -> None:
+    def __init__(self, sheet: Scorer, *, arguments: bool) -> None:
         self.quickly = together(sheet, arguments)
         self._plain = Writer()
 
-    def case(self, line: bytes, told: Told | None, echo: Echo) -> bytes:
+    def case(self, line: bytes, told: ScoredParts | None, echo: Echo) -> bytes:
         """The TestCaseResult of a line, as a field of its EvaluationRunResult; of what it was made, or where that is not known, of itself."""
         return self._plain.case(line, echo) if told is None else self.quickly(told, echo)

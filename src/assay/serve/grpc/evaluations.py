@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from assay.fep.evaluation import Shard
+from assay.fep.evaluation import ShardCompleted
 from assay.ports import CLOSED, Event, Run
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.call import Call
@@ -18,7 +18,7 @@ from assay.serve.rest.health import PROTOCOL
 
 _ENDS = ("evaluation.completed", "evaluation.failed", "evaluation.cancelled", "run.failed")
 _END = Event("", b"", datetime.min.replace(tzinfo=UTC))
-_shard = msgspec.json.Decoder(Shard).decode
+_shard = msgspec.json.Decoder(ShardCompleted).decode
 
 
 async def run_evaluation(call: Call, data: bytes) -> bytes:

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from assay.errors import TooLarge
 from assay.fep.evaluation import read_request
-from assay.fep.office import moments, summary_of
+from assay.fep.office import summary_of, times_of
 from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
@@ -100,7 +100,7 @@ async def result_parts(
 
 def head(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, Any]) -> bytes:
     """An EvaluationRunResult without its results."""
-    started, ended = moments(run)
+    started, ended = times_of(run)
     result = fep.EvaluationRunResult(
         evaluation_id=run.id,
         status=STATUS[run.head.get("status", "error")],  # type: ignore[arg-type]

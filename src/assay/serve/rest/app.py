@@ -11,7 +11,7 @@ from starlette.routing import Route, Router
 from starlette.types import Receive, Scope, Send
 
 from assay.errors import Refusal
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.ports.supervise import supervise
 from assay.runs.desk import Desk
 from assay.serve.limits import Serving
@@ -41,7 +41,7 @@ class Part(Convertor[str]):
 
 def create_app(
     desk: Desk,
-    office: Office,
+    office: EvaluationService,
     authenticate: Authenticate,
     serving: Serving | None = None,
     routes: Sequence[Operation] = ROUTES,

@@ -10,9 +10,9 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.compiled import Told
+from assay.fep.compiled import ScoredParts
 from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
-from assay.fep.office import Asked
+from assay.fep.office import PlannedEvaluation
 from assay.fep.prompt import waits
 from assay.fep.request import (
     DistinctCases,
@@ -64,9 +64,9 @@ class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class Whole(Struct, frozen=True):
     """A request that makes sense, with its contexts in memory; and where what its results are made of goes, if anybody wants it."""
 
-    asked: Asked
+    asked: PlannedEvaluation
     contexts: list[Context]
-    told: list[Told | None] | None = None
+    told: list[ScoredParts | None] | None = None
 
 
 _wire = msgspec.json.Decoder(Wire).decode
@@ -157,7 +157,9 @@ def asked_for(
     gathering.refuse()
     assert planned is not None
     slow = waits(planned.plan, contexts)
-    return Whole(Asked(planned.plan, planned.checks, experiment, len(contexts), slow, own), contexts)
+    return Whole(
+        PlannedEvaluation(planned.plan, planned.checks, experiment, len(contexts), slow, own), contexts
+    )
 
 
 def read_head(line: bytes) -> Head:

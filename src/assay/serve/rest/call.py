@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from assay.access.audit import note_refusal
 from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
 from assay.fep.evaluation import KIND
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.ports import Principal, Run
 from assay.ports.audit import Actor, acting
 from assay.runs.desk import Desk
@@ -54,7 +54,9 @@ class Followed(Protocol):
 class Host:
     """What requests are put to: one process's."""
 
-    def __init__(self, desk: Desk, office: Office, authenticate: Authenticate, serving: Serving) -> None:
+    def __init__(
+        self, desk: Desk, office: EvaluationService, authenticate: Authenticate, serving: Serving
+    ) -> None:
         self.desk, self.office, self.authenticate, self.serving = desk, office, authenticate, serving
         self.limits = office.services.limits
         self.clock = office.services.clock

@@ -6,8 +6,8 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 
 from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
-from assay.fep.office import Office
-from assay.fep.office import whole as whole_result
+from assay.fep.office import EvaluationService
+from assay.fep.office import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
@@ -97,7 +97,7 @@ def _results(call: Call, run: Run, headers: Headers, start: int = 0, size: int |
     return Answer(office.document(run, start, stop, metadata), headers=headers)
 
 
-async def _lines(office: Office, run: Run, start: int, stop: int | None) -> AsyncGenerator[bytes]:
+async def _lines(office: EvaluationService, run: Run, start: int, stop: int | None) -> AsyncGenerator[bytes]:
     held: list[bytes] = []
     async for line in office.results(run, start, stop):
         held.append(line + b"\n")
@@ -120,7 +120,7 @@ def _known(call: Call, tag: bytes) -> bool:
     ]
 
 
-def unfinished(office: Office, run: Run) -> RunNotFinished:
+def unfinished(office: EvaluationService, run: Run) -> RunNotFinished:
     """Decision 41."""
     seen = office.progress(run).status
     return RunNotFinished(f"evaluation {run.id} is {seen}: it has no result yet", seen)

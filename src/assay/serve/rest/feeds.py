@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
-from assay.fep.evaluation import RESULTS, Shard
+from assay.fep.evaluation import RESULTS, ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
@@ -24,7 +24,7 @@ from assay.serve.sharing import shared
 KEPT = 4 * 1024 * 1024  # bytes of frames at the end of a run, for those who are nearly there
 PAGE = 100
 _encode = msgspec.json.Encoder().encode
-_shard = msgspec.json.Decoder(Shard).decode
+_shard = msgspec.json.Decoder(ShardCompleted).decode
 _ENDS: dict[str, OperationStatus] = {
     "completed": "completed",
     "failed": "failed",

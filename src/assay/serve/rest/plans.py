@@ -7,7 +7,7 @@ import msgspec
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import not_json, too_deep
-from assay.fep.office import Office
+from assay.fep.office import EvaluationService
 from assay.fep.plan import Plan
 from assay.fep.request import plan_of
 from assay.protocol.cache import ByteCache
@@ -27,7 +27,7 @@ class Planned(NamedTuple):
 
 
 class Plans:
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: EvaluationService) -> None:
         self._office = office
         self._kept = ByteCache[Planned](CACHED)
 

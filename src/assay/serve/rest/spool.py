@@ -9,7 +9,7 @@ from typing import IO
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.evaluation import stored_line
-from assay.fep.office import Asked
+from assay.fep.office import PlannedEvaluation
 from assay.serve.footprint import Footprint, bounded
 from assay.serve.rest.asked import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.rest.bodies import pieces
@@ -23,7 +23,7 @@ _BOM = b"\xef\xbb\xbf"
 class Lined:
     """A request that makes sense, with its contexts on disk."""
 
-    def __init__(self, asked: Asked, file: IO[bytes], digest: str) -> None:
+    def __init__(self, asked: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
         self.asked, self.digest = asked, digest
         self._file = file
 
@@ -117,7 +117,7 @@ class _Intake:
         if plan.each is not None and plan.each != self._cases:
             said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
             raise InvalidRequest(Problem("checks", said))
-        asked = Asked(plan, checks, self._experiment, self._cases, self._waits, self._own)
+        asked = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
         return Lined(asked, self._file, self._digest.hexdigest() if self._digest else "")
 
     def _line(self, line: bytes) -> bytes | None:

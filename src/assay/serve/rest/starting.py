@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from assay.fep.context import Context
-from assay.fep.office import Asked
+from assay.fep.office import PlannedEvaluation
 from assay.fep.project import new_id
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
@@ -99,7 +99,11 @@ async def begin(
 
 
 async def _take_in(
-    call: Asking, asked: Asked, contexts: Iterable[Context | bytes], documents: list[PutDocument], run: str
+    call: Asking,
+    asked: PlannedEvaluation,
+    contexts: Iterable[Context | bytes],
+    documents: list[PutDocument],
+    run: str,
 ) -> None:
     host = call.host
     with host.load.seat(call.tenant):

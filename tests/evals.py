@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from assay.agenteval.asked import Asked, Host
+from assay.agenteval.asked import EvalLimits, EvalRequest
 from assay.agenteval.fork import EVIDENCE, scored_of
-from assay.agenteval.kind import AgentEvalKind, Means
-from assay.agenteval.office import EvalOffice, new_run_id
+from assay.agenteval.kind import AgentEvalKind, EvalDependencies
+from assay.agenteval.office import AgentEvalService, new_run_id
 from assay.agenteval.suite import read_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.models.scripted import ScriptedModel
@@ -104,23 +104,23 @@ class Hosted:
     def __init__(self, store, agent, *, judge=None, tools=None, memory=None, host=None, concurrency=8):
         self.store = store
         services = Services(providers=Judges(judge) if judge is not None else None)
-        self.means = Means(
+        self.means = EvalDependencies(
             agents=Some(agent),
             registry=STANDARD,
             services=services,
             tools=tools,
             memory=memory,
-            host=host or Host(),
+            host=host or EvalLimits(),
         )
         self.kind = AgentEvalKind(store, self.means)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
         self.desk = Desk(store, engine, {self.kind.name: self.kind})
-        self.office = EvalOffice(store, self.means)
+        self.office = AgentEvalService(store, self.means)
 
     async def begin(self, suite, **asked):
         read = read_suite(suite)
         plan = await self.office.planned(
-            Asked(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read
+            EvalRequest(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read
         )
         run = await self.office.take_in(plan, TENANT, self.desk.holder)
         self.desk.begin(run)

@@ -17,9 +17,9 @@ from assay.access import keys
 from assay.access.gate import Gate
 from assay.access.issuer import Jwt
 from assay.access.scopes import DEFAULT
-from assay.agenteval.asked import Host as EvalHost
-from assay.agenteval.kind import AgentEvalKind, Means
-from assay.agenteval.office import EvalOffice
+from assay.agenteval.asked import EvalLimits as EvalHost
+from assay.agenteval.kind import AgentEvalKind, EvalDependencies
+from assay.agenteval.office import AgentEvalService
 from assay.app import tokens
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
@@ -118,7 +118,7 @@ class Server:
         self.loop = asyncio.get_running_loop()
         services = Services(limits=self.limits, recorded=True)
         kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
-        means = Means(
+        means = EvalDependencies(
             agents=Some(*self.agents),
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
@@ -137,7 +137,12 @@ class Server:
         self.room = Room(self.store, self.desk, flows, there, critics, services.clock)
         self.office = EvaluationService(self.store, self.registry, services)
         self.surface = surface(
-            self.store, EvalOffice(self.store, means), self.offering, self.serving, self.limits, self.room
+            self.store,
+            AgentEvalService(self.store, means),
+            self.offering,
+            self.serving,
+            self.limits,
+            self.room,
         )
         gate = Gate(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         more = {} if self.routes is None else {"routes": self.routes}

@@ -13,7 +13,7 @@ from acting import ACTS, COMMAND, KINDS, LET_GO, acting, card, command, on_model
 from assay import app
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Stage
+from assay.agenteval.scene import Invocation
 from assay.backends.agents import bounded
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
@@ -30,7 +30,7 @@ LONG = 30.0  # a hang guard
 
 def stage_for(agent, *, seconds=LONG, task_id="", seeds=()):
     tools = FixtureTools([ToolResponse(tool="shop:orders", response={"rows": [1]})])
-    return Stage(agent.card, tools, SeededMemory(read_seeds(seeds)), seconds=seconds, task_id=task_id)
+    return Invocation(agent.card, tools, SeededMemory(read_seeds(seeds)), seconds=seconds, task_id=task_id)
 
 
 async def done(agent, task, **more):

@@ -12,7 +12,7 @@ import pytest
 from assay import Check, Services
 from assay.access import keys
 from assay.access.audit import lines, verify
-from assay.agenteval.shelf import Shelf
+from assay.agenteval.shelf import SuiteStore
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
@@ -306,11 +306,11 @@ async def has_an_annotation(store):
 
 
 async def shelves(store):
-    await Shelf(store).put("t", SUITE)
+    await SuiteStore(store).put("t", SUITE)
 
 
 async def has_a_suite(store):
-    return bool(await Shelf(store).list("t"))
+    return bool(await SuiteStore(store).list("t"))
 
 
 TOGETHER = {  # by what is done: what must be there before, the action, and whether it was done

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from assay.agenteval.asked import Asked, Baseline, Host, Known
+from assay.agenteval.asked import Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agenteval.modes import MODES, offered
 from assay.agenteval.plan import plan
 from assay.agenteval.suite import read_suite
@@ -33,9 +33,9 @@ ASKED = {"suite_ref": "s", "agent_id": "local.tests.agent"}
 def decided(suite=BOTH, asked=None, known=None, host=None):
     read = read_suite(suite) if isinstance(suite, dict) else suite
     return plan(
-        Asked(**{**ASKED, "modes": ("golden", "rubric"), **(asked or {})}),
-        Known(**{"card": CARD, "suite": read, **(known or {})}),
-        host or Host(),
+        EvalRequest(**{**ASKED, "modes": ("golden", "rubric"), **(asked or {})}),
+        EvalFacts(**{"card": CARD, "suite": read, **(known or {})}),
+        host or EvalLimits(),
     )
 
 
@@ -74,7 +74,7 @@ REFUSED = {
         {"suite": suite_of(golden("a", 1), modes=["rubric"]), "asked": {"modes": None}},
         NO_MODE,
     ),
-    "11 too many": ({"host": Host(max_tasks=1)}, {"field": "evalSuiteRef"}),
+    "11 too many": ({"host": EvalLimits(max_tasks=1)}, {"field": "evalSuiteRef"}),
     "12 no baseline": ({"asked": {"modes": ("regression",)}}, {"field": "configurable.baselineRunId"}),
     "12 unknown baseline": (
         {"asked": {"modes": ("regression",), "baseline_run_id": "run-x"}}, {"field": "configurable.baselineRunId"},
@@ -137,7 +137,7 @@ def test_the_first_step_that_refuses_is_the_one_that_is_told():
         },
         "asked": {"modes": ("rubric", "regression")},
         "known": {"no_judge": "nobody", **card(takes_tools=False)},
-        "host": Host(max_tasks=0),
+        "host": EvalLimits(max_tasks=0),
     }
     steps = []
     for repair in (

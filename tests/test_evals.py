@@ -10,8 +10,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from assay.agenteval.asked import Host
-from assay.agenteval.fold import Fold, summary_of
+from assay.agenteval.asked import EvalLimits
+from assay.agenteval.fold import Scorecard, summary_of
 from assay.agenteval.invoke import invoke
 from assay.agenteval.request import read_request
 from assay.app import live_memory
@@ -428,7 +428,9 @@ def test_the_bars(agent, free, bars, passed, cost):
 
 
 @pytest.mark.parametrize(
-    ("host", "said"), [(Host(run_seconds=0.4), {}), (Host(), {"runTimeoutMs": 400})], ids=["host", "request"]
+    ("host", "said"),
+    [(EvalLimits(run_seconds=0.4), {}), (EvalLimits(), {"runTimeoutMs": 400})],
+    ids=["host", "request"],
 )
 def test_a_run_that_takes_too_long_is_cut_short_and_can_be_completed(host, said):
     slow = {"b"}
@@ -481,7 +483,7 @@ def test_how_sure_and_how_talkative_an_agent_is_wanted(said, outcome, reasoned):
 def test_a_run_that_costs_too_much_stops():
     many = suite_of(*(golden(f"t-{at}", "A", "a") for at in range(50)))
     agent = Doing(paying(0.25), free=False)
-    run, events, summary, _ = doing(agent, many, host=Host(max_cost_usd=1.0), concurrency=2)
+    run, events, summary, _ = doing(agent, many, host=EvalLimits(max_cost_usd=1.0), concurrency=2)
     assert run.status == "failed"
     assert summary is None
     assert [event["type"] for event in events[-2:]] == ["cap.breached", "run.failed"]
@@ -753,7 +755,7 @@ def test_the_scorecard_is_a_fold_of_what_is_recorded():
     async def main():
         async with hosting(paying(0.5)) as hosted:
             run = await hosted.run(ABC, trials=2)
-            fold = Fold(await read_request(hosted.store, run.id))
+            fold = Scorecard(await read_request(hosted.store, run.id))
             for event in await hosted.store.events(run.id):
                 fold.add(event)
             again = summary_of(fold, ["a", "b", "c"], run.id)

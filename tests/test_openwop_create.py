@@ -3,7 +3,7 @@
 import pytest
 
 from assay.access.scopes import DEFAULT
-from assay.agenteval.asked import Host
+from assay.agenteval.asked import EvalLimits
 from assay.errors import InvalidRequest, Problem
 from assay.serve.offering import Offering
 from evals import AGENT, Doing, golden, rubric
@@ -196,7 +196,7 @@ def test_3_2_step_10_modes_that_the_suite_or_this_host_has_not(client, name, mod
 
 def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):
     document = suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="three")
-    with Server(sqlite(tmp_path), host=Host(max_tasks=2)) as host, host.client() as client:
+    with Server(sqlite(tmp_path), host=EvalLimits(max_tasks=2)) as host, host.client() as client:
         known = client.get("/.well-known/openwop").json()
         assert known["agents"]["evalSuite"]["maxTasksPerSuite"] == 2
         told = refused(client, asked(shelved(client, document)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agenteval.shelf import Shelf
+from assay.agenteval.shelf import SuiteStore
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, Transaction
@@ -215,7 +215,7 @@ def suite(version="1.0.0", value="Paris"):
 
 
 async def test_a_version_of_a_suite_is_immutable(store):
-    shelf = Shelf(store)
+    shelf = SuiteStore(store)
     _, new = await shelf.put("acme", suite())
     _, again = await shelf.put("acme", suite())
     assert (new, again) == (True, False)
@@ -226,7 +226,7 @@ async def test_a_version_of_a_suite_is_immutable(store):
 
 
 async def test_a_suite_without_a_version_is_the_highest(store):
-    shelf = Shelf(store)
+    shelf = SuiteStore(store)
     for version in ("1.9.0", "1.10.0", "1.2.0"):
         await shelf.put("acme", suite(version))
     found, _ = await shelf.resolve("acme", "local.acme.evals.capitals")
@@ -246,7 +246,7 @@ async def test_a_suite_without_a_version_is_the_highest(store):
     ],
 )
 async def test_what_a_reference_may_not_be(store, ref):
-    shelf = Shelf(store)
+    shelf = SuiteStore(store)
     await shelf.put("other", suite())
     with pytest.raises(InvalidRequest, match="evalSuiteRef"):
         await shelf.resolve("acme", ref)

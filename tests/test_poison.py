@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from assay.agenteval.asked import Asked
+from assay.agenteval.asked import EvalRequest
 from assay.agenteval.suite import read_suite
 from assay.backends.stores import migrate
 from assay.backends.stores.engine import open_engine
@@ -57,7 +57,7 @@ async def evaluation(store):
 async def agent_eval(store):
     hosted = Hosted(store, Doing(lambda task: task))
     suite = read_suite(suite_of(golden("a", "A", "a")))
-    plan = await hosted.office.planned(Asked(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    plan = await hosted.office.planned(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
     return hosted.desk, await hosted.office.take_in(plan, TENANT, "gone")
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from acting import card
 from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Stage
+from assay.agenteval.scene import Invocation
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault, UsageError
 from evals import golden, suite_of
@@ -76,7 +76,7 @@ def test_a_trial_that_is_done_again_gets_its_own_record(tmp_path):
     agent = RecordedAgent(card("recorded"), str(tmp_path / "a.jsonl"))
 
     async def trial(number):
-        return (await invoke(agent, "x", Stage(agent.card, task_id="t", trial=number))).result
+        return (await invoke(agent, "x", Invocation(agent.card, task_id="t", trial=number))).result
 
     async def main():
         assert [await trial(number) for number in (2, 0, 1, 2)] == [2, 0, 1, 2]

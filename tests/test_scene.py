@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
-from assay.agenteval.handoff import concluded, task_problems
+from assay.agenteval.handoff import task_problems, validate_result
 from assay.agenteval.invoke import invoke
 from assay.agenteval.judging import usage_of
-from assay.agenteval.scene import Stage, checked_usage
+from assay.agenteval.scene import Invocation, checked_usage
 from assay.backends.agents.said import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion
@@ -78,7 +78,7 @@ def responses(*pairs):
 
 
 async def staged(card=CARD, tools=None, **more):
-    stage = Stage(card, tools, **more)
+    stage = Invocation(card, tools, **more)
     await stage.open()
     return stage
 
@@ -533,13 +533,13 @@ async def hangs(task, scene):
     ids=["completed", "refused", "raised", "uncaught-tool", "set", "object", "nan"],
 )
 async def test_what_an_agent_does_is_measured(act, outcome, error):
-    finish = await invoke(Acts(act), {"q": 1}, Stage(OPEN))
+    finish = await invoke(Acts(act), {"q": 1}, Invocation(OPEN))
     assert finish.outcome == outcome
     assert (finish.error or "").startswith(error or "")
 
 
 async def test_an_agent_that_does_not_end_is_ended():
-    stage = Stage(OPEN, seconds=0.01)
+    stage = Invocation(OPEN, seconds=0.01)
     finish = await invoke(Acts(hangs), None, stage, grace=0.01)
     assert (finish.outcome, finish.error) == ("failed", "it did not end in time")
     assert await failure(stage.tool("shop:orders")) == "over"
@@ -548,7 +548,7 @@ async def test_an_agent_that_does_not_end_is_ended():
 @pytest.mark.parametrize("fault", [ForeignFault("401"), TimeFault("late")], ids=["foreign", "time"])
 async def test_an_agent_that_could_not_be_asked_is_not(fault):
     with pytest.raises(type(fault)):
-        await invoke(Acts(raises(fault)), None, Stage(OPEN))
+        await invoke(Acts(raises(fault)), None, Invocation(OPEN))
 
 
 RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"type": "string"}}}
@@ -574,7 +574,7 @@ RETURNS = {"type": "object", "required": ["queue"], "properties": {"queue": {"ty
     ids=["fits", "breaks", "text", "failed", "free", "below", "at", "silent"],
 )
 def test_a_result_is_held_against_what_was_promised(card, said, outcome, validated):
-    finish = concluded(
+    finish = validate_result(
         AgentCard(agent_id="local.a.b", **card), InvocationResult(**{"outcome": "completed"} | said)
     )
     assert (finish.outcome, finish.schema_validated) == (outcome, validated)

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from assay.agenteval.asked import Asked
+from assay.agenteval.asked import EvalRequest
 from assay.agenteval.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
@@ -77,7 +77,7 @@ async def hosted(opened, agent):
 async def lost(host):
     """A run that somebody took in, who is gone."""
     read = read_suite(ABC)
-    plan = await host.office.planned(Asked(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
+    plan = await host.office.planned(EvalRequest(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
     run = await host.office.take_in(plan, TENANT, "somebody")
     await host.store.release(run.id, "somebody")
     return run

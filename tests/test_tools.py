@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Stage
+from assay.agenteval.scene import Invocation
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.tools.box import ConfiguredTools
@@ -150,7 +150,7 @@ async def test_a_request_to_an_agent_carries_the_trace_of_its_run(address):
     agent = HttpAgent(AgentCard(agent_id="local.tests.traced"), f"{address}/agent")
     parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
     with traced(parent):
-        finish = await invoke(agent, {}, Stage(agent.card))
+        finish = await invoke(agent, {}, Invocation(agent.card))
     await agent.close()
     assert finish.result == parent
 
@@ -263,7 +263,7 @@ async def test_a_server_that_dies_is_started_again(address, mcp_url):
 )
 async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_call(server):
     box = ConfiguredTools({}, {"shop": server}, {})
-    stage = Stage(AgentCard(agent_id="local.a.b", tools=("shop:orders",)), box, live=True)
+    stage = Invocation(AgentCard(agent_id="local.a.b", tools=("shop:orders",)), box, live=True)
     with pytest.raises(ForeignFault, match="the MCP server could not be used"):
         await stage.open()
     assert await code(box.call("shop:orders", {})) == "tool_error"
@@ -334,11 +334,11 @@ async def test_a_key_that_is_said_back_is_taken_out_of_what_was_parsed(address, 
         CommandAgent(plain, shlex.join([sys.executable, "-I", "-S", "-c", text]), env={"SHOP_KEY": key})
         for text in (code, crash)
     ]
-    told = [await invoke(agent, {}, Stage(plain)) for agent in command]
+    told = [await invoke(agent, {}, Invocation(plain)) for agent in command]
     assert told[0].result == f"a unit test with {said}"
     assert f"no: {said}" in (told[1].error or "")
     agent = HttpAgent(plain, f"{address}/echo500", headers=headers, wait=0.001)
-    answered = await invoke(agent, {}, Stage(plain))
+    answered = await invoke(agent, {}, Invocation(plain))
     await agent.close()
     assert said in (answered.error or "")
     assert KEY not in repr([told, answered])

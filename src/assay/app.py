@@ -10,9 +10,9 @@ from uuid import uuid4
 
 from assay.access.gate import Gate, Token
 from assay.access.issuer import Jwt
-from assay.agenteval.asked import host_of
-from assay.agenteval.kind import AgentEvalKind, Means
-from assay.agenteval.office import EvalOffice
+from assay.agenteval.asked import limits_of
+from assay.agenteval.kind import AgentEvalKind, EvalDependencies
+from assay.agenteval.office import AgentEvalService
 from assay.backends.engines.local import LocalEngine
 from assay.backends.later import LazyProviders
 from assay.backends.provider_tables import ProviderPolicy
@@ -214,7 +214,7 @@ class House(NamedTuple):
     store: Store
     desk: Desk
     office: EvaluationService
-    evals: EvalOffice
+    evals: AgentEvalService
     gate: Gate
     room: Any  # of workflows: `workflow.room.Room`
 
@@ -239,7 +239,7 @@ async def house(
         gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
         cast = _with_samples(agents(settings, means.providers))
         flowing, meet = workflows(settings, record, known, means, cast)
-        evals = EvalOffice(record, _eval_means(settings, record, known, means, cast))
+        evals = AgentEvalService(record, _eval_means(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
         kinds: dict[str, RunKind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
@@ -268,15 +268,17 @@ def _with_samples(cast: Agents) -> Agents:
     return AgentOverlay(SAMPLES, cast)
 
 
-def _eval_means(settings: Settings, record: Store, known: Registry, means: Services, cast: Agents) -> Means:
+def _eval_means(
+    settings: Settings, record: Store, known: Registry, means: Services, cast: Agents
+) -> EvalDependencies:
     """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
-    return Means(
+    return EvalDependencies(
         agents=cast,
         registry=known,
         services=means,
         tools=toolbox(settings),
         memory=lambda tenant, agent: live_memory(record, means.clock, tenant, agent),
-        host=host_of(settings.limits),
+        host=limits_of(settings.limits),
     )
 
 

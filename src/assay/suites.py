@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Struct
 
 from assay import app
-from assay.agenteval.asked import Asked, host_of
-from assay.agenteval.kind import AgentEvalKind, Means
-from assay.agenteval.office import EvalOffice
-from assay.agenteval.report import EvalReport, Reason, report_of, why_not
+from assay.agenteval.asked import EvalRequest, limits_of
+from assay.agenteval.kind import AgentEvalKind, EvalDependencies
+from assay.agenteval.office import AgentEvalService
+from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_of
 from assay.agenteval.suite import read_suite, read_suite_file
 from assay.backends.engines.local import LocalEngine
 from assay.backends.provider_tables import ProviderPolicy
@@ -36,7 +36,7 @@ class Evals(NamedTuple):
 
     store: Store
     desk: Desk
-    office: EvalOffice
+    office: AgentEvalService
 
 
 class SuiteRun(Struct, frozen=True, kw_only=True):
@@ -86,7 +86,7 @@ async def run_suite(
     settings = with_model(load(concurrency=concurrency), model)
     read = suite_from(suite, settings)
     subject = agent_from(agent, settings, free=free)
-    asked = Asked(
+    asked = EvalRequest(
         suite_ref=f"{read.suite_id}@{read.version}",
         agent_id=subject.card.agent_id,
         modes=None if modes is None else tuple(modes),
@@ -116,7 +116,7 @@ async def result_of(evals: Evals, run: Run) -> SuiteRun:
     assert run.status in CLOSED
     summary = await evals.office.summary(run)
     reasons: list[Reason] = []
-    async for reason in why_not(evals.store, run):
+    async for reason in failure_reasons(evals.store, run):
         reasons.append(reason)
         if len(reasons) == REASONS:
             break
@@ -170,20 +170,20 @@ async def open_evals(
     """For runs of this process: agents as given, and those of the settings. What others left is not taken up."""
     services = app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds), cache=cache)
     declared, tools = app.agents(settings, services.providers), app.toolbox(settings)
-    means = Means(
+    means = EvalDependencies(
         agents=GivenAgents(given, declared),
         registry=app.registry(settings),
         services=services,
         tools=tools,
         memory=lambda tenant, agent: app.live_memory(record, services.clock, tenant, agent),
-        host=host_of(settings.limits),
+        host=limits_of(settings.limits),
     )
     kind = AgentEvalKind(record, means)
     engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
     desk = Desk(record, engine, {kind.name: kind})
     await desk.open(adopting=False)
     try:
-        yield Evals(record, desk, EvalOffice(record, means))
+        yield Evals(record, desk, AgentEvalService(record, means))
     finally:
         await desk.close()
         for agent in given:

@@ -15,7 +15,7 @@ MOST_TRIALS = 100
 DEFAULT_SECONDS = 300.0
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class EvalRequest(Struct, frozen=True, kw_only=True):
     """A request, whoever made it. `modes` None: those of the suite."""
 
     suite_ref: str | None = None
@@ -45,7 +45,7 @@ class Baseline(Struct, frozen=True, kw_only=True):
     task_ids: frozenset[str]
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class EvalFacts(Struct, frozen=True, kw_only=True):
     """What was found out before planning: reading is over, nothing has happened yet."""
 
     card: AgentCard | None = None
@@ -55,7 +55,7 @@ class Known(Struct, frozen=True, kw_only=True):
     live_tools: frozenset[str] = frozenset()
 
 
-class Host(Struct, frozen=True, kw_only=True):
+class EvalLimits(Struct, frozen=True, kw_only=True):
     """How far an eval may go here."""
 
     max_tasks: int = 10_000
@@ -64,8 +64,8 @@ class Host(Struct, frozen=True, kw_only=True):
     run_seconds: float = 86_400.0
 
 
-def host_of(limits: Limits) -> Host:
-    return Host(
+def limits_of(limits: Limits) -> EvalLimits:
+    return EvalLimits(
         max_tasks=limits.max_tasks,
         max_cost_usd=limits.max_suite_cost_usd,
         seconds=limits.task_seconds,
@@ -73,7 +73,7 @@ def host_of(limits: Limits) -> Host:
     )
 
 
-def tuned(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
+def overrides_of(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
     """With the model that the run wants, where the agent's is chosen here; others have models of their own."""
     tuning = ModelOverrides(
         model=configurable.get("model"),
@@ -83,5 +83,5 @@ def tuned(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
     return agent.tuned(tuning) if isinstance(agent, Overridable) and tuning != ModelOverrides() else agent
 
 
-def nothing(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Any) -> None:
+def no_requirement(asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite, tasks: Any) -> None:
     """What a mode needs that needs nothing."""

@@ -4,9 +4,9 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from assay.agenteval.request import EvalRequest
+from assay.agenteval.request import EvalHeader
 from assay.agenteval.scoring import answered
-from assay.agenteval.trial import SEEDS, Trial
+from assay.agenteval.trial import SEEDS, TrialResult
 from assay.protocol import events as payloads
 from assay.protocol.agents import (
     HandoffStep,
@@ -33,7 +33,7 @@ def judge_node(task_id: str) -> str:
 class Bracket:
     """The facts of one trial, in their order; `cause` is the event its `eval.scored` points at."""
 
-    def __init__(self, trial: Trial, request: EvalRequest, began: str | None) -> None:
+    def __init__(self, trial: TrialResult, request: EvalHeader, began: str | None) -> None:
         self.facts: list[PendingEvent] = []
         self._agent, self._node = request.agent_id, task_node(trial.task_id)
         self._verbosity: Literal["summary", "full", "off"] | None = request.verbosity
@@ -58,7 +58,7 @@ class Bracket:
         for usage in trial.judge:
             self._usage(usage, judge_node(trial.task_id), self.cause)
 
-    def _close(self, trial: Trial) -> str:
+    def _close(self, trial: TrialResult) -> str:
         """The decision, if there was one, and the end of the invocation."""
         finish = trial.finish
         confidence = UNSET if finish.confidence is None else finish.confidence

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.fold import Verdict, mean, verdict
+from assay.agenteval.fold import SuiteVerdict, mean, verdict
 from assay.agenteval.judging import reasons
 from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
-from assay.agenteval.request import RESULTS, EvalRequest, read_request
+from assay.agenteval.request import RESULTS, EvalHeader, read_request
 from assay.agenteval.scoring import bar_of
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.annotations import ScoreCorrection
@@ -28,12 +28,12 @@ class _Wire(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tru
     pass
 
 
-class Model(_Wire, frozen=True, kw_only=True):
+class ModelRef(_Wire, frozen=True, kw_only=True):
     provider: str
     model: str
 
 
-class Judged(_Wire, frozen=True, kw_only=True):
+class CriterionResult(_Wire, frozen=True, kw_only=True):
     """One criterion of a rubric, as the judge saw it."""
 
     criterion: str
@@ -52,7 +52,7 @@ class TrialDetail(_Wire, frozen=True, kw_only=True):
     latency_ms: int | UnsetType = UNSET
     output: Any = UNSET
     error: str | UnsetType = UNSET
-    criteria: tuple[Judged, ...] = ()
+    criteria: tuple[CriterionResult, ...] = ()
     checks: tuple[JSON, ...] = ()
 
 
@@ -74,7 +74,7 @@ class Effective(_Wire, frozen=True, kw_only=True):
     """The run as it is with people's corrections. What was recorded stays beside it."""
 
     score: float
-    verdict: Verdict | None
+    verdict: SuiteVerdict | None
     passed_count: int
     corrected: tuple[str, ...]  # tasks
 
@@ -88,8 +88,8 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
     suite_digest: str
     model_class: str
     judge: str | UnsetType = UNSET  # as it was asked for; `judges` are those who answered
-    judges: tuple[Model, ...] = ()
-    models: tuple[Model, ...] = ()  # that the agent said it used
+    judges: tuple[ModelRef, ...] = ()
+    models: tuple[ModelRef, ...] = ()  # that the agent said it used
     judge_cost_usd: float | None  # None: of some answer nobody knows
     report: EvalReport
     effective: Effective | UnsetType = UNSET
@@ -110,7 +110,7 @@ async def detail_of(
 ) -> EvalDetail:
     """With the evidence of so many tasks from `first` on, in the suite's order; and why tasks did not pass, of some."""
     request = await read_request(store, run.id)
-    report, seen = await report_of(store, run), await _seen(store, run)
+    report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, shown)
     tasks = report.tasks[first : first + limit]
     evidence = await _evidence(store, run, request, first, limit) if limit else {}
@@ -140,15 +140,15 @@ async def detail_of(
     )
 
 
-class _Seen:
+class _LogIndex:
     """What the log says beyond the fold: which event scored a task, and who answered."""
 
     def __init__(self) -> None:
         self.events: dict[str, str] = {}
         self.scored: dict[str, EvalScored] = {}
         self.trials: dict[tuple[str, int], TrialEnded] = {}
-        self.judges: dict[Model, None] = {}
-        self.models: dict[Model, None] = {}
+        self.judges: dict[ModelRef, None] = {}
+        self.models: dict[ModelRef, None] = {}
         self.judge_costs: list[float | None] = []
 
     def add(self, event: Event) -> None:
@@ -166,7 +166,7 @@ class _Seen:
                 pass
 
     def _used(self, usage: ProviderUsage) -> None:
-        who = Model(provider=usage.provider, model=usage.model)
+        who = ModelRef(provider=usage.provider, model=usage.model)
         if str(usage.node_id).startswith("judge:"):
             self.judges[who] = None
             self.judge_costs.append(None if usage.cost_estimate_usd is UNSET else usage.cost_estimate_usd)
@@ -174,8 +174,8 @@ class _Seen:
             self.models[who] = None
 
 
-async def _seen(store: Store, run: Run) -> _Seen:
-    seen, after = _Seen(), -1
+async def _index_log(store: Store, run: Run) -> _LogIndex:
+    seen, after = _LogIndex(), -1
     while events := await store.events(run.id, after=after, limit=PAGE):
         for event in events:
             seen.add(event)
@@ -184,7 +184,7 @@ async def _seen(store: Store, run: Run) -> _Seen:
 
 
 async def _evidence(
-    store: Store, run: Run, request: EvalRequest, first: int, limit: int
+    store: Store, run: Run, request: EvalHeader, first: int, limit: int
 ) -> dict[int, list[EvidenceChunk]]:
     """By task, its trials."""
     found: dict[int, list[EvidenceChunk]] = {}
@@ -199,7 +199,11 @@ async def _evidence(
 
 
 def _task(
-    task: TaskReport, seen: _Seen, corrections: Corrections, request: EvalRequest, pieces: list[EvidenceChunk]
+    task: TaskReport,
+    seen: _LogIndex,
+    corrections: Corrections,
+    request: EvalHeader,
+    pieces: list[EvidenceChunk],
 ) -> TaskDetail:
     event = seen.events.get(task.task_id)
     changed = _corrected(task.task_id, seen, corrections, bar_of(task.kind, request.pass_score))
@@ -221,7 +225,7 @@ def _task(
     )
 
 
-def _trial(task_id: str, trial: int, result: JSON, seen: _Seen) -> TrialDetail:
+def _trial(task_id: str, trial: int, result: JSON, seen: _LogIndex) -> TrialDetail:
     output: JSON = result["execution_context"]["output"]
     told: JSON = output.get("metadata", {})
     ended, scored = seen.trials.get((task_id, trial)), seen.scored.get(task_id)
@@ -239,19 +243,21 @@ def _trial(task_id: str, trial: int, result: JSON, seen: _Seen) -> TrialDetail:
     )
 
 
-def _criteria(result: JSON) -> tuple[Judged, ...]:
+def _criteria(result: JSON) -> tuple[CriterionResult, ...]:
     for check in result["check_results"]:
         response = check.get("results", {}).get("response")
         if check["check_type"] == "llm_judge" and is_object(response):
             wanted: list[JSON] = result["execution_context"]["test_case"]["expected"]
             return tuple(
-                Judged(criterion=one["criterion"], weight=one["weight"], met=met, reason=reason)
+                CriterionResult(criterion=one["criterion"], weight=one["weight"], met=met, reason=reason)
                 for one, (met, reason) in zip(wanted, reasons(response), strict=False)
             )
     return ()
 
 
-def _corrected(task_id: str, seen: _Seen, corrections: Corrections, bar: float) -> tuple[float, bool] | None:
+def _corrected(
+    task_id: str, seen: _LogIndex, corrections: Corrections, bar: float
+) -> tuple[float, bool] | None:
     """The last word on a task; of a score alone, whether it passes follows."""
     said = corrections.get(seen.events.get(task_id, ""))
     if said is None:
@@ -264,7 +270,7 @@ def _corrected(task_id: str, seen: _Seen, corrections: Corrections, bar: float) 
 
 
 def _effective(
-    report: EvalReport, seen: _Seen, corrections: Corrections, request: EvalRequest
+    report: EvalReport, seen: _LogIndex, corrections: Corrections, request: EvalHeader
 ) -> Effective | UnsetType:
     """Only where somebody corrected anything."""
     changed = {

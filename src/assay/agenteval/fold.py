@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.request import EvalRequest
+from assay.agenteval.request import EvalHeader
 from assay.ports import Event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.facts import read_stored
@@ -26,10 +26,10 @@ _ended = msgspec.json.Decoder(TrialEnded).decode
 _used = msgspec.json.Decoder(_Usage).decode
 
 
-class Fold:
+class Scorecard:
     """What is known of a run so far. It holds numbers, and no content."""
 
-    def __init__(self, request: EvalRequest) -> None:
+    def __init__(self, request: EvalHeader) -> None:
         self.request = request
         self.began: str | None = None  # the id of eval.started
         self.tasks: dict[str, EvalScored] = {}
@@ -114,7 +114,7 @@ def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
     )
 
 
-class Verdict(Struct, frozen=True, kw_only=True, rename="camel"):
+class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether the bars were cleared; `failed` names those that were not."""
 
     passed: bool
@@ -123,7 +123,7 @@ class Verdict(Struct, frozen=True, kw_only=True, rename="camel"):
 
 def verdict(
     score: float, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
-) -> Verdict:
+) -> SuiteVerdict:
     """`passed` of contract §6.3: an unknown cost fails a bar on cost."""
     failed: list[str] = []
     if score < pass_score:
@@ -132,15 +132,15 @@ def verdict(
         failed.append("maxCostUsd")
     if bars.max_p95_latency_ms is not UNSET and latency is not None and latency > bars.max_p95_latency_ms:
         failed.append("maxP95LatencyMs")
-    return Verdict(passed=not failed, failed=tuple(failed))
+    return SuiteVerdict(passed=not failed, failed=tuple(failed))
 
 
-def verdict_of(fold: Fold) -> Verdict:
+def verdict_of(fold: Scorecard) -> SuiteVerdict:
     request = fold.request
     return verdict(fold.score, fold.total_cost, p95(fold.latencies), request.thresholds, request.pass_score)
 
 
-def summary_of(fold: Fold, order: Iterable[str], run: str) -> EvalSummary:
+def summary_of(fold: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
     """The EvalSummary of a run whose tasks all have a score, in the suite's order."""
     request, cost = fold.request, fold.total_cost
     tasks = tuple(_task(fold.tasks[id]) for id in order)
@@ -158,13 +158,13 @@ def summary_of(fold: Fold, order: Iterable[str], run: str) -> EvalSummary:
     )
 
 
-def delta(request: EvalRequest, score: float) -> float | None:
+def delta(request: EvalHeader, score: float) -> float | None:
     if request.baseline_score is None:
         return None
     return min(1.0, max(-1.0, round(score - request.baseline_score, 12)))
 
 
-def _regression(request: EvalRequest, score: float, run: str) -> Regression | msgspec.UnsetType:
+def _regression(request: EvalHeader, score: float, run: str) -> Regression | msgspec.UnsetType:
     change = delta(request, score)
     if change is None or request.baseline_run_id is None:
         return UNSET

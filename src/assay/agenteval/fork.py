@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.fold import Fold
-from assay.agenteval.request import REQUEST, RESULTS, TASKS, EvalRequest, read_request, read_tasks
+from assay.agenteval.fold import Scorecard
+from assay.agenteval.request import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
 from assay.errors import EvalRefused, Problem
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
@@ -18,10 +18,10 @@ ALWAYS = frozenset({"run.started", "eval.started"})
 PAGE = 1_000
 
 
-class Scored(msgspec.Struct, frozen=True):
+class ScoredUnits(msgspec.Struct, frozen=True):
     """Which tasks of a run have a score, and which of its events and results are theirs."""
 
-    request: EvalRequest
+    request: EvalHeader
     tasks: frozenset[str]
     numbers: frozenset[int]
 
@@ -42,9 +42,9 @@ class Scored(msgspec.Struct, frozen=True):
         return self.request.head
 
 
-async def scored_of(store: Store, source: Run) -> Scored:
+async def scored_of(store: Store, source: Run) -> ScoredUnits:
     request = await read_request(store, source.id)
-    fold = Fold(request)
+    fold = Scorecard(request)
     after = -1
     while events := await store.events(source.id, after=after, limit=PAGE):
         for event in events:
@@ -52,7 +52,7 @@ async def scored_of(store: Store, source: Run) -> Scored:
         after = events[-1].sequence
     ids = msgspec.json.Decoder(_Id).decode
     numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in fold.tasks}
-    return Scored(request, frozenset(fold.tasks), frozenset(numbers))
+    return ScoredUnits(request, frozenset(fold.tasks), frozenset(numbers))
 
 
 def branch_point(source: Run, from_seq: int) -> None:
@@ -62,7 +62,7 @@ def branch_point(source: Run, from_seq: int) -> None:
         raise EvalRefused(Problem("fromSeq", told), field="fromSeq")
 
 
-def same_agent(request: EvalRequest, agents: Agents) -> None:
+def same_agent(request: EvalHeader, agents: Agents) -> None:
     """What is copied was measured of one version of an agent: another's scores do not belong beside them."""
     agent = agents.get(request.agent_id)
     if agent is None:

@@ -20,7 +20,7 @@ def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Prob
     return [] if card.task_schema is None else _problems(card.task_schema, task, place)
 
 
-def concluded(
+def validate_result(
     card: AgentCard, finish: InvocationResult, floor: float | None = None, max_depth: int = DEEPEST
 ) -> InvocationResult:
     """

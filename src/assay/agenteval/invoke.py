@@ -5,8 +5,8 @@ from typing import Any, get_args
 
 from msgspec.structs import replace
 
-from assay.agenteval.handoff import concluded
-from assay.agenteval.scene import Stage
+from assay.agenteval.handoff import validate_result
+from assay.agenteval.scene import Invocation
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import Agent
 from assay.protocol.agents import InvocationResult, Outcome
@@ -17,7 +17,7 @@ GRACE = 5.0  # seconds beyond its own deadline after which we do not believe tha
 
 
 async def invoke(
-    agent: Agent, task: Any, stage: Stage, *, grace: float = GRACE, floor: float | None = None
+    agent: Agent, task: Any, stage: Invocation, *, grace: float = GRACE, floor: float | None = None
 ) -> InvocationResult:
     """
     How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
@@ -40,7 +40,7 @@ async def invoke(
         finish = InvocationResult(outcome="failed", error=_words(surprise))
     finally:
         stage.close()
-    return _told(concluded(agent.card, _sensible(finish), floor, stage.max_depth))
+    return _error_text(validate_result(agent.card, _sensible(finish), floor, stage.max_depth))
 
 
 def _words(surprise: Exception) -> str:
@@ -69,6 +69,6 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _told(finish: InvocationResult) -> InvocationResult:
+def _error_text(finish: InvocationResult) -> InvocationResult:
     """What went wrong is kept, and what its words give away is not."""
     return finish if finish.error is None else replace(finish, error=redacted_text(finish.error))

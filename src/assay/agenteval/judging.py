@@ -58,7 +58,7 @@ def _name(at: int) -> str:
     return f"criterion_{at + 1}"
 
 
-class Heard:
+class MeteredProviders:
     """Providers that note what each answer of a judge took, one by one."""
 
     def __init__(self, providers: Providers) -> None:
@@ -71,7 +71,7 @@ class Heard:
 
     def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         model, ask = self._inner.judge(provider_config, model_config)
-        return _HeardModel(model, self.usages), ask
+        return _MeteredModel(model, self.usages), ask
 
     def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
         return self._inner.embedding(provider_config, model_config)
@@ -80,7 +80,7 @@ class Heard:
         await self._inner.close()
 
 
-class _HeardModel:
+class _MeteredModel:
     def __init__(self, model: Model, usages: list[Usage]) -> None:
         self._model, self._usages = model, usages
 

@@ -7,12 +7,12 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.asked import Host, tuned
-from assay.agenteval.fold import Fold
-from assay.agenteval.progress import Progress
-from assay.agenteval.request import KIND, EvalRequest, read_request, read_tasks
-from assay.agenteval.story import EvalStory
-from assay.agenteval.trial import Bench, Draft, Unit, perform
+from assay.agenteval.asked import EvalLimits, overrides_of
+from assay.agenteval.fold import Scorecard
+from assay.agenteval.progress import EvalProgress
+from assay.agenteval.request import KIND, EvalHeader, read_request, read_tasks
+from assay.agenteval.story import EvalState
+from assay.agenteval.trial import TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
 from assay.fep.kind import TimeBudget
@@ -26,12 +26,12 @@ from assay.protocol.suite import EvalTask
 
 KEPT = 64  # runs whose means are kept ready
 LiveMemory = Callable[[str, str], Memory]  # of a tenant's agent
-_unpack = msgspec.msgpack.Decoder(Unit).decode
+_unpack = msgspec.msgpack.Decoder(TrialUnit).decode
 _task = msgspec.json.Decoder(EvalTask).decode
 _pack = msgspec.json.encode  # what an agent says may be a number that msgpack cannot hold
 
 
-class Means(Struct, frozen=True, kw_only=True):
+class EvalDependencies(Struct, frozen=True, kw_only=True):
     """What trials are made with, whatever the run."""
 
     agents: Agents
@@ -39,8 +39,8 @@ class Means(Struct, frozen=True, kw_only=True):
     services: Services
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
-    host: Host = Host()
-    progress: Progress = msgspec.field(default_factory=Progress)
+    host: EvalLimits = EvalLimits()
+    progress: EvalProgress = msgspec.field(default_factory=EvalProgress)
 
 
 class AgentEvalKind:
@@ -48,22 +48,22 @@ class AgentEvalKind:
 
     name = KIND
 
-    def __init__(self, store: Store, means: Means) -> None:
+    def __init__(self, store: Store, means: EvalDependencies) -> None:
         self._store, self._means = store, means
-        self._benches: dict[str, Bench] = {}
+        self._benches: dict[str, TrialEnvironment] = {}
         self._making = asyncio.Lock()
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
 
-    async def story(self, store: Store, run: Run) -> EvalStory:
+    async def story(self, store: Store, run: Run) -> EvalState:
         request = await read_request(store, run.id)
         order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
         means = self._means
-        return EvalStory(
-            run, Fold(request), order, means.services.clock, self._hours(run, request), means.host
+        return EvalState(
+            run, Scorecard(request), order, means.services.clock, self._hours(run, request), means.host
         )
 
-    def _hours(self, run: Run | None, request: EvalRequest) -> TimeBudget:
+    def _hours(self, run: Run | None, request: EvalHeader) -> TimeBudget:
         means = self._means
         began = run.started if run else None
         return TimeBudget(means.services.clock, began, request.run_seconds(means.host.run_seconds))
@@ -91,7 +91,7 @@ class AgentEvalKind:
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
         bench = await self._bench(asked.run)
-        draft = Draft(bench, asked, _task(asked.task))
+        draft = TrialRunner(bench, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
         self._means.progress.began(asked.run, draft.task_id, asked.trial)
         return _pack(await perform(draft, running, lambda: asked.run in self._stopping, bench.hours.left))
@@ -108,7 +108,7 @@ class AgentEvalKind:
         events = split([fact], self._means.services.clock.now()).events
         return Ending("failed", events, {**run.head, "status": "error", "error": why, "code": code})
 
-    async def _bench(self, run: str) -> Bench:
+    async def _bench(self, run: str) -> TrialEnvironment:
         found = self._benches.get(run)
         if found is not None:
             return found
@@ -123,7 +123,7 @@ class AgentEvalKind:
                 self._benches[run] = found
         return found
 
-    async def _made(self, run: str, request: EvalRequest) -> Bench:
+    async def _made(self, run: str, request: EvalHeader) -> TrialEnvironment:
         means = self._means
         agent = means.agents.get(request.agent_id)
         if agent is None:
@@ -131,9 +131,9 @@ class AgentEvalKind:
         known, memory = await self._store.run(run), None
         if request.live and means.memory is not None:
             memory = partial(means.memory, known.tenant if known else "", request.agent_id)
-        return Bench(
+        return TrialEnvironment(
             request=request,
-            agent=tuned(agent, request.configurable),
+            agent=overrides_of(agent, request.configurable),
             hours=self._hours(known, request),
             plan=Plan(None, means.registry, means.services),
             services=means.services,

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import UNSET
 
-from assay.agenteval.asked import Asked, Baseline, Known, tuned
+from assay.agenteval.asked import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.judging import no_judge
-from assay.agenteval.kind import Means
+from assay.agenteval.kind import EvalDependencies
 from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.reading import recorded_results, recorded_summary
-from assay.agenteval.request import KIND, request_of, request_piece, task_pieces
+from assay.agenteval.request import KIND, request_chunk, request_of, task_chunks
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.fep.intake import NewRun, submit
 from assay.ports import PutDocument, Run, Store
@@ -20,13 +20,15 @@ from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
 
 
-class EvalOffice:
+class AgentEvalService:
     """Of one host."""
 
-    def __init__(self, store: Store, means: Means, *, lease: float = 10.0) -> None:
+    def __init__(self, store: Store, means: EvalDependencies, *, lease: float = 10.0) -> None:
         self.store, self.means, self.lease = store, means, lease
 
-    async def gather(self, asked: Asked, tenant: str, suite: AgentEvalSuite | InvalidRequest | None) -> Known:
+    async def gather(
+        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+    ) -> EvalFacts:
         """All that a plan depends on. Another tenant's baseline is as unknown as none."""
         means = self.means
         agent = means.agents.get(asked.agent_id) if asked.agent_id else None
@@ -37,7 +39,7 @@ class EvalOffice:
             some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
             named = sorted({one.tool for responses in some for one in responses})
             tools = {spec.id for spec in means.tools.known(named)}
-        return Known(
+        return EvalFacts(
             card=agent.card if agent else None,
             suite=suite,
             baseline=await self._baseline(asked.baseline_run_id, tenant),
@@ -46,7 +48,7 @@ class EvalOffice:
         )
 
     async def planned(
-        self, asked: Asked, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
         planned = plan(asked, await self.gather(asked, tenant, suite), self.means.host)
         agent = self.means.agents.get(planned.card.agent_id)
@@ -73,9 +75,9 @@ class EvalOffice:
             kind=KIND,
             name=request.suite_id,
             head=request.head | propagation_headers(),
-            request=request_piece(request),
+            request=request_chunk(request),
         )
-        return await submit(self.store, incoming, task_pieces(plan.tasks), holder, self.lease, documents)
+        return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)
 
     async def summary(self, run: Run) -> EvalSummary | None:
         return await recorded_summary(self.store, run)
@@ -97,9 +99,9 @@ class EvalOffice:
         )
 
 
-def _tunable(agent: Agent, asked: Asked) -> None:
+def _tunable(agent: Agent, asked: EvalRequest) -> None:
     try:
-        tuned(agent, asked.configurable)
+        overrides_of(agent, asked.configurable)
     except InvalidRequest as refused:
         place = "configurable.model"
         problems = [Problem(place, one.message) for one in refused.problems]

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.asked import MOST_TRIALS, Asked, Baseline, Host, Known
+from assay.agenteval.asked import MOST_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agenteval.handoff import task_problems
 from assay.agenteval.modes import MODES, offered
 from assay.errors import EvalRefused, InvalidRequest, Problem
@@ -15,7 +15,7 @@ Tasks = tuple[EvalTask, ...]
 class EvalPlan(Struct, frozen=True, kw_only=True):
     """An eval that makes sense; nothing has happened yet."""
 
-    asked: Asked
+    asked: EvalRequest
     card: AgentCard
     suite: AgentEvalSuite
     modes: tuple[str, ...]
@@ -25,13 +25,13 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     baseline: Baseline | None = None
 
 
-def plan(asked: Asked, known: Known, host: Host) -> EvalPlan:
+def plan(asked: EvalRequest, known: EvalFacts, host: EvalLimits) -> EvalPlan:
     """Pure. The first step that refuses is the one that is told, with all that is wrong at it."""
-    _named(asked)
+    _require_names(asked)
     card = _card(asked, known)
     suite = _suite(known)
-    _fits(asked, card, suite)
-    modes, tasks = _covered(asked, known, suite)
+    _check_target(asked, card, suite)
+    modes, tasks = _select_tasks(asked, known, suite)
     if len(suite.tasks) > host.max_tasks:
         told = f"{len(suite.tasks)} tasks, and at most {host.max_tasks} are taken"
         raise EvalRefused(Problem("tasks", told), field="evalSuiteRef")
@@ -39,10 +39,10 @@ def plan(asked: Asked, known: Known, host: Host) -> EvalPlan:
         MODES[mode].meet(asked, known, suite, tasks)
     live = any(MODES[mode].live for mode in modes)
     _scorable(known, tasks)
-    _takable(card, tasks, live=live)
+    _check_tools(card, tasks, live=live)
     for mode in modes:
         MODES[mode].last(asked, known, suite, tasks)
-    _handed(card, tasks)
+    _check_handoff(card, tasks)
     return EvalPlan(
         asked=asked,
         card=card,
@@ -55,7 +55,7 @@ def plan(asked: Asked, known: Known, host: Host) -> EvalPlan:
     )
 
 
-def _named(asked: Asked) -> None:
+def _require_names(asked: EvalRequest) -> None:
     """Step 5, and what `configurable` says that is no choice."""
     missing = [
         Problem(name, "an eval needs this")
@@ -72,14 +72,14 @@ def _named(asked: Asked) -> None:
         raise EvalRefused(Problem(place, "wanted a number of seconds above 0"), field=place)
 
 
-def _card(asked: Asked, known: Known) -> AgentCard:
+def _card(asked: EvalRequest, known: EvalFacts) -> AgentCard:
     """Step 6."""
     if known.card is None:
         raise EvalRefused(Problem("agentId", f"there is no agent {asked.agent_id!r} here"), field="agentId")
     return known.card
 
 
-def _suite(known: Known) -> AgentEvalSuite:
+def _suite(known: EvalFacts) -> AgentEvalSuite:
     """Step 7, and the duplicates of step 11."""
     if isinstance(known.suite, AgentEvalSuite):
         return known.suite
@@ -88,7 +88,7 @@ def _suite(known: Known) -> AgentEvalSuite:
     raise EvalRefused(problems, field="evalSuiteRef", errors=[one.place for one in problems if one.place])
 
 
-def _fits(asked: Asked, card: AgentCard, suite: AgentEvalSuite) -> None:
+def _check_target(asked: EvalRequest, card: AgentCard, suite: AgentEvalSuite) -> None:
     """Steps 8 and 9."""
     target = suite.target_agent_id
     if target is not UNSET and target != card.agent_id and not asked.allow_target_mismatch:
@@ -103,7 +103,9 @@ def _fits(asked: Asked, card: AgentCard, suite: AgentEvalSuite) -> None:
         raise EvalRefused(Problem("agentId", told), field="agentId")
 
 
-def _covered(asked: Asked, known: Known, suite: AgentEvalSuite) -> tuple[tuple[str, ...], Tasks]:
+def _select_tasks(
+    asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite
+) -> tuple[tuple[str, ...], Tasks]:
     """Step 10, and which tasks the modes cover (§6.3)."""
     place = "configurable.evalModes"
     modes = tuple(dict.fromkeys(suite.modes if asked.modes is None else asked.modes))
@@ -130,14 +132,14 @@ def _covered(asked: Asked, known: Known, suite: AgentEvalSuite) -> tuple[tuple[s
     return modes, tasks
 
 
-def _scorable(known: Known, tasks: Tasks) -> None:
+def _scorable(known: EvalFacts, tasks: Tasks) -> None:
     """Step 13: whether each task can be scored as things are."""
     judged = [task.task_id for task in tasks if task.expected.kind == "rubric"]
     if judged and known.no_judge is not None:
         raise EvalRefused(Problem("tasks", f"rubrics need a judge: {known.no_judge}"), tasks=judged)
 
 
-def _takable(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
+def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
     """Step 13: whether the agent has a way to the fixtures."""
     if live:
         return
@@ -149,7 +151,7 @@ def _takable(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
             raise EvalRefused(Problem("tasks", told), tasks=given)
 
 
-def _handed(card: AgentCard, tasks: Tasks) -> None:
+def _check_handoff(card: AgentCard, tasks: Tasks) -> None:
     """Step 13, at last: the agent's own idea of a task."""
     wrong = {task.task_id: some for task in tasks if (some := task_problems(card, task.input, "input"))}
     if wrong:  # places, and not what stands there: an input is content

@@ -15,7 +15,7 @@ Tell = Callable[[str, bytes], None]  # of a run, what is told
 _encode = msgspec.json.Encoder().encode
 
 
-class Step(Struct, frozen=True, kw_only=True, rename="camel"):
+class ProgressStep(Struct, frozen=True, kw_only=True, rename="camel"):
     """A trial of a task begins, or has come back and is recorded."""
 
     run_id: str
@@ -24,7 +24,7 @@ class Step(Struct, frozen=True, kw_only=True, rename="camel"):
     state: Literal["started", "ended"]
 
 
-class Progress:
+class EvalProgress:
     """What begins, one process's; nobody listens until somebody does."""
 
     def __init__(self) -> None:
@@ -32,10 +32,10 @@ class Progress:
 
     def began(self, run: str, task_id: str, trial: int) -> None:
         if self.tell is not None:
-            self.tell(run, _encode(Step(run_id=run, task_id=task_id, trial=trial, state="started")))
+            self.tell(run, _encode(ProgressStep(run_id=run, task_id=task_id, trial=trial, state="started")))
 
 
-def came_back(run: Run, event: Event) -> bytes | None:
+def progress_of(run: Run, event: Event) -> bytes | None:
     """What an event of the log says of that; so it is the same in every process."""
     ended = None
     if run.kind == KIND and event.type == "assay.trial.ended":
@@ -45,4 +45,4 @@ def came_back(run: Run, event: Event) -> bytes | None:
     if ended is None:
         return None
     trial = ended.trial if isinstance(ended, TrialEnded) else 0
-    return _encode(Step(run_id=run.id, task_id=ended.task_id, trial=trial, state="ended"))
+    return _encode(ProgressStep(run_id=run.id, task_id=ended.task_id, trial=trial, state="ended"))

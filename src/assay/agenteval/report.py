@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.fold import Fold, Verdict, p95, verdict_of
+from assay.agenteval.fold import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.judging import reasons
 from assay.agenteval.request import RESULTS, read_request, read_tasks
 from assay.agenteval.scoring import bar_of
@@ -58,7 +58,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     cases: int
     pass_score: float
     passed_count: int
-    verdict: Verdict | None
+    verdict: SuiteVerdict | None
     cost_usd: float | None
     known_cost_usd: float
     max_cost_usd: float | None
@@ -74,7 +74,7 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def report_of(store: Store, run: Run) -> EvalReport:
     request = await read_request(store, run.id)
-    fold, trials = Fold(request), _Trials()
+    fold, trials = Scorecard(request), _TrialScores()
     after = -1
     while events := await store.events(run.id, after=after, limit=PAGE):
         for event in events:
@@ -120,7 +120,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
     )
 
 
-class _Trials:
+class _TrialScores:
     """The score of every trial, where tasks have several."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ class _Trials:
                 self.scores[ended.task_id].append(ended.score)
 
 
-def _task(task: EvalTask, fold: Fold, trials: _Trials) -> TaskReport:
+def _task(task: EvalTask, fold: Scorecard, trials: _TrialScores) -> TaskReport:
     kind, scored = task.expected.kind, fold.tasks.get(task.task_id)
     if scored is None:
         return TaskReport(task_id=task.task_id, kind=kind)
@@ -173,7 +173,7 @@ class Reason(Struct, frozen=True, rename="camel"):
     why: str
 
 
-async def why_not(store: Store, run: Run) -> AsyncIterator[Reason]:
+async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     """Of every trial that did not pass or was not measured, from its evidence, in the suite's order."""
     request = await read_request(store, run.id)
     start = 0
@@ -192,7 +192,7 @@ async def reasons_of(store: Store, run: Run, report: EvalReport, most: int) -> t
     wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
     first: dict[str, Reason] = {}
     if wrong and most:
-        async for reason in why_not(store, run):
+        async for reason in failure_reasons(store, run):
             if reason.task_id in wrong:
                 first.setdefault(reason.task_id, reason)
             if len(first) == min(most, len(wrong)):

@@ -21,7 +21,7 @@ SHARD_BYTES = 1 << 20
 _encode = msgspec.json.Encoder().encode
 
 
-class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that is needed to do the run, but for its tasks."""
 
     suite_id: str
@@ -84,9 +84,9 @@ class EvalRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return told | ({"tags": list(self.tags)} if self.tags else {})
 
 
-def request_of(plan: EvalPlan) -> EvalRequest:
+def request_of(plan: EvalPlan) -> EvalHeader:
     asked, suite, baseline = plan.asked, plan.suite, plan.baseline
-    return EvalRequest(
+    return EvalHeader(
         suite_id=suite.suite_id,
         suite_version=suite.version,
         suite_ref=asked.suite_ref or "",
@@ -112,11 +112,11 @@ def request_of(plan: EvalPlan) -> EvalRequest:
     )
 
 
-def request_piece(request: EvalRequest) -> EvidenceChunk:
+def request_chunk(request: EvalHeader) -> EvidenceChunk:
     return EvidenceChunk(kind=REQUEST, data=_encode(request))
 
 
-def task_pieces(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
+def task_chunks(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
     """Tasks in pieces, a task a line, so that a run never holds them all."""
     held: list[bytes] = []
     first = size = 0
@@ -124,19 +124,19 @@ def task_pieces(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
         held.append(line := _encode(task))
         size += len(line)
         if len(held) >= SHARD or size >= SHARD_BYTES:
-            yield _piece(first, held)
+            yield _chunk(first, held)
             first, held, size = first + len(held), [], 0
     if held:
-        yield _piece(first, held)
+        yield _chunk(first, held)
 
 
-def _piece(first: int, lines: list[bytes]) -> EvidenceChunk:
+def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
     return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
 
 
-async def read_request(store: Store, run: str) -> EvalRequest:
+async def read_request(store: Store, run: str) -> EvalHeader:
     (kept,) = await store.pieces(run, REQUEST)
-    return msgspec.json.decode(kept.data, type=EvalRequest)
+    return msgspec.json.decode(kept.data, type=EvalHeader)
 
 
 async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:

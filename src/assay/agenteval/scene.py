@@ -38,7 +38,7 @@ DEEPEST = Limits().max_depth
 LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 
 
-class Stage:
+class Invocation:
     """
     The Scene of one invocation. `steps` is what happened, in its order and without secrets; nothing is added once it is closed.
 
@@ -71,7 +71,7 @@ class Stage:
         allowed = () if live and card.tools is None else card.tools
         self._allowed = None if allowed is None else frozenset(allowed)
         self._live = live
-        self._memory = RecordedMemory(memory or SeededMemory(), memory_ref, self)
+        self._memory = RecordingMemory(memory or SeededMemory(), memory_ref, self)
         self._specs: tuple[ToolSpec, ...] = ()
         self._began = time.monotonic()
         self._seconds, self._end = seconds, math.inf
@@ -100,7 +100,7 @@ class Stage:
         return self._end - time.monotonic()
 
     @property
-    def memory(self) -> "RecordedMemory":
+    def memory(self) -> "RecordingMemory":
         return self._memory
 
     @property
@@ -196,10 +196,10 @@ class Stage:
         return self._box.tools if isinstance(self._box, FixtureTools) else ()
 
 
-class RecordedMemory:
+class RecordingMemory:
     """A Memory whose writes are noted, and redacted before anybody keeps them."""
 
-    def __init__(self, memory: Memory, ref: str, stage: Stage) -> None:
+    def __init__(self, memory: Memory, ref: str, stage: Invocation) -> None:
         self._inner, self._ref, self._stage = memory, ref, stage
 
     async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:

@@ -17,7 +17,7 @@ KIND = "suite"
 PAGE = 200
 
 
-class Shelved(Struct, frozen=True, kw_only=True, rename="camel"):
+class SuiteEntry(Struct, frozen=True, kw_only=True, rename="camel"):
     """What a list shows of a suite: nothing of its tasks but how many there are."""
 
     suite_id: str
@@ -27,13 +27,13 @@ class Shelved(Struct, frozen=True, kw_only=True, rename="camel"):
     digest: str
 
 
-class Shelf:
+class SuiteStore:
     """One store's suites, by tenant."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def put(self, tenant: str, document: Any) -> tuple[Shelved, bool]:
+    async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
         """Keep a suite, and whether it is new. The same again is no change; the same version with another content is refused."""
         suite = read_suite(document)
         shelved = described(suite, document)
@@ -51,7 +51,7 @@ class Shelf:
             return shelved, False
         return shelved, True
 
-    async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[Shelved]:
+    async def list(self, tenant: str, *, after: str = "", limit: int = PAGE) -> list[SuiteEntry]:
         found = await self._store.documents(tenant, KIND, after=after, limit=limit)
         return [_described(document) for document in found]
 
@@ -97,8 +97,8 @@ class Shelf:
             ) from None
 
 
-def described(suite: AgentEvalSuite, document: Any) -> Shelved:
-    return Shelved(
+def described(suite: AgentEvalSuite, document: Any) -> SuiteEntry:
+    return SuiteEntry(
         suite_id=suite.suite_id,
         version=suite.version,
         modes=suite.modes,
@@ -112,7 +112,7 @@ def digest_of(document: Any) -> str:
     return hashlib.sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _described(document: Document) -> Shelved:
+def _described(document: Document) -> SuiteEntry:
     said = msgspec.json.decode(document.data)
     return described(msgspec.convert(said, AgentEvalSuite), said)
 

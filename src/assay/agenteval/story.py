@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.asked import Host
+from assay.agenteval.asked import EvalLimits
 from assay.agenteval.bracket import Bracket, task_node
-from assay.agenteval.fold import Fold, delta, summary_of, task_score
+from assay.agenteval.fold import Scorecard, delta, summary_of, task_score
 from assay.agenteval.request import RESULTS, read_tasks
 from assay.agenteval.scoring import bar_of
-from assay.agenteval.trial import Trial, Unit
+from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.errors import EnvironmentFailure, Refusal
 from assay.fep.kind import TimeBudget
 from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
@@ -22,14 +22,14 @@ from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.facts import PendingEvent
 
 _pack = msgspec.msgpack.encode
-_trial = msgspec.json.Decoder(Trial).decode
+_trial = msgspec.json.Decoder(TrialResult).decode
 
 
-class EvalStory:
+class EvalState:
     """The fold of what is recorded, and the tasks in the suite's order."""
 
     def __init__(
-        self, run: Run, fold: Fold, order: list[str], clock: Clock, hours: TimeBudget, host: Host
+        self, run: Run, fold: Scorecard, order: list[str], clock: Clock, hours: TimeBudget, host: EvalLimits
     ) -> None:
         self._run, self._fold, self._order, self._clock = run, fold, order, clock
         self._hours, self._ceiling = hours, host.max_cost_usd
@@ -51,7 +51,7 @@ class EvalStory:
                 if fold.cost > self._ceiling or not self._hours.left:
                     return
                 if not fold.done(self._order[at], trial):
-                    yield _pack(Unit(self._run.id, at * request.trials + trial, trial, line))
+                    yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
 
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
@@ -78,7 +78,7 @@ class EvalStory:
             pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
         return UnitOutcome(events, pieces)
 
-    def _trial_ended(self, trial: Trial) -> TrialEnded:
+    def _trial_ended(self, trial: TrialResult) -> TrialEnded:
         cost = cost_of(trial, free=self._fold.request.free)
         valid = trial.finish.schema_validated
         return TrialEnded(
@@ -90,7 +90,7 @@ class EvalStory:
             schema_valid=UNSET if valid is None else valid,
         )
 
-    def _scored(self, trial: Trial, ended: TrialEnded) -> EvalScored | None:
+    def _scored(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
         """The task's one score, if this was its last trial and all of them were measured."""
         trials = self._ended.setdefault(trial.task_id, {})
         trials[trial.trial] = ended
@@ -173,7 +173,7 @@ class EvalStory:
         return max(0, round((self._clock.now() - began).total_seconds() * 1000))
 
 
-def cost_of(trial: Trial, *, free: bool) -> float | None:
+def cost_of(trial: TrialResult, *, free: bool) -> float | None:
     """What one trial cost, the judge included; None: nobody knows."""
     agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
     if not agent and not free:

@@ -45,7 +45,7 @@ def read_suite(document: Any) -> AgentEvalSuite:
     if problems := schema_problems(document):
         raise InvalidRequest(problems + forgotten(_readable(document)))
     try:
-        suite = msgspec.convert(_whole(document), AgentEvalSuite)
+        suite = msgspec.convert(_completeness_problems(document), AgentEvalSuite)
     except msgspec.ValidationError as wrong:  # a number that JSON Schema takes, and no computer
         raise InvalidRequest(
             Problem(place_in(wrong).lstrip("."), message_of(wrong, AgentEvalSuite))
@@ -84,7 +84,7 @@ def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
         if first and len(path) > 1:
             path[1] += first
         place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-        found += _told(place.removeprefix("."), error)
+        found += _schema_message(place.removeprefix("."), error)
         if len(found) >= SHOWN:
             break
     return found
@@ -152,7 +152,7 @@ def _fixtures(task: EvalTask, place: str) -> list[Problem]:
     return []
 
 
-def _whole(document: dict[str, Any]) -> dict[str, Any]:
+def _completeness_problems(document: dict[str, Any]) -> dict[str, Any]:
     """2000.0 is an integer to JSON Schema, and to nobody else."""
     bars = document.get("thresholds")
     if is_object(bars) and isinstance(latency := bars.get("maxP95LatencyMs"), float):
@@ -165,7 +165,7 @@ def _validator() -> Validator:
     return validator_for(schema_of(AgentEvalSuite.__name__).encode())
 
 
-def _told(place: str, error: Any) -> list[Problem]:
+def _schema_message(place: str, error: Any) -> list[Problem]:
     """In our words, with as much of the value as says what came."""
     kind: Any = error.kind
     if kind.name == "required":

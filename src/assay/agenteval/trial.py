@@ -10,9 +10,9 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.invoke import invoke
-from assay.agenteval.judging import Heard
-from assay.agenteval.request import EvalRequest
-from assay.agenteval.scene import Stage
+from assay.agenteval.judging import MeteredProviders
+from assay.agenteval.request import EvalHeader
+from assay.agenteval.scene import Invocation
 from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.checks.run import Options, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
@@ -33,7 +33,7 @@ SEEDS = "seeds"  # the memory a task's seeds lie in
 STOPPED = "the run was cancelled while it worked"
 
 
-class Unit(Struct, frozen=True):
+class TrialUnit(Struct, frozen=True):
     """Which run, which trial of which task, and the task."""
 
     run: str
@@ -42,7 +42,7 @@ class Unit(Struct, frozen=True):
     task: bytes
 
 
-class Trial(Struct, frozen=True, kw_only=True):
+class TrialResult(Struct, frozen=True, kw_only=True):
     """And what it came to. `score` None: it was not measured, or was stopped."""
 
     number: int
@@ -61,10 +61,10 @@ class Trial(Struct, frozen=True, kw_only=True):
     line: bytes  # the evidence: a TestCaseResult
 
 
-class Bench(Struct, frozen=True, kw_only=True):
+class TrialEnvironment(Struct, frozen=True, kw_only=True):
     """Where trials of one run are made."""
 
-    request: EvalRequest
+    request: EvalHeader
     agent: Agent
     hours: TimeBudget  # what is left to the run
     plan: Plan
@@ -74,10 +74,10 @@ class Bench(Struct, frozen=True, kw_only=True):
     judge: JSON
 
 
-class Draft:
+class TrialRunner:
     """A trial being made; cut short, it is as far as it came."""
 
-    def __init__(self, bench: Bench, unit: Unit, task: EvalTask) -> None:
+    def __init__(self, bench: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
         self._bench, self._unit, self._task = bench, unit, task
         self._finish: InvocationResult | None = None
         self._fault: Fault | None = None
@@ -101,10 +101,10 @@ class Draft:
             self._finish = InvocationResult(outcome="failed", error=redacted_text(str(fault)))
         await self._scored(self._finish)
 
-    def trial(self, *, stopped: bool = False) -> Trial:
+    def trial(self, *, stopped: bool = False) -> TrialResult:
         stage, unit = self._stage, self._unit
         state = "stopped" if stopped else "measured" if self._score is not None else "unmeasured"
-        return Trial(
+        return TrialResult(
             number=unit.number,
             trial=unit.trial,
             task_id=self._task.task_id,
@@ -123,21 +123,23 @@ class Draft:
             ),  # scored as it was said, and kept without what it gives away (contract §6.5)
         )
 
-    def _staged(self) -> Stage:
+    def _staged(self) -> Invocation:
         bench, task = self._bench, self._task
         how: dict[str, Any] = {"task_id": task.task_id, "trial": self._unit.trial}
         how |= {"seconds": bench.request.seconds, "max_depth": bench.services.limits.max_depth}
         card = bench.agent.card
         if bench.request.live:
             memory = bench.memory() if bench.memory else None
-            return Stage(card, bench.tools, memory, live=True, memory_ref=f"agent:{card.agent_id}", **how)
+            return Invocation(
+                card, bench.tools, memory, live=True, memory_ref=f"agent:{card.agent_id}", **how
+            )
         fixtures = task.fixtures
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
         names = card.tools if card.tools is not None else tuple(one.tool for one in responses)
         described = {one.id: one for one in bench.tools.known(names)} if bench.tools and names else {}
         tools, memory = FixtureTools(responses, described), SeededMemory(self._seeds, bench.services.clock)
-        return Stage(card, tools, memory, memory_ref=SEEDS, **how)
+        return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
 
     async def _scored(self, finish: InvocationResult) -> None:
         bench, task = self._bench, self._task
@@ -162,7 +164,7 @@ class Draft:
     async def _judged(self, sheet: Scorer, context: Context) -> list[CheckResult]:
         """Check by check; what a judge is asked behind a gate that does not hold would be asked for nothing."""
         services = self._bench.services
-        heard = Heard(services.providers) if services.providers else None
+        heard = MeteredProviders(services.providers) if services.providers else None
         services = msgspec.structs.replace(services, providers=heard)
         if heard is not None:
             self._judge = heard.usages
@@ -193,8 +195,8 @@ def _unanswered(sheet: Scorer, fault: Fault, services: Services) -> CheckResult:
 
 
 async def perform(
-    draft: Draft, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
-) -> Trial:
+    draft: TrialRunner, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
+) -> TrialResult:
     """To its end, or cut short when the run is, or its time: `stopping()` says which it was."""
     task = asyncio.ensure_future(draft.make())
     late = False

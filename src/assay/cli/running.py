@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from assay import app
-from assay.agenteval.asked import Asked
+from assay.agenteval.asked import EvalRequest
 from assay.agenteval.fork import same_agent, scored_of
 from assay.agenteval.office import new_run_id
 from assay.agenteval.reading import recorded_summary
@@ -90,7 +90,7 @@ async def _begun(wanted: Wanted, settings: Settings, evals: Evals, agent: Agent)
     baseline = None
     if wanted.baseline is not None:
         baseline = (await found(evals.store, wanted.baseline, KIND, name=suite.suite_id)).id
-    asked = Asked(
+    asked = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
         agent_id=agent.card.agent_id,
         modes=wanted.modes,

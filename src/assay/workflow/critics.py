@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.agenteval.invoke import invoke
-from assay.agenteval.judging import Heard
-from assay.agenteval.scene import Stage
+from assay.agenteval.judging import MeteredProviders
+from assay.agenteval.scene import Invocation
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
 from assay.fep.execute import ExecutionOptions, stream
@@ -82,7 +82,7 @@ class Critics:
         agent = self._agents.get(id)
         if agent is None:
             return _failed(id, "there is no such critic")
-        stage = Stage(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
+        stage = Invocation(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
         asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
             finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow weighs how sure it is
@@ -112,7 +112,7 @@ class Critics:
         """A check that does not hold asks for another try, or rejects, as the critic is told to; one that errs rejects."""
         id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
         failing: Literal["revise", "fail"] = critic.get("failing", "revise")
-        heard = None if self._services.providers is None else Heard(self._services.providers)
+        heard = None if self._services.providers is None else MeteredProviders(self._services.providers)
         try:
             plan = self._plan(critic["checks"], heard)
             contexts = contexts_of(
@@ -140,7 +140,7 @@ class Critics:
             steps=_used(heard),
         )
 
-    def _plan(self, checks: Mapping[str, Any], heard: Heard | None = None) -> Plan:
+    def _plan(self, checks: Mapping[str, Any], heard: MeteredProviders | None = None) -> Plan:
         means = self._services if heard is None else msgspec.structs.replace(self._services, providers=heard)
         return Plan(checks_from(list(checks.values())), self._registry, means)
 
@@ -195,6 +195,6 @@ def _why(answer: dict[str, Any]) -> str:
     return "its answer does not say whether it passed"
 
 
-def _used(heard: Heard | None) -> tuple[Step, ...]:
+def _used(heard: MeteredProviders | None) -> tuple[Step, ...]:
     """One for every call of a judge, the repairs too (RFC 0026)."""
     return () if heard is None else tuple(UsageStep(usage=usage) for usage in heard.usages)

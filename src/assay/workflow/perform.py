@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Stage
+from assay.agenteval.scene import Invocation
 from assay.errors import Conflict, Fault
 from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agents, ToolBox
@@ -128,7 +128,7 @@ class Performer:
         place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
         memory = JournalMemory(self._store, unit.tenant, place, view, self._services.clock)
         tools = CheckedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
-        stage = Stage(
+        stage = Invocation(
             agent.card,
             tools,
             memory,

@@ -2,13 +2,13 @@
 
 from msgspec import UNSET
 
-from assay.agenteval.asked import Asked, Known
+from assay.agenteval.asked import EvalFacts, EvalRequest
 from assay.agenteval.modes.mode import Mode, Tasks
 from assay.errors import EvalRefused, Problem
 from assay.protocol.suite import AgentEvalSuite
 
 
-def last(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Tasks) -> None:
+def check_live_shadow(asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite, tasks: Tasks) -> None:
     """A tool that only fixtures answer cannot be called live."""
     lacking = {
         task.task_id: tools
@@ -24,4 +24,4 @@ def last(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Tasks) -> Non
         )
 
 
-LIVE_SHADOW = Mode(name="live-shadow", live=True, last=last)
+LIVE_SHADOW = Mode(name="live-shadow", live=True, last=check_live_shadow)

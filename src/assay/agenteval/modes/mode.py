@@ -5,11 +5,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.agenteval.asked import Asked, Known, nothing
+from assay.agenteval.asked import EvalFacts, EvalRequest, no_requirement
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 
 Tasks = tuple[EvalTask, ...]
-Meet = Callable[[Asked, Known, AgentEvalSuite, Tasks], None]
+ModeCheck = Callable[[EvalRequest, EvalFacts, AgentEvalSuite, Tasks], None]
 
 
 class Mode(Struct, frozen=True, kw_only=True):
@@ -19,5 +19,5 @@ class Mode(Struct, frozen=True, kw_only=True):
     covers: Literal["golden", "rubric"] | None = None  # the kind of task it selects; None selects nothing
     judge: bool = False  # not offered without one
     live: bool = False  # the world's tools and memory, no fixtures
-    meet: Meet = nothing
-    last: Meet = nothing
+    meet: ModeCheck = no_requirement
+    last: ModeCheck = no_requirement

@@ -1,6 +1,6 @@
 """regression (contract §3.2 step 12): the same tasks as a run before, and how much better or worse."""
 
-from assay.agenteval.asked import Asked, Known
+from assay.agenteval.asked import EvalFacts, EvalRequest
 from assay.agenteval.modes.mode import Mode, Tasks
 from assay.errors import EvalRefused, Problem
 from assay.protocol.suite import AgentEvalSuite
@@ -8,7 +8,7 @@ from assay.protocol.suite import AgentEvalSuite
 FIELD = "configurable.baselineRunId"
 
 
-def meet(asked: Asked, known: Known, suite: AgentEvalSuite, tasks: Tasks) -> None:
+def check_regression(asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite, tasks: Tasks) -> None:
     """The baseline is a completed eval of the same suite, of the same version unless told otherwise, over the same tasks."""
     baseline = known.baseline
     if asked.baseline_run_id is None:
@@ -33,4 +33,4 @@ def _refused(why: str) -> EvalRefused:
     return EvalRefused(Problem(FIELD, why), field=FIELD)
 
 
-REGRESSION = Mode(name="regression", meet=meet)
+REGRESSION = Mode(name="regression", meet=check_regression)

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from assay.agenteval.progress import Step
+from assay.agenteval.progress import ProgressStep
 from assay.protocol.annotations import Annotation
 from assay.protocol.catalogue import EVENTS
 from assay.protocol.operations import EvaluationProgress
@@ -91,7 +91,9 @@ def _message(name: str) -> Doc:
 
 
 def _messages() -> tuple[Doc, Doc]:
-    types = tuple(dict.fromkeys((*EVENTS.values(), Annotation, Step, EvaluationProgress, TestCaseResult)))
+    types = tuple(
+        dict.fromkeys((*EVENTS.values(), Annotation, ProgressStep, EvaluationProgress, TestCaseResult))
+    )
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     messages = {type: _event(type, payload.__name__) for type, payload in EVENTS.items()}
     messages |= {

@@ -4,9 +4,9 @@ from importlib.metadata import version
 
 from assay.agenteval.judging import no_judge
 from assay.agenteval.modes import offered
-from assay.agenteval.office import EvalOffice
+from assay.agenteval.office import AgentEvalService
 from assay.agenteval.request import KIND
-from assay.agenteval.shelf import Shelf
+from assay.agenteval.shelf import SuiteStore
 from assay.ports import Limits, Store
 from assay.protocol.agents import AgentCard
 from assay.serve.limits import Serving
@@ -21,7 +21,7 @@ from assay.workflow.room import Room
 
 def surface(
     store: Store,
-    evals: EvalOffice,
+    evals: AgentEvalService,
     offering: Offering,
     serving: Serving,
     limits: Limits,
@@ -29,7 +29,7 @@ def surface(
     host: Host = Host(),  # noqa: B008  # a value
 ) -> Surface:
     """The kinds stay known where their family is off: a run that is there can be read."""
-    shelf = Shelf(store)
+    shelf = SuiteStore(store)
     kinds: dict[str, Offered] = {KIND: EvalOffered(evals, shelf)}
     flows = None if room is None else WorkflowOffered(room, host._replace(replay=offering.offer_replay))
     if flows is not None:

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.asked import Asked
+from assay.agenteval.asked import EvalRequest
 from assay.agenteval.detail import detail_of
 from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
-from assay.agenteval.office import EvalOffice
+from assay.agenteval.office import AgentEvalService
 from assay.agenteval.reading import recorded_results
 from assay.agenteval.request import KIND, read_request
-from assay.agenteval.shelf import Shelf, digest_of
+from assay.agenteval.shelf import SuiteStore, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.runs import ForkRequest, RunRequest
@@ -39,7 +39,7 @@ TYPES: dict[str, tuple[type, str]] = {
 class EvalOffered:
     """The kind `agent-eval` on the run surface."""
 
-    def __init__(self, office: EvalOffice, shelf: Shelf) -> None:
+    def __init__(self, office: AgentEvalService, shelf: SuiteStore) -> None:
         self.office, self._shelf = office, shelf
 
     async def open(
@@ -52,7 +52,9 @@ class EvalOffered:
         plan = await self.office.planned(asked, who.tenant, suite)
         return await self.office.take_in(plan, who.tenant, holder, documents, run=run)
 
-    async def _suite(self, asked: Asked, tenant: str) -> tuple[AgentEvalSuite, str] | InvalidRequest | None:
+    async def _suite(
+        self, asked: EvalRequest, tenant: str
+    ) -> tuple[AgentEvalSuite, str] | InvalidRequest | None:
         """What was found, or what is wrong with it: the plan says so, in its turn."""
         if not asked.suite_ref:
             return None
@@ -122,7 +124,7 @@ class EvalOffered:
         return msgspec.json.decode(last.data)["payload"]["error"]
 
 
-def asked_of(request: RunRequest, principal: str) -> Asked:
+def asked_of(request: RunRequest, principal: str) -> EvalRequest:
     """What `configurable` says that an eval reads; the rest of it is kept and echoed."""
     said: JSON = {} if request.configurable is UNSET else request.configurable
     problems = [
@@ -137,7 +139,7 @@ def asked_of(request: RunRequest, principal: str) -> Asked:
         problems.append(Problem("configurable.evalModes", "wanted a list of modes"))
     if problems:
         raise EvalRefused(problems, field=problems[0].place)
-    return Asked(
+    return EvalRequest(
         suite_ref=None if request.eval_suite_ref is UNSET else request.eval_suite_ref,
         agent_id=None if request.agent_id is UNSET else request.agent_id,
         modes=None if modes is None else tuple(modes),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from assay.agenteval.progress import came_back
+from assay.agenteval.progress import progress_of
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
@@ -178,7 +178,7 @@ class LogFeed:
         while self._size > KEPT and len(self._frames) > 1:
             self._size -= len(self._frames.popleft().data)
             self._first += 1
-        if (step := came_back(self._run, event)) is not None:
+        if (step := progress_of(self._run, event)) is not None:
             self.tell(Frame(None, "progress", step))
         self._ring()
 

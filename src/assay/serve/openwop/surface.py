@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from msgspec import UNSET
 
-from assay.agenteval.shelf import Shelf
+from assay.agenteval.shelf import SuiteStore
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal, PutDocument, Run, Store
 from assay.protocol.agents import AgentCard
@@ -61,7 +61,7 @@ class Surface:
         kinds: Mapping[str, Offered],
         offer: Callable[[], Offer],
         *,
-        shelf: Shelf,
+        shelf: SuiteStore,
         evals: str | None = None,
         workflows: str | None = None,
         feedback: bool = True,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from assay.agenteval.detail import EvalDetail
-from assay.agenteval.shelf import Shelved
+from assay.agenteval.shelf import SuiteEntry
 from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite, verification
 from assay.serve.openwop.nouns import OPEN
 from assay.serve.rest.operation import Given, Operation, Parameter
@@ -40,7 +40,7 @@ NOUNS: tuple[Any, ...] = (
     runs.RunCreated,
     runs.RunRequest,
     scorecard.EvalSummary,
-    Shelved,
+    SuiteEntry,
     suite.AgentEvalSuite,
     verification.VerificationReport,
 )

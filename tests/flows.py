@@ -13,11 +13,11 @@ from assay.protocol.facts import envelope
 from assay.runs.desk import Desk
 from assay.workflow.critics import Critics
 from assay.workflow.declared import workflow_of
-from assay.workflow.flow import Bounds
+from assay.workflow.flow import ExecutionLimits
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.opening import Library
-from assay.workflow.perform import Performer
-from assay.workflow.room import Room
+from assay.workflow.perform import ActivityRunner
+from assay.workflow.room import WorkflowService
 from assay.workflow.samples import samples
 from evals import Judges
 
@@ -79,8 +79,8 @@ class House:
             self.library.add(workflow)
         for id, loop in (loops or {}).items():
             self.library.add(workflow_of(id, loop))
-        bounds = bounds or Bounds()
-        performer = Performer(
+        bounds = bounds or ExecutionLimits()
+        performer = ActivityRunner(
             self.store,
             self.library,
             self.agents,
@@ -94,7 +94,9 @@ class House:
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), 4)
         self.desk = Desk(self.store, engine, {self.kind.name: self.kind}, lease=lease)
         performer.hands = self.desk
-        self.room = Room(self.store, self.desk, self.kind, self.library, self.critics, services.clock)
+        self.room = WorkflowService(
+            self.store, self.desk, self.kind, self.library, self.critics, services.clock
+        )
 
     async def __aenter__(self):
         await self.desk.open()

@@ -38,10 +38,10 @@ from assay.serve.rest.app import create_app
 from assay.serve.rest.server import server
 from assay.workflow.critics import Critics
 from assay.workflow.declared import library
-from assay.workflow.flow import Bounds
+from assay.workflow.flow import ExecutionLimits
 from assay.workflow.kind import WorkflowKind
-from assay.workflow.perform import Performer
-from assay.workflow.room import Room
+from assay.workflow.perform import ActivityRunner
+from assay.workflow.room import WorkflowService
 from assay.workflow.seams import SAMPLE_AGENTS
 from evals import Doing, Judges, Some
 
@@ -129,12 +129,12 @@ class Server:
         there = library(self.loops, seeded=self.seeded)
         cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
         critics = Critics(cast, self.registry, services, seconds=self.critic_seconds)
-        performer = Performer(self.store, there, cast, critics, services, self.tools)
-        flows = WorkflowKind(performer, Bounds(), services.clock)
+        performer = ActivityRunner(self.store, there, cast, critics, services, self.tools)
+        flows = WorkflowKind(performer, ExecutionLimits(), services.clock)
         kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
         self.desk = Desk(self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds)
         performer.hands = self.desk
-        self.room = Room(self.store, self.desk, flows, there, critics, services.clock)
+        self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
         self.office = EvaluationService(self.store, self.registry, services)
         self.surface = surface(
             self.store,

@@ -16,12 +16,12 @@ from assay.protocol.agents import MemoryEntry
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
 from assay.workflow.definition import read
-from assay.workflow.drive import Drive
-from assay.workflow.flow import Bounds
-from assay.workflow.memory import Row, View, fold, puts, rows
-from assay.workflow.models import program
-from assay.workflow.phases import PHASES, Host, execution_model
-from assay.workflow.record import kept_steps, read_request
+from assay.workflow.drive import Replayer
+from assay.workflow.flow import ExecutionLimits
+from assay.workflow.memory import AsOf, MemoryWrite, fold, puts, rows
+from assay.workflow.models import program_mock
+from assay.workflow.phases import PHASES, HostInfo, execution_model
+from assay.workflow.record import read_request, read_steps
 from assay.workflow.replay import fork
 from assay.workflow.samples import document, samples
 from flows import ME, OTHER, House, Played, loop
@@ -59,7 +59,7 @@ def test_every_phase_of_the_table_is_proved_here(number):
 
 @pytest.mark.parametrize(
     ("host", "version"),
-    [(Host(), 6), (Host(host_id=""), 2), (Host(gating=False), 6), (Host(replay=False), 3)],
+    [(HostInfo(), 6), (HostInfo(host_id=""), 2), (HostInfo(gating=False), 6), (HostInfo(replay=False), 3)],
     ids=["all", "nameless", "watching", "without replay"],
 )
 def test_the_version_is_the_highest_with_all_below(host, version):
@@ -323,16 +323,22 @@ def entry(id, ends=None):
 @pytest.mark.parametrize(
     ("row", "seen"),
     [
-        (Row(entry=entry("a"), run="me", step=1, at=T0), True),
-        (Row(entry=entry("a"), run="me", step=3, at=T0), False),  # this turn's own write: seen in the next
-        (Row(entry=entry("a"), run="child", step=9, at=T0), True),  # another's, before the turn began
-        (Row(entry=entry("a"), run="child", step=0, at=T0 + timedelta(seconds=11)), False),
-        (Row(entry=entry("a", ends=5), run="child", step=0, at=T0), False),  # expired by then
-        (Row(entry=entry("a", ends=60), run="child", step=0, at=T0), True),  # whatever the clock says today
+        (MemoryWrite(entry=entry("a"), run="me", step=1, at=T0), True),
+        (
+            MemoryWrite(entry=entry("a"), run="me", step=3, at=T0),
+            False,
+        ),  # this turn's own write: seen in the next
+        (MemoryWrite(entry=entry("a"), run="child", step=9, at=T0), True),  # another's, before the turn began
+        (MemoryWrite(entry=entry("a"), run="child", step=0, at=T0 + timedelta(seconds=11)), False),
+        (MemoryWrite(entry=entry("a", ends=5), run="child", step=0, at=T0), False),  # expired by then
+        (
+            MemoryWrite(entry=entry("a", ends=60), run="child", step=0, at=T0),
+            True,
+        ),  # whatever the clock says today
     ],
 )
 def test_phase_2_memory_is_folded_as_of_a_moment(row, seen):
-    view = View(run="me", step=3, at=T0 + timedelta(seconds=10))
+    view = AsOf(run="me", step=3, at=T0 + timedelta(seconds=10))
     assert bool(fold([row], view)) is seen
 
 
@@ -448,10 +454,10 @@ REFUSAL = {"stopReason": "safety", "refusalText": "I will not"}
 )
 async def test_phase_4_replay_divergence_at_refusal(first, then):
     async with House() as house:
-        await program(house.store, "t", "structured-call", [first])
+        await program_mock(house.store, "t", "structured-call", [first])
         source = await house.run("conformance-phase4-replay-divergence")
         assert source.status == ("completed" if first is VALID else "failed")
-        await program(house.store, "t", "structured-call", [then])
+        await program_mock(house.store, "t", "structured-call", [then])
         run = await house.desk.ended((await fork(house.room, ME, source.id, "replay", 0)).id)
         events = await house.events(run)
     assert (run.status, run.head["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
@@ -474,12 +480,12 @@ async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_o
     """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
     async with House() as house:
         source = await house.run("conformance-multi-node")
-        log, steps = await house.store.events(source.id), await kept_steps(house.store, source.id)
+        log, steps = await house.store.events(source.id), await read_steps(house.store, source.id)
         at = [event.type for event in log].index("node.completed")
         told = json.loads(log[at].data) | {"payload": payload}
         log[at] = replace(log[at], type=type, data=json.dumps(told).encode())
         request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
-    drive = Drive("run-again", request, Bounds(), log)
+    drive = Replayer("run-again", request, ExecutionLimits(), log)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
     assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)

@@ -18,7 +18,7 @@ from assay.workflow.decisions import read_decision
 from assay.workflow.definition import problems, read
 from assay.workflow.nodes import NODES
 from assay.workflow.opening import Library
-from assay.workflow.phases import Host, execution_model
+from assay.workflow.phases import HostInfo, execution_model
 from assay.workflow.replay import fork
 from assay.workflow.room import RESTING
 from assay.workflow.samples import document, fixtures, samples
@@ -151,7 +151,7 @@ def test_agent_verifier_shape_success_criteria(criteria, fits):
 @shared
 @pytest.mark.parametrize(("version", "fits"), [(6, True), (7, False)])
 def test_agent_verifier_shape_execution_model(version, fits):
-    model = execution_model(Host()) | {"version": version}
+    model = execution_model(HostInfo()) | {"version": version}
     family = schema("capabilities")["properties"]["multiAgent"]
     assert jsonschema_rs.validator_for(family).is_valid({"executionModel": model}) is fits
 

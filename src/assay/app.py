@@ -34,7 +34,7 @@ from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
 from assay.settings import Settings
 from assay.workers import pool
-from assay.workflow.memory import JournalMemory, View
+from assay.workflow.memory import AsOf, JournalMemory
 
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -156,23 +156,23 @@ def workflows(
     from assay.backends.agents.cast import AgentOverlay  # a lazy door
     from assay.workflow.critics import Critics  # a lazy door
     from assay.workflow.declared import library  # a lazy door
-    from assay.workflow.flow import Bounds  # a lazy door
+    from assay.workflow.flow import ExecutionLimits  # a lazy door
     from assay.workflow.kind import WorkflowKind  # a lazy door
-    from assay.workflow.perform import Performer  # a lazy door
-    from assay.workflow.room import Room  # a lazy door
+    from assay.workflow.perform import ActivityRunner  # a lazy door
+    from assay.workflow.room import WorkflowService  # a lazy door
     from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
 
     if seeded():
         cast = AgentOverlay(SAMPLE_AGENTS, cast)
     there = library(settings.workflows if loops is None else loops, seeded=seeded())
     critics = Critics(cast, known, means, seconds=settings.limits.check_seconds)
-    far = Bounds.of(settings.limits)
-    performer = Performer(record, there, cast, critics, means, toolbox(settings), bounds=far)
+    far = ExecutionLimits.of(settings.limits)
+    performer = ActivityRunner(record, there, cast, critics, means, toolbox(settings), bounds=far)
     kind = WorkflowKind(performer, far, means.clock)
 
-    def room(desk: Desk) -> Room:
+    def room(desk: Desk) -> WorkflowService:
         performer.hands = desk
-        return Room(record, desk, kind, there, critics, means.clock)
+        return WorkflowService(record, desk, kind, there, critics, means.clock)
 
     return kind, room
 
@@ -284,7 +284,7 @@ def _eval_means(
 
 def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memory:
     """What an agent remembers of earlier runs, as of now; what it writes there is recorded, and kept nowhere else."""
-    view = View(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
+    view = AsOf(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
     return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
@@ -358,10 +358,10 @@ def rest(
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
         from assay.serve.rest.routes import ROUTES  # a lazy door
         from assay.serve.rest.server import server  # a lazy door
-        from assay.workflow.phases import Host  # a lazy door
+        from assay.workflow.phases import HostInfo  # a lazy door
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    named = Host(host_id=settings.host_id)
+    named = HostInfo(host_id=settings.host_id)
     offers = surface(
         house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
     )

@@ -14,14 +14,16 @@ from assay.ports.agents import Agent
 from assay.runs.desk import Desk
 from assay.workflow.opening import KIND
 from assay.workflow.record import read_request
-from assay.workflow.room import RESTING, Room
+from assay.workflow.room import RESTING, WorkflowService
 
 LOOK = 1.0  # seconds between two looks at the children
 MOST = 1000  # runs that wait
 
 
 @asynccontextmanager
-async def opened(chosen: settings.Settings, given: Mapping[str, Agent]) -> AsyncGenerator[tuple[Room, Desk]]:
+async def opened(
+    chosen: settings.Settings, given: Mapping[str, Agent]
+) -> AsyncGenerator[tuple[WorkflowService, Desk]]:
     """A room with the agents of the settings, and those that were described."""
     cast = AgentOverlay(given.values(), app.agents(chosen))
     async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
@@ -31,7 +33,7 @@ async def opened(chosen: settings.Settings, given: Mapping[str, Agent]) -> Async
             await cast.close()
 
 
-async def carried(room: Room, desk: Desk, run: Run) -> tuple[Run, Run | None]:
+async def carried(room: WorkflowService, desk: Desk, run: Run) -> tuple[Run, Run | None]:
     """How far it came, and the child that waits for a person, where one keeps it from going on."""
     ending = asyncio.ensure_future(desk.ended(run.id))
     try:
@@ -48,7 +50,7 @@ async def carried(room: Room, desk: Desk, run: Run) -> tuple[Run, Run | None]:
         ending.cancel()
 
 
-async def taken_up(room: Room, desk: Desk, run: Run) -> bool:
+async def taken_up(room: WorkflowService, desk: Desk, run: Run) -> bool:
     """Conduct what nobody does; whether it is conducted here."""
     claimed = await room.store.claim(run.id, desk.holder, seconds=desk.lease)
     if claimed is not None:

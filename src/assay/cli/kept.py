@@ -22,7 +22,7 @@ from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.values import is_object
-from assay.workflow.flow import Bounds
+from assay.workflow.flow import ExecutionLimits
 from assay.workflow.opening import KIND as WORKFLOW
 from assay.workflow.report import came_to
 
@@ -156,7 +156,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
 
 
 async def _show_flow(office: EvaluationService, run: Run, *, json: bool) -> None:
-    came = await came_to(office.store, run, Bounds.of(settings.load().limits))
+    came = await came_to(office.store, run, ExecutionLimits.of(settings.load().limits))
     if json:
         verdicts.print_json(came)
         return
@@ -216,7 +216,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
             await office.reading(run)
-            came = await came_to(office.store, run, Bounds.of(settings.load().limits))
+            came = await came_to(office.store, run, ExecutionLimits.of(settings.load().limits))
             many = verdicts.export(came, to)
             return f"{many:,} verdict{'' if many == 1 else 's'}"
         try:

@@ -21,11 +21,11 @@ from assay.protocol.values import is_object
 from assay.protocol.verification import Verification
 from assay.runs.desk import Desk
 from assay.workflow.declared import read_loop, workflow_of
-from assay.workflow.flow import Request
+from assay.workflow.flow import WorkflowRequest
 from assay.workflow.nodes.turn import WORKFLOW
 from assay.workflow.opening import KIND
 from assay.workflow.report import came_to
-from assay.workflow.room import RESTING, Room, new_run_id
+from assay.workflow.room import RESTING, WorkflowService, new_run_id
 
 ME = Principal(
     tenant=TENANT, id="command", scopes=frozenset({"runs:create", "runs:read", "approvals:respond"})
@@ -80,7 +80,7 @@ async def _verify(chosen: settings.Settings, asked: Asked) -> Came:
     _apart(given)
     loop = _loop(asked, given, chosen)
     async with opened(chosen, given) as (room, desk):
-        request = Request(
+        request = WorkflowRequest(
             workflow=workflow_of("verify", loop),
             inputs={"task": task},
             owner={"tenant": ME.tenant, "principal": ME.id},
@@ -157,7 +157,7 @@ async def _resume(chosen: settings.Settings, which: str) -> Came:
         return await _came(room, desk, run)
 
 
-async def _came(room: Room, desk: Desk, run: Run) -> Came:
+async def _came(room: WorkflowService, desk: Desk, run: Run) -> Came:
     ended, child = await carried(room, desk, run)
     came = await came_to(room.store, ended, room.bounds)
     if child is None:

@@ -28,14 +28,14 @@ from assay.protocol.events import (
     ProviderUsage,
 )
 from assay.protocol.verification import Role
-from assay.workflow.effects import Invoke, Verify, named
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.effects import Invoke, Verify, stable_id
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, below
 
 USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # ends of a turn that came to something
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class CriticResult(Struct, frozen=True, kw_only=True):
     """
     A critic's turn: its verdict, the keys it looked at and which of them hold; its notes go to the actor and nowhere else.
 
@@ -55,7 +55,7 @@ class Judged(Struct, frozen=True, kw_only=True):
     invocation: str = ""
 
 
-class Turn(Struct, frozen=True, kw_only=True):
+class AgentTurn(Struct, frozen=True, kw_only=True):
     """An agent's turn. `checked` has, by the number of a tool call, what critics said of its answer."""
 
     agent: str
@@ -70,24 +70,26 @@ class Turn(Struct, frozen=True, kw_only=True):
     schema_validated: bool | None = None
     criteria: tuple[str, ...] = ()  # keys of its own, by its settings
     steps: tuple[Step, ...] = ()
-    checked: dict[str, list[Judged]] = {}
+    checked: dict[str, list[CriticResult]] = {}
 
 
-def invoked(flow: Flow, node: str, agent: str, task: Any, role: Role = "actor", **more: Any) -> Steps[Turn]:
+def invoked(
+    flow: Execution, node: str, agent: str, task: Any, role: Role = "actor", **more: Any
+) -> Steps[AgentTurn]:
     """Ask an agent; whoever cannot be asked at all ends the run."""
     effect = Invoke(node=node, agent=agent, task=task, invocation=flow.invocation(), **more)
     result = yield from flow.do(effect)
     if result.trouble is not None:
         if result.trouble.why:
             flow.failed(role, agent, result.trouble.why)
-        raise Stop(result.trouble.code, result.trouble.message, node=node)
-    done = msgspec.structs.replace(msgspec.convert(result.value, Turn), invocation=effect.invocation)
+        raise RunStopped(result.trouble.code, result.trouble.message, node=node)
+    done = msgspec.structs.replace(msgspec.convert(result.value, AgentTurn), invocation=effect.invocation)
     if done.outcome not in USABLE:
         flow.failed(role, agent, done.error)
     return done
 
 
-def weighed(done: Turn, floor: float) -> Turn:
+def escalate_if_unsure(done: AgentTurn, floor: float) -> AgentTurn:
     """`escalated` by its own word, or below the floor that holds here."""
     if done.outcome == "completed" and below(done.confidence, floor):
         return msgspec.structs.replace(done, outcome="escalated")
@@ -95,7 +97,7 @@ def weighed(done: Turn, floor: float) -> Turn:
 
 
 def judged(
-    flow: Flow,
+    flow: Execution,
     node: str,
     critic: dict[str, Any],
     *,
@@ -104,7 +106,7 @@ def judged(
     target: str,
     cause: str,
     criteria: tuple[str, ...],
-) -> Steps[Judged]:
+) -> Steps[CriticResult]:
     """A critic's turn, told: the verdict points at the event that carries what it is about."""
     effect = Verify(
         node=node,
@@ -116,15 +118,15 @@ def judged(
         invocation=flow.invocation(),
     )
     came = yield from flow.do(effect)
-    found = msgspec.structs.replace(msgspec.convert(came.value, Judged), invocation=effect.invocation)
+    found = msgspec.structs.replace(msgspec.convert(came.value, CriticResult), invocation=effect.invocation)
     tell_verdict(flow, node, found, target, cause)
     return found
 
 
-def tell_verdict(flow: Flow, node: str, found: Judged, target: str, cause: str) -> None:
+def tell_verdict(flow: Execution, node: str, found: CriticResult, target: str, cause: str) -> None:
     if found.error is not None:
         flow.failed("critic", found.agent, found.error)
-    turn = Turn(
+    turn = AgentTurn(
         agent=found.agent,
         outcome=found.outcome,
         invocation=found.invocation,
@@ -143,7 +145,7 @@ def tell_verdict(flow: Flow, node: str, found: Judged, target: str, cause: str) 
 
 
 @contextmanager
-def bracket(flow: Flow, node: str, turn: Turn) -> Generator[None]:
+def bracket(flow: Execution, node: str, turn: AgentTurn) -> Generator[None]:
     """Its first event, all it did, what is told inside, and its last."""
     started = InvocationStarted(
         invocation_id=turn.invocation,
@@ -165,13 +167,13 @@ def bracket(flow: Flow, node: str, turn: Turn) -> Generator[None]:
     flow.tell("agent.invocation.completed", completed, node=node)
 
 
-def decided(flow: Flow, node: str, turn: Turn) -> str:
+def decided(flow: Execution, node: str, turn: AgentTurn) -> str:
     """What it came to, which is not committed by being said; the event's id."""
     said = AgentDecided(agent_id=turn.agent, confidence=_or_unset(turn.confidence))
     return flow.tell("agent.decided", said, node=node, decision=turn.result)
 
 
-def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:
+def _tell_steps(flow: Execution, node: str, turn: AgentTurn) -> None:
     calls: dict[str, str] = {}
     for step in turn.steps:
         match step:
@@ -208,7 +210,9 @@ def _tell_steps(flow: Flow, node: str, turn: Turn) -> None:
                 pass  # what it wrote into its memory is told where attribution is offered
 
 
-def _tell_returned(flow: Flow, node: str, turn: Turn, step: ToolReturned, cause: str | None) -> None:
+def _tell_returned(
+    flow: Execution, node: str, turn: AgentTurn, step: ToolReturned, cause: str | None
+) -> None:
     returned = AgentToolReturned(
         agent_id=turn.agent,
         tool_name=step.tool,
@@ -223,9 +227,9 @@ def _tell_returned(flow: Flow, node: str, turn: Turn, step: ToolReturned, cause:
         tell_verdict(flow, node, ready, returned.call_id, carrier)
 
 
-def _call_id(turn: Turn, call: str) -> str:
+def _call_id(turn: AgentTurn, call: str) -> str:
     """Fresh in its run: every invocation counts from one."""
-    return named("call", turn.invocation, call)
+    return stable_id("call", turn.invocation, call)
 
 
 def _or_unset(value: Any) -> Any:

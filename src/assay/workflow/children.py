@@ -8,9 +8,9 @@ from msgspec import UNSET, Struct, structs
 from assay.protocol.canonical import canonical
 from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
-from assay.workflow.bracket import Judged, judged
-from assay.workflow.effects import AwaitChild, StartChild, named
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.bracket import CriticResult, judged
+from assay.workflow.effects import AwaitChild, StartChild, stable_id
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, combined
 from assay.workflow.interrupts import approval
 
@@ -21,7 +21,7 @@ PHASES: dict[str, Phase] = {
 }
 
 
-class Hand(Struct, frozen=True, kw_only=True):
+class ChildSpec(Struct, frozen=True, kw_only=True):
     """How a child is given work, and how its work is taken."""
 
     node: str
@@ -41,7 +41,7 @@ class Hand(Struct, frozen=True, kw_only=True):
     gating: bool = True
 
 
-class Child(Struct, frozen=True, kw_only=True):
+class ChildResult(Struct, frozen=True, kw_only=True):
     """What became of it."""
 
     run: str
@@ -51,11 +51,11 @@ class Child(Struct, frozen=True, kw_only=True):
     harvest: dict[str, Any] = {}
     merged: bool = False
     verdict: Verdict | None = None
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[CriticResult, ...] = ()
     workers: tuple[str, ...] = ()  # whose work it is
 
 
-def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
+def child_run(flow: Execution, hand: ChildSpec) -> Steps[ChildResult]:
     """The chain of hand-off events, each caused by the one before; what comes back changes nothing until it may."""
     began = _chain(flow, hand, "dispatch.began", hand.cause)
     given = {
@@ -63,7 +63,7 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     } | hand.given
     effect = StartChild(
         node=hand.node,
-        child=named("run", flow.run, *hand.key),
+        child=stable_id("run", flow.run, *hand.key),
         workflow=hand.worker,
         inputs=given,
         cause=hand.kind,
@@ -72,7 +72,7 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     if started.trouble is not None:
         error = ErrorOf(code=started.trouble.code, message=started.trouble.message)
         _chain(flow, hand, "dispatch.failed", began, error=error)
-        raise Stop(error.code, error.message, node=hand.node, workerId=hand.worker)
+        raise RunStopped(error.code, error.message, node=hand.node, workerId=hand.worker)
     run: str = started.value["run"]
     succeeded = _chain(flow, hand, "dispatch.succeeded", began, child_run_id=run)
     dispatched = NodeDispatched(child_run_id=run, child_workflow_id=hand.worker)
@@ -82,15 +82,17 @@ def child_run(flow: Flow, hand: Hand) -> Steps[Child]:
     if status != "completed":
         error = ErrorOf(**ended.value["error"])
         _chain(flow, hand, PHASES[status], succeeded, child_run_id=run, error=error)
-        return Child(run=run, status=status, error=f"{error.code}: {error.message}")
+        return ChildResult(run=run, status=status, error=f"{error.code}: {error.message}")
     done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
     if not ended.value.get("goalSatisfied", True):
-        return Child(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
+        return ChildResult(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
     taken = yield from _taken(flow, hand, run, done, ended.value["variables"])
     return structs.replace(taken, workers=tuple(ended.value.get("workers", ())))
 
 
-def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any]) -> Steps[Child]:
+def _taken(
+    flow: Execution, hand: ChildSpec, run: str, done: str, variables: dict[str, Any]
+) -> Steps[ChildResult]:
     harvest = {name: variables[name] for name in hand.outputs.values() if name in variables}
     carrier = done
     if hand.outputs:
@@ -99,7 +101,7 @@ def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any
         carrier = _chain(
             flow, hand, "output.harvested", done, child_run_id=run, harvested_keys=keys, attestation=proof
         )
-    found: list[Judged] = []
+    found: list[CriticResult] = []
     for critic in hand.critics:
         one = yield from judged(
             flow,
@@ -126,7 +128,7 @@ def _taken(flow: Flow, hand: Hand, run: str, done: str, variables: dict[str, Any
         for parent, child in hand.outputs.items():
             if child in harvest:
                 flow.set(parent, harvest[child], node=hand.node, cause=hand.cause)
-    return Child(
+    return ChildResult(
         run=run, status="completed", harvest=harvest, merged=may, verdict=verdict, judged=tuple(found)
     )
 
@@ -137,6 +139,6 @@ def attestation(outputs: dict[str, Any]) -> Attestation:
     return Attestation(checksum=digest, algorithm="sha256")
 
 
-def _chain(flow: Flow, hand: Hand, phase: Phase, cause: str, **more: Any) -> str:
+def _chain(flow: Execution, hand: ChildSpec, phase: Phase, cause: str, **more: Any) -> str:
     event = ChainEvent(phase=phase, worker_id=hand.worker, parent_run_id=flow.origin, **more)
     return flow.tell("core.workflowChain.event", event, node=hand.node, cause=cause)

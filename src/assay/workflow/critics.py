@@ -25,7 +25,7 @@ from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep
 from assay.protocol.secrets import redacted_text
-from assay.workflow.bracket import USABLE, Judged
+from assay.workflow.bracket import USABLE, CriticResult
 from assay.workflow.gating import VERDICTS, Verdict
 from assay.workflow.vocabulary import event_keys
 
@@ -33,7 +33,7 @@ CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
 SECONDS = 60.0
 
 
-class Said(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CriticAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A critic agent's answer. A `target` it names must be the one it was asked about; its `criteria` may be keys of its own."""
 
     verdict: Verdict
@@ -54,7 +54,7 @@ class Critics:
 
     async def judge(
         self, critic: Mapping[str, Any], task: Any, result: Any, target: str, criteria: Sequence[str]
-    ) -> Judged:
+    ) -> CriticResult:
         """Always a verdict."""
         if "checks" in critic:
             return await self._by_checks(critic, task, result)
@@ -78,7 +78,7 @@ class Critics:
 
     async def _by_agent(
         self, id: str, task: Any, result: Any, target: str, criteria: Sequence[str]
-    ) -> Judged:
+    ) -> CriticResult:
         agent = self._agents.get(id)
         if agent is None:
             return _failed(id, "there is no such critic")
@@ -96,7 +96,7 @@ class Critics:
             return _failed(id, str(nonsense), stage.steps)
         confidence = said.confidence if said.confidence is not None else finish.confidence
         named = tuple(criteria) if said.criteria is UNSET else said.criteria
-        return Judged(
+        return CriticResult(
             agent=id,
             verdict=said.verdict,
             outcome=finish.outcome,
@@ -108,7 +108,7 @@ class Critics:
             steps=tuple(stage.steps),
         )
 
-    async def _by_checks(self, critic: Mapping[str, Any], task: Any, result: Any) -> Judged:
+    async def _by_checks(self, critic: Mapping[str, Any], task: Any, result: Any) -> CriticResult:
         """A check that does not hold asks for another try, or rejects, as the critic is told to; one that errs rejects."""
         id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
         failing: Literal["revise", "fail"] = critic.get("failing", "revise")
@@ -129,7 +129,7 @@ class Critics:
         met = {key: _passed(answer) for key, answer in told.items()}
         errors = [key for key, held in met.items() if held is None]
         verdict: Verdict = "fail" if errors else "pass" if all(met.values()) else failing
-        return Judged(
+        return CriticResult(
             agent=id,
             verdict=verdict,
             outcome="failed" if errors else "completed",
@@ -150,10 +150,10 @@ def _named(place: str, keys: Sequence[str]) -> str:
     return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
 
 
-def _read(said: Any, target: str) -> Said:
+def _read(said: Any, target: str) -> CriticAnswer:
     """A bare verdict will do."""
     try:
-        answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, Said)
+        answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, CriticAnswer)
     except msgspec.ValidationError as wrong:
         wanted = f"a verdict is one of {', '.join(reversed(VERDICTS))}"
         raise ValueError(f"{wanted}: {str(wrong).replace('Expected', 'wanted')}") from None
@@ -165,8 +165,8 @@ def _read(said: Any, target: str) -> Said:
     return answer
 
 
-def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[str, ...] = ()) -> Judged:
-    return Judged(
+def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[str, ...] = ()) -> CriticResult:
+    return CriticResult(
         agent=agent,
         verdict="fail",
         outcome="failed",

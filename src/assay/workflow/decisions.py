@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
 from assay.protocol.values import is_object
-from assay.workflow.flow import FLOOR, Flow, Steps, Stop
+from assay.workflow.flow import FLOOR, Execution, RunStopped, Steps
 from assay.workflow.gating import below
 from assay.workflow.interrupts import accepted, approval, clarification
 from assay.workflow.vocabulary import closed_decision, configured_keys
@@ -39,16 +39,16 @@ class Terminate(Struct, tag="terminate", tag_field="kind", forbid_unknown_fields
     successCriteria: list[Met] | UnsetType = UNSET  # noqa: N815
 
 
-Said = NextWorker | AskUser | Terminate
+DecisionDocument = NextWorker | AskUser | Terminate
 
 
 def read_decision(said: Any) -> dict[str, Any]:
     """A decision, or a ValueError that says why it is none."""
     try:
-        decision = msgspec.convert(said, Said)
+        decision = msgspec.convert(said, DecisionDocument)
     except msgspec.ValidationError as wrong:
         place = place_in(wrong).lstrip(".")
-        raise ValueError(f"{place}: {message_of(wrong, Said)}".removeprefix(": ")) from None
+        raise ValueError(f"{place}: {message_of(wrong, DecisionDocument)}".removeprefix(": ")) from None
     keys = [one.key for one in getattr(decision, "successCriteria", None) or ()]
     if len(set(keys)) < len(keys):
         raise ValueError("a success criterion is named twice")
@@ -56,12 +56,12 @@ def read_decision(said: Any) -> dict[str, Any]:
 
 
 def decide(
-    flow: Flow, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
+    flow: Execution, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
 ) -> None:
     """Store it before anything it causes; one more turn is begun with it. `declared` are keys of the decider's own."""
     if flow.supervisor and agent != flow.supervisor:
         what = f"this run is decided by {flow.supervisor}, and {agent} is another"
-        raise Stop("validation_error", what, node=node)
+        raise RunStopped("validation_error", what, node=node)
     flow.supervisor = agent
     flow.iteration += 1
     decision = closed_decision(decision, configured_keys(flow.workflow), declared)
@@ -74,12 +74,12 @@ def decide(
 
 
 def pending(
-    flow: Flow, node: str, *, gating: bool = False, seconds: float | None = None
+    flow: Execution, node: str, *, gating: bool = False, seconds: float | None = None
 ) -> Steps[dict[str, Any]]:
     """The decision that is to be carried out, once it is sure enough; a question is put to a person here."""
     decision = flow.decision
     if decision is None:
-        raise Stop("no_pending_decision", "nothing was decided that could be carried out", node=node)
+        raise RunStopped("no_pending_decision", "nothing was decided that could be carried out", node=node)
     floor = floor_of(flow)
     if decision["kind"] != "ask-user" and below(decision.get("confidence"), floor):
         decision = yield from _escalated(flow, node, decision, floor, seconds)
@@ -88,7 +88,7 @@ def pending(
             flow, node, decision["prompt"], cause=flow.decided_id, seconds=seconds
         )
         if asked.expired:
-            raise Stop("decision_rejected", "nobody answered in time", node=node)
+            raise RunStopped("decision_rejected", "nobody answered in time", node=node)
         flow.answer = asked.value
     elif decision["kind"] == "terminate":
         _heard(flow, node, decision)
@@ -97,14 +97,14 @@ def pending(
     return decision
 
 
-def floor_of(flow: Flow) -> float:
+def floor_of(flow: Execution) -> float:
     """The host's, or a stricter one of the workflow's (contract §13.6)."""
     own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in flow.workflow.nodes)
     return max(FLOOR, *own)
 
 
 def _escalated(
-    flow: Flow, node: str, decision: dict[str, Any], floor: float, seconds: float | None
+    flow: Execution, node: str, decision: dict[str, Any], floor: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
     """Below the floor a person ratifies, before anything is dispatched: the same turn, unless another decision is given."""
     escalated = ConfidenceEscalated(
@@ -141,15 +141,15 @@ def gives_up(decision: dict[str, Any]) -> bool:
     return any(not one["met"] for one in decision.get("successCriteria", ()))
 
 
-def _heard(flow: Flow, node: str, decision: dict[str, Any]) -> None:
+def _heard(flow: Execution, node: str, decision: dict[str, Any]) -> None:
     """Where critics are configured, no success is reported before one of them has spoken of the newest work."""
     spoken = flow.last is not None and flow.last.verdict is not None
     if not spoken and not gives_up(decision) and _has_critics(flow, node):
         what = "it was to end as a success, and no critic has spoken"
-        raise Stop("decision_rejected", what, node=node)
+        raise RunStopped("decision_rejected", what, node=node)
 
 
-def _has_critics(flow: Flow, node: str) -> bool:
+def _has_critics(flow: Execution, node: str) -> bool:
     found = flow.workflow.node(node)
     if found is None:
         return False
@@ -157,12 +157,12 @@ def _has_critics(flow: Flow, node: str) -> bool:
     return bool(found.config.get("critics") or settings.get("critics"))
 
 
-def _may_end(flow: Flow, node: str, decision: dict[str, Any], *, gating: bool) -> None:
+def _may_end(flow: Execution, node: str, decision: dict[str, Any], *, gating: bool) -> None:
     """Where verdicts gate, nothing ends in success on a fail or a revise; giving up is always possible."""
     last = flow.last
     if gating and last is not None and not last.committed and not gives_up(decision):
         what = f"it was to end as a success while the last verdict is {last.verdict or 'none'}"
-        raise Stop("decision_rejected", what, node=node, verdict=last.verdict)
+        raise RunStopped("decision_rejected", what, node=node, verdict=last.verdict)
 
 
 def _wordless(decision: dict[str, Any]) -> Decision:

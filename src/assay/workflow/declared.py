@@ -60,7 +60,9 @@ def _repeated(names: Iterable[str]) -> list[str]:
     return [name for name, many in Counter(names).items() if many > 1]
 
 
-def _hidden(loop: VerifierLoopConfig, loops: Mapping[str, VerifierLoopConfig]) -> list[Problem]:
+def _indirect_self_verification(
+    loop: VerifierLoopConfig, loops: Mapping[str, VerifierLoopConfig]
+) -> list[Problem]:
     """Critics that would verify their own work by way of a workflow that is the actor."""
     actor, through = loop.actor, set[str]()
     while actor.startswith(WORKFLOW) and actor not in through:
@@ -78,7 +80,7 @@ def library(loops: Mapping[str, VerifierLoopConfig], *, seeded: bool = False) ->
     found = [
         Problem(f'workflows."{id}".{one.place}'.rstrip("."), one.message)
         for id, loop in loops.items()
-        for one in (*loop_problems(id, loop), *_hidden(loop, loops))
+        for one in (*loop_problems(id, loop), *_indirect_self_verification(loop, loops))
     ]
     if found:
         raise InvalidRequest(found)

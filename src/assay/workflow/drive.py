@@ -11,23 +11,25 @@ from assay.ports import Event, Run, Store
 from assay.protocol.events import RunCancelled
 from assay.protocol.facts import PendingEvent, read_stored, stored
 from assay.protocol.orchestration import ReplayDiverged
-from assay.workflow.effects import Effect, Kept, Result, Wait
-from assay.workflow.flow import NEVER, Bounds, Flow, Request, Stop
-from assay.workflow.record import kept_steps, read_request
-from assay.workflow.walk import Over, failed, play
+from assay.workflow.effects import Effect, Result, StepRecord, Wait
+from assay.workflow.flow import NEVER, Execution, ExecutionLimits, RunStopped, WorkflowRequest
+from assay.workflow.record import read_request, read_steps
+from assay.workflow.walk import RunEnd, failed, interpret
 
 CANCELLED = "replay_source_cancelled"
 LONGEST = 100_000  # events of a source that a replay is held against
 
 
-class Drive:
+class Replayer:
     """`effect` is what it waits for now; `over` how it ended, once it has."""
 
-    def __init__(self, run: str, request: Request, bounds: Bounds, source: Sequence[Event] = ()) -> None:
-        self.flow = Flow(run, request, bounds)
+    def __init__(
+        self, run: str, request: WorkflowRequest, bounds: ExecutionLimits, source: Sequence[Event] = ()
+    ) -> None:
+        self.flow = Execution(run, request, bounds)
         self._lay_over(0)
-        self._going = play(self.flow)
-        self.over: Over | None = None
+        self._going = interpret(self.flow)
+        self.over: RunEnd | None = None
         self.effect: Effect | None = next(self._going)
         self.step = 0
         self.turn: tuple[int, datetime] = (0, NEVER)  # at which step, and when, the newest turn began
@@ -45,11 +47,11 @@ class Drive:
         """What follows from a result, up to the next effect or the end."""
         assert self.effect is not None
         if result.trouble is not None and result.trouble.code == "replay_source_missing":
-            return self.fail(Stop(result.trouble.code, result.trouble.message))
+            return self.fail(RunStopped(result.trouble.code, result.trouble.message))
         if result.trouble is not None and result.trouble.code == CANCELLED:
             self._going.close()
             self.flow.tell("run.cancelled", RunCancelled())
-            self.effect, self.over = None, Over("cancelled", self.flow.facts.pop())
+            self.effect, self.over = None, RunEnd("cancelled", self.flow.facts.pop())
             return []
         self._lay_over(self.step + 1)
         self._asked[type(self.effect), self.effect.node] += 1
@@ -86,7 +88,7 @@ class Drive:
                 self._source.clear()
         return facts + self.flow.drain()
 
-    def fail(self, stop: Stop) -> list[PendingEvent]:
+    def fail(self, stop: RunStopped) -> list[PendingEvent]:
         """End it from outside."""
         self._going.close()
         self.effect, self.over = None, failed(self.flow, stop)
@@ -111,11 +113,13 @@ def difference(
     return None if now == then else "output"
 
 
-async def driven(store: Store, run: Run, bounds: Bounds) -> tuple[Drive, list[Kept], list[PendingEvent]]:
+async def replay_run(
+    store: Store, run: Run, bounds: ExecutionLimits
+) -> tuple[Replayer, list[StepRecord], list[PendingEvent]]:
     """A recorded run as it stands, its steps, and every fact after its first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
-    drive = Drive(run.id, request, bounds, log)
-    steps = await kept_steps(store, run.id)
+    drive = Replayer(run.id, request, bounds, log)
+    steps = await read_steps(store, run.id)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     return drive, steps, facts

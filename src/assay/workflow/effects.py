@@ -70,7 +70,7 @@ class AwaitChild(Effect, frozen=True, kw_only=True, tag="await-child"):
     child: str
 
 
-class Ask(Effect, frozen=True, kw_only=True, tag="ask"):
+class AskModel(Effect, frozen=True, kw_only=True, tag="ask"):
     """A model, for an answer in a form."""
 
     provider: str
@@ -79,10 +79,10 @@ class Ask(Effect, frozen=True, kw_only=True, tag="ask"):
     schema: dict[str, Any]
 
 
-AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | Ask
+AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | AskModel
 
 
-class Trouble(Struct, frozen=True):
+class EffectError(Struct, frozen=True):
     """An effect that did not come about. The words hold no content; `why` may, and is its owner's."""
 
     code: str
@@ -95,11 +95,11 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     at: datetime
     value: Any = None
-    trouble: Trouble | None = None
+    trouble: EffectError | None = None
     over: int | None = None
 
 
-class Kept(Struct, frozen=True, kw_only=True):
+class StepRecord(Struct, frozen=True, kw_only=True):
     """One step as it is kept: evidence of the kind `step`, by its number."""
 
     effect: AnyEffect
@@ -107,6 +107,6 @@ class Kept(Struct, frozen=True, kw_only=True):
     events: int  # how many the run had when it was recorded, its own included
 
 
-def named(prefix: str, *parts: object) -> str:
+def stable_id(prefix: str, *parts: object) -> str:
     """An id that is the same whenever it is made of the same parts."""
     return f"{prefix}-{blake2s(repr(parts).encode(), digest_size=12).hexdigest()}"

@@ -13,7 +13,7 @@ from assay.protocol.orchestration import VariableChanged
 from assay.protocol.secrets import redacted
 from assay.protocol.verification import Role, TurnFailure
 from assay.workflow.definition import DISPATCH, Node, Workflow
-from assay.workflow.effects import Effect, Result, Wait, named
+from assay.workflow.effects import Effect, Result, Wait, stable_id
 
 T = TypeVar("T")
 Steps = Generator[Effect, Result, T]
@@ -24,7 +24,7 @@ LONGEST_WHY = 2_000  # characters
 NEVER = datetime.min.replace(tzinfo=UTC)
 
 
-class Bounds(NamedTuple):
+class ExecutionLimits(NamedTuple):
     """How far a run may go on this host (contract §1.1 `limits`)."""
 
     executions: int = 1000
@@ -36,7 +36,7 @@ class Bounds(NamedTuple):
         return cls(limits.max_node_executions, round(limits.run_seconds * 1000), limits.max_loop_iterations)
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class WorkflowRequest(Struct, frozen=True, kw_only=True):
     """What was asked for, as it is kept."""
 
     workflow: Workflow
@@ -68,7 +68,7 @@ class Request(Struct, frozen=True, kw_only=True):
         return {**self.configurable, **dict(one for _, laid in self.overlays for one in laid.items())}
 
 
-class Stop(Exception):
+class RunStopped(Exception):
     """The run cannot go on: its error, and at which node."""
 
     def __init__(self, code: str, message: str, *, node: str | None = None, **details: Any) -> None:
@@ -77,7 +77,7 @@ class Stop(Exception):
         super().__init__(message)
 
 
-class Last(Struct, frozen=True, kw_only=True):
+class TurnOutcome(Struct, frozen=True, kw_only=True):
     """What the newest turn came to."""
 
     verdict: str | None
@@ -88,10 +88,10 @@ class Last(Struct, frozen=True, kw_only=True):
     self_verified: bool = False  # the actor is among those who said so
 
 
-class Flow:
+class Execution:
     """`run` is this run; `origin` the run that its payloads speak of, which is another where it is a replay."""
 
-    def __init__(self, run: str, request: Request, bounds: Bounds) -> None:
+    def __init__(self, run: str, request: WorkflowRequest, bounds: ExecutionLimits) -> None:
         self.run, self.request, self.bounds = run, request, bounds
         self.origin = request.source if request.replay and request.source else run
         self.workflow = request.workflow
@@ -109,7 +109,7 @@ class Flow:
         self.decision: dict[str, Any] | None = None
         self.decided_id = self.supervisor = ""
         self.terminated = False
-        self.last: Last | None = None
+        self.last: TurnOutcome | None = None
         self.answer: Any = None
         self.current: str | None = None
         self.waiting: Wait | None = None
@@ -129,7 +129,7 @@ class Flow:
         **content: Any,
     ) -> str:
         """One more event; its id. What lies beside it is kept without what is secret (contract §6.5)."""
-        id = named("ev", self.run, self.told)
+        id = stable_id("ev", self.run, self.told)
         self._places[id] = self.told
         self.told += 1
         beside = redacted({name: value for name, value in content.items() if value is not UNSET})
@@ -142,7 +142,7 @@ class Flow:
         """Of a replay: the id that an event of this run has in the source. Other names stay."""
         if self.origin == self.run or event not in self._places:
             return event
-        return named("ev", self.origin, self._places[event])
+        return stable_id("ev", self.origin, self._places[event])
 
     def failed(self, role: Role, agent: str, why: str | None) -> None:
         """Somebody gave nothing, and why: for its owner, in no event."""
@@ -175,7 +175,7 @@ class Flow:
 
     def invocation(self) -> str:
         self._invocations += 1
-        return named("inv", self.origin, self._invocations)
+        return stable_id("inv", self.origin, self._invocations)
 
     # bounds
 
@@ -213,7 +213,7 @@ class Flow:
     ) -> None:
         breached = CapBreached(kind=kind, limit=limit, observed=observed, node_id=node or UNSET)
         self.tell("cap.breached", breached, node=node or None, cause=self.decided_id or None)
-        raise Stop(code, f"{kind}: {observed} is more than {limit}", **details)
+        raise RunStopped(code, f"{kind}: {observed} is more than {limit}", **details)
 
     def breach_loop(self, node: str) -> None:
         limit, cap = self.iterations

@@ -3,10 +3,10 @@
 from typing import Any
 
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Stop
+from assay.workflow.flow import Execution, RunStopped
 
 
-def inputs_of(flow: Flow, node: Node) -> dict[str, Any]:
+def inputs_of(flow: Execution, node: Node) -> dict[str, Any]:
     """A variable that is not set, or a node that said nothing, leaves its port absent."""
     found: dict[str, Any] = {}
     for name, port in node.inputs.items():
@@ -21,5 +21,5 @@ def inputs_of(flow: Flow, node: Node) -> dict[str, Any]:
                     found[name] = outputs[key]
             case _:
                 what = f"the input {name!r} is of a kind that is not offered here"
-                raise Stop("validation_error", what, node=node.id)
+                raise RunStopped("validation_error", what, node=node.id)
     return found

@@ -16,13 +16,13 @@ from assay.protocol.orchestration import (
     NodeSuspended,
 )
 from assay.protocol.values import is_object
-from assay.workflow.effects import About, Actions, Wait, named
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.effects import About, Actions, Wait, stable_id
+from assay.workflow.flow import Execution, RunStopped, Steps
 
 ACCEPTED = ("accept", "edit-accept")
 
 
-class Answer(NamedTuple):
+class WaitAnswer(NamedTuple):
     """What a person said; nobody's, if the time ran out."""
 
     action: str
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
         return self.action in ACCEPTED
 
 
-class Unsure(NamedTuple):
+class LowConfidence(NamedTuple):
     """Who was not sure enough: of what is shown where a run is held for it."""
 
     agent: str
@@ -44,7 +44,7 @@ class Unsure(NamedTuple):
 
 
 def approval(
-    flow: Flow,
+    flow: Execution,
     node: str,
     title: str,
     artifact: str,
@@ -52,10 +52,10 @@ def approval(
     about: About = "gate",
     actions: Actions = ("accept", "reject"),
     seconds: float | None = None,
-    unsure: Unsure | None = None,
+    unsure: LowConfidence | None = None,
     cause: str | None = None,
     **shown: Any,
-) -> Steps[Answer]:
+) -> Steps[WaitAnswer]:
     """Suspend until somebody accepts or rejects; silence until the end of its time rejects."""
     data: dict[str, Any]
     if unsure is None:
@@ -80,8 +80,8 @@ def approval(
 
 
 def clarification(
-    flow: Flow, node: str, prompt: str, *, seconds: float | None = None, cause: str | None = None
-) -> Steps[Answer]:
+    flow: Execution, node: str, prompt: str, *, seconds: float | None = None, cause: str | None = None
+) -> Steps[WaitAnswer]:
     """Suspend until somebody answers a question."""
     data = {"questions": [{"id": "answer", "question": prompt}]}
     flow.asked = {"question": prompt}
@@ -92,16 +92,16 @@ def clarification(
     )  # fmt: skip
 
 
-def accepted(flow: Flow, answer: Answer, what: str, node: str) -> Answer:
+def accepted(flow: Execution, answer: WaitAnswer, what: str, node: str) -> WaitAnswer:
     """Or the run ends."""
     if answer.accepted:
         return answer
     how = "nobody answered in time" if answer.expired else "it was rejected"
-    raise Stop("decision_rejected", f"{what}: {how}", node=node)
+    raise RunStopped("decision_rejected", f"{what}: {how}", node=node)
 
 
 def _wait(
-    flow: Flow,
+    flow: Execution,
     node: str,
     kind: InterruptKind,
     data: dict[str, Any],
@@ -109,10 +109,10 @@ def _wait(
     about: About,
     actions: Actions,
     seconds: float | None,
-    unsure: Unsure | None = None,
+    unsure: LowConfidence | None = None,
     cause: str | None,
-) -> Steps[Answer]:
-    interrupt = named("int", flow.origin, flow.told)
+) -> Steps[WaitAnswer]:
+    interrupt = stable_id("int", flow.origin, flow.told)
     if kind == "clarification":
         asked = ClarificationRequested(node_id=node, interrupt_id=interrupt)
         flow.tell("clarification.requested", asked, node=node, cause=cause, questions=data["questions"])
@@ -137,10 +137,12 @@ def _wait(
     result = yield from flow.do(flow.waiting)
     flow.waiting = flow.asked = None
     flow.waited += max(result.at - since, timedelta())
-    return _resumed(flow, node, kind, interrupt, Answer(**result.value))
+    return _resumed(flow, node, kind, interrupt, WaitAnswer(**result.value))
 
 
-def _resumed(flow: Flow, node: str, kind: InterruptKind, interrupt: str, answer: Answer) -> Answer:
+def _resumed(
+    flow: Execution, node: str, kind: InterruptKind, interrupt: str, answer: WaitAnswer
+) -> WaitAnswer:
     resolved = InterruptResolved(node_id=node, interrupt_id=interrupt, kind=kind)
     told = flow.tell("interrupt.resolved", resolved, node=node, resumeValue=answer.value)
     by = answer.by or UNSET

@@ -17,25 +17,25 @@ from assay.protocol.facts import PendingEvent, stored
 from assay.protocol.secrets import redacted, redacted_json
 from assay.protocol.values import is_object
 from assay.workflow import models
-from assay.workflow.drive import Drive, driven
-from assay.workflow.effects import Ask, AwaitChild, Effect, Kept, Result, Wait, named
-from assay.workflow.flow import Bounds, Stop
+from assay.workflow.drive import Replayer, replay_run
+from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
+from assay.workflow.flow import ExecutionLimits, RunStopped
 from assay.workflow.gating import goal_satisfied
 from assay.workflow.memory import puts
 from assay.workflow.opening import INPUTS, KIND
-from assay.workflow.perform import Performer, Unit
-from assay.workflow.record import step_piece
+from assay.workflow.perform import ActivityRunner, StepUnit
+from assay.workflow.record import step_chunk
 
 STATUS: dict[str, RunStatus] = {"clarification": "waiting-input"}
 _pack = msgspec.json.encode
-_unit = msgspec.json.Decoder(Unit).decode
+_unit = msgspec.json.Decoder(StepUnit).decode
 _result = msgspec.json.Decoder(Result).decode
 
 
 class WorkflowKind:
     name = KIND
 
-    def __init__(self, performer: Performer, bounds: Bounds, clock: Clock) -> None:
+    def __init__(self, performer: ActivityRunner, bounds: ExecutionLimits, clock: Clock) -> None:
         self._performer, self.bounds, self._clock = performer, bounds, clock
         self._waiting: set[str] = set()  # runs whose child is being waited for here
         self.children: dict[
@@ -43,9 +43,9 @@ class WorkflowKind:
         ] = {}  # of runs here: the child that is next to end, and whose
         self._cancelling: set[asyncio.Task[Any]] = set()
 
-    async def story(self, store: Store, run: Run) -> "WorkflowStory":
-        drive, _, facts = await driven(store, run, self.bounds)
-        return WorkflowStory(self, run, drive, facts, self._clock)
+    async def story(self, store: Store, run: Run) -> "WorkflowState":
+        drive, _, facts = await replay_run(store, run, self.bounds)
+        return WorkflowState(self, run, drive, facts, self._clock)
 
     def started(self, run: Run) -> UnitOutcome:
         owner = Owner(
@@ -58,7 +58,7 @@ class WorkflowKind:
             type="run.started",
             payload=RunStarted(workflow_id=run.name, owner=owner, tags=tags),
             content={INPUTS: True} if run.head.get(INPUTS) else {},
-            id=named("ev", run.id, 0),
+            id=stable_id("ev", run.id, 0),
         )
         return UnitOutcome(
             split([fact], self._clock.now()).events
@@ -94,11 +94,11 @@ class WorkflowKind:
         return Ending("failed", [Event("run.failed", stored(fact), self._clock.now())], head)
 
 
-class WorkflowStory:
+class WorkflowState:
     """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
 
     def __init__(
-        self, kind: WorkflowKind, run: Run, drive: Drive, facts: list[PendingEvent], clock: Clock
+        self, kind: WorkflowKind, run: Run, drive: Replayer, facts: list[PendingEvent], clock: Clock
     ) -> None:
         self._kind, self._run, self.drive, self._clock = kind, run, drive, clock
         self._expected = deque(["run.started", *(fact.type for fact in facts)])
@@ -139,11 +139,11 @@ class WorkflowStory:
         request = self.drive.flow.request
         return request.replay or self.drive.step < request.source_steps
 
-    def _next(self) -> Unit:
+    def _next(self) -> StepUnit:
         drive, flow = self.drive, self.drive.flow
         request, effect = flow.request, drive.effect
         assert effect is not None
-        return Unit(
+        return StepUnit(
             run=self._run.id,
             tenant=self._run.tenant,
             step=drive.step,
@@ -172,9 +172,9 @@ class WorkflowStory:
         facts = drive.feed(result)
         events, evidence, _ = split(facts, self._clock.now())
         self._expected.extend(fact.type for fact in facts)
-        kept = Kept(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
+        kept = StepRecord(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
         documents = [] if drive.flow.request.replay else self._documents(effect, number, result)
-        return UnitOutcome(events, [*evidence, step_piece(number, kept)], documents)
+        return UnitOutcome(events, [*evidence, step_chunk(number, kept)], documents)
 
     def _documents(self, effect: Effect, number: int, result: Result) -> list[PutDocument | DeleteDocument]:
         """What was written into memories, and answers of models that may be served again."""
@@ -183,8 +183,8 @@ class WorkflowStory:
             if written := value.get("written"):
                 scope, ref = value["place"]
                 changes += puts(self._run.tenant, (scope, ref), self._run.id, number, written, result.at)
-            if isinstance(effect, Ask):
-                changes += models.keeps(self._run.tenant, effect, value)
+            if isinstance(effect, AskModel):
+                changes += models.cache_puts(self._run.tenant, effect, value)
         return changes
 
     def head(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class WorkflowStory:
             return Ending("cancelled", events, head, evidence)
         facts: list[PendingEvent] = []
         if trouble is not None:
-            facts = drive.fail(Stop(trouble.code, str(trouble)))
+            facts = drive.fail(RunStopped(trouble.code, str(trouble)))
         self._kind.children.pop(self._run.id, None)
         if (wait := drive.waiting) is not None:
             return Ending(resting(wait), [], self.head())

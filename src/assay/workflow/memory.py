@@ -14,14 +14,14 @@ from msgspec import UNSET, Struct
 from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
 from assay.protocol.secrets import redacted_text
-from assay.workflow.effects import named
+from assay.workflow.effects import stable_id
 
 KIND = "memory"
 PAGE = 500
 LONGEST_REF = 200
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class MemoryWrite(Struct, frozen=True, kw_only=True):
     """One write, by which run and at which of its steps."""
 
     entry: MemoryEntry
@@ -30,7 +30,7 @@ class Row(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-class View(Struct, frozen=True, kw_only=True):
+class AsOf(Struct, frozen=True, kw_only=True):
     """From where one looks: a run, before its step, at a moment. What others write later is not seen."""
 
     run: str
@@ -38,7 +38,7 @@ class View(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-def fold(rows: Iterable[Row], view: View) -> list[MemoryEntry]:
+def fold(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
     """What is remembered there and then; whether an entry has expired is asked of that moment, not of today."""
     seen = [
         row.entry
@@ -56,7 +56,7 @@ def expired(entry: MemoryEntry, at: datetime) -> bool:
 class JournalMemory:
     """A Memory over the journal: frozen at its view, and what is written waits in `written` for the step to be recorded."""
 
-    def __init__(self, store: Store, tenant: str, place: tuple[str, str], view: View, clock: Clock) -> None:
+    def __init__(self, store: Store, tenant: str, place: tuple[str, str], view: AsOf, clock: Clock) -> None:
         self._store, self._tenant, self._place, self._view, self._clock = store, tenant, place, view, clock
         self._entries: Sequence[MemoryEntry] | None = None
         self.written: list[MemoryEntry] = []
@@ -70,7 +70,7 @@ class JournalMemory:
     async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
         now = self._clock.now()
         entry = MemoryEntry(
-            id=named("mem", self._view.run, self._view.step, len(self.written)),
+            id=stable_id("mem", self._view.run, self._view.step, len(self.written)),
             content=redacted_text(content),
             tags=tuple(redacted_text(tag) for tag in tags),
             createdAt=_stamp(now),
@@ -85,12 +85,12 @@ class JournalMemory:
         return self._entries
 
 
-async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[Row]:
+async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
     """All writes under a reference, in their order. One that is malformed, or another tenant's, has none."""
     prefix, after = _prefix(*place), ""
-    found: list[Row] = []
+    found: list[MemoryWrite] = []
     while some := await store.documents(tenant, KIND, prefix=prefix, after=after, limit=PAGE):
-        found += [msgspec.json.decode(one.data, type=Row) for one in some]
+        found += [msgspec.json.decode(one.data, type=MemoryWrite) for one in some]
         after = some[-1].key
     return found
 
@@ -101,7 +101,7 @@ def puts(
     """The rows of one step."""
     changes: list[PutDocument] = []
     for number, one in enumerate(written):
-        row = Row(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
+        row = MemoryWrite(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
         key = f"{_prefix(*place)}{_stamp(at)}/{run}/{step:06}/{number:04}"
         changes.append(
             PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(row), version=None)
@@ -111,7 +111,7 @@ def puts(
 
 def _prefix(scope: str, ref: str) -> str:
     """Names of any form, made short and safe."""
-    return f"{named('scope', scope)}/{named('ref', ref[:LONGEST_REF])}/"
+    return f"{stable_id('scope', scope)}/{stable_id('ref', ref[:LONGEST_REF])}/"
 
 
 def _stamp(moment: datetime) -> str:

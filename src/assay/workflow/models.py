@@ -12,7 +12,7 @@ from assay.ports import Message, PutDocument, Services, Store, Transaction
 from assay.protocol.secrets import safe_name
 from assay.protocol.values import is_object
 from assay.workflow.cache_key import cache_key
-from assay.workflow.effects import Ask, Trouble
+from assay.workflow.effects import AskModel, EffectError
 
 MOCK = "mock"
 PROGRAMS = "mock-ai"
@@ -20,7 +20,7 @@ ANSWERS = "llm-answer"
 Came = dict[str, Any]  # `value` or `refusal`; `usage`; `stored`: under which key it may be kept
 
 
-async def program(store: Store, tenant: str, node: str, entries: list[dict[str, Any]]) -> int:
+async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[str, Any]]) -> int:
     """What the mock says at a node, one entry a call; the queue of before is forgotten."""
     queue = [_programmed(one) for one in entries]
     data = msgspec.json.encode(queue)
@@ -29,11 +29,11 @@ async def program(store: Store, tenant: str, node: str, entries: list[dict[str, 
     return len(queue)
 
 
-async def asked(store: Store, services: Services, tenant: str, ask: Ask) -> Came | Trouble:
+async def asked(store: Store, services: Services, tenant: str, ask: AskModel) -> Came | EffectError:
     if ask.provider == MOCK:
         return await _mocked(store, tenant, ask)
     if services.providers is None:
-        return Trouble("capability_not_provided", f"there is no provider {ask.provider!r} here")
+        return EffectError("capability_not_provided", f"there is no provider {ask.provider!r} here")
     try:
         model, question = services.providers.judge({"provider_name": ask.provider}, {"model": ask.model})
         messages = tuple(Message(one["role"], one["content"]) for one in ask.messages)
@@ -41,9 +41,9 @@ async def asked(store: Store, services: Services, tenant: str, ask: Ask) -> Came
             msgspec.structs.replace(question, messages=messages, schema=ask.schema or None)
         )
     except InvalidRequest as refusal:
-        return Trouble("capability_not_provided", "; ".join(one.message for one in refusal.problems))
+        return EffectError("capability_not_provided", "; ".join(one.message for one in refusal.problems))
     except Fault as fault:
-        return Trouble("model_unreachable", f"the model could not be asked: {type(fault).__name__}")
+        return EffectError("model_unreachable", f"the model could not be asked: {type(fault).__name__}")
     usage: dict[str, Any] = {
         "provider": safe_name(reply.provider),
         "model": safe_name(reply.model),
@@ -53,17 +53,17 @@ async def asked(store: Store, services: Services, tenant: str, ask: Ask) -> Came
     if reply.refusal is not None or reply.finish_reason == "content_filter":
         return {"refusal": reply.refusal or "", "usage": usage}
     if reply.problem or not _fits(reply.value, ask.schema):
-        return Trouble("envelope_invalid", "the model's answer is not of the form that was asked for")
+        return EffectError("envelope_invalid", "the model's answer is not of the form that was asked for")
     return {"value": reply.value, "usage": usage}
 
 
-async def recorded(store: Store, tenant: str, ask: Ask) -> Came | None:
+async def recorded(store: Store, tenant: str, ask: AskModel) -> Came | None:
     """The answer to the same question that is kept, if one is: it is served, and nobody is asked."""
     found = await store.document(tenant, ANSWERS, key_of(ask))
     return None if found is None else msgspec.json.decode(found.data)
 
 
-def keeps(tenant: str, ask: Ask, came: Came) -> list[PutDocument]:
+def cache_puts(tenant: str, ask: AskModel, came: Came) -> list[PutDocument]:
     """How an answer is kept. The mock's never are."""
     if ask.provider == MOCK or not ("value" in came or "refusal" in came):
         return []
@@ -71,17 +71,17 @@ def keeps(tenant: str, ask: Ask, came: Came) -> list[PutDocument]:
     return [PutDocument(tenant=tenant, kind=ANSWERS, key=key_of(ask), data=data, version=None)]
 
 
-def key_of(ask: Ask) -> str:
+def key_of(ask: AskModel) -> str:
     given: dict[str, Any] = {"provider": ask.provider, "model": ask.model, "messages": ask.messages}
     return cache_key(given | {"responseFormat": ask.schema})
 
 
-async def _mocked(store: Store, tenant: str, ask: Ask) -> Came:
+async def _mocked(store: Store, tenant: str, ask: AskModel) -> Came:
     while True:
         found = await store.document(tenant, PROGRAMS, ask.node)
         queue: list[Came] = [] if found is None else msgspec.json.decode(found.data)
         if found is None or not queue:
-            return {"value": smallest(ask.schema)}
+            return {"value": minimal_value(ask.schema)}
         rest = msgspec.json.encode(queue[1:])
         change = PutDocument(tenant=tenant, kind=PROGRAMS, key=ask.node, data=rest, version=found.version)
         try:
@@ -102,11 +102,11 @@ def _programmed(entry: Mapping[str, Any]) -> Came:
     return {"value": content}
 
 
-def smallest(schema: Mapping[str, Any]) -> Any:
+def minimal_value(schema: Mapping[str, Any]) -> Any:
     """The least that fits a plain schema."""
     properties: dict[str, Any] = schema.get("properties", {})
     usual: dict[str, Any] = {
-        "object": {name: smallest(properties.get(name, {})) for name in schema.get("required", ())},
+        "object": {name: minimal_value(properties.get(name, {})) for name in schema.get("required", ())},
         "array": [],
         "string": "",
         "number": 0,

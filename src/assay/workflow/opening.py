@@ -14,10 +14,10 @@ from assay.protocol.facts import CONTENT
 from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
 from assay.workflow.definition import Workflow, problems
-from assay.workflow.effects import named
-from assay.workflow.flow import Request
+from assay.workflow.effects import stable_id
+from assay.workflow.flow import WorkflowRequest
 from assay.workflow.nodes import NODES
-from assay.workflow.record import request_piece
+from assay.workflow.record import request_chunk
 
 KIND = "workflow"
 INPUTS = "inputs"  # in the head of a run that has not begun: they lie beside its first event
@@ -44,9 +44,9 @@ class Library:
         return sorted(self._workflows)
 
 
-def opened(
+def open_transaction(
     run: str,
-    request: Request,
+    request: WorkflowRequest,
     tenant: str,
     holder: str | None,
     lease: float,
@@ -54,11 +54,11 @@ def opened(
 ) -> Transaction:
     """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
     request = msgspec.structs.replace(request, inputs=redacted(request.inputs))
-    evidence = [request_piece(request)]
+    evidence = [request_chunk(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:
         content = msgspec.json.encode({"inputs": request.inputs})
-        evidence.append(EvidenceChunk(kind=CONTENT, key=named("ev", run, 0), data=content))
+        evidence.append(EvidenceChunk(kind=CONTENT, key=stable_id("ev", run, 0), data=content))
         head[INPUTS] = True
     head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
     if request.parent is not None:

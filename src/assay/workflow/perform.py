@@ -14,23 +14,23 @@ from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agents, ToolBox
 from assay.protocol.secrets import redacted_text
 from assay.workflow import effects, models
-from assay.workflow.bracket import Turn
+from assay.workflow.bracket import AgentTurn
 from assay.workflow.critics import Critics
-from assay.workflow.drive import CANCELLED, driven
-from assay.workflow.effects import AnyEffect, Result, Trouble
-from assay.workflow.flow import Bounds, Request
-from assay.workflow.memory import JournalMemory, View
-from assay.workflow.opening import Library, opened
-from assay.workflow.record import kept_steps, read_request
+from assay.workflow.drive import CANCELLED, replay_run
+from assay.workflow.effects import AnyEffect, EffectError, Result
+from assay.workflow.flow import ExecutionLimits, WorkflowRequest
+from assay.workflow.memory import AsOf, JournalMemory
+from assay.workflow.opening import Library, open_transaction
+from assay.workflow.record import read_request, read_steps
 from assay.workflow.report import workers
-from assay.workflow.tools import CheckedTools
+from assay.workflow.tools import VerifiedTools
 
 PATIENCE = 5.0  # seconds between two looks at a child that says nothing
 SECONDS = 120.0  # an agent's turn
 DEEPEST = 16  # children of children
 
 
-class Hands(Protocol):
+class Executor(Protocol):
     """Who conducts runs here: the desk."""
 
     @property
@@ -42,7 +42,7 @@ class Hands(Protocol):
     async def ended(self, run: str) -> Run: ...
 
 
-class Unit(Struct, frozen=True, kw_only=True):
+class StepUnit(Struct, frozen=True, kw_only=True):
     """One step, as it crosses an engine."""
 
     run: str
@@ -59,7 +59,7 @@ class Unit(Struct, frozen=True, kw_only=True):
     replay: bool = False
 
 
-class Performer:
+class ActivityRunner:
     def __init__(
         self,
         store: Store,
@@ -69,20 +69,20 @@ class Performer:
         services: Services,
         tools: ToolBox | None = None,
         *,
-        bounds: Bounds | None = None,
+        bounds: ExecutionLimits | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self._store, self._library, self._agents, self._critics = store, library, agents, critics
         self._services, self._tools, self._bounds, self._seconds = (
             services,
             tools,
-            bounds or Bounds(),
+            bounds or ExecutionLimits(),
             seconds,
         )
         self.clock = services.clock
-        self.hands: Hands | None = None  # met when the desk is made
+        self.hands: Executor | None = None  # met when the desk is made
 
-    async def perform(self, unit: Unit) -> Result:
+    async def perform(self, unit: StepUnit) -> Result:
         """What comes back; a run that takes too long comes back too."""
         if unit.source is not None:
             return await self._recorded(unit)
@@ -97,9 +97,9 @@ class Performer:
             spent = now - (unit.began or now)
             return Result(at=now, over=max(round(spent.total_seconds() * 1000), 1))
         now = self._services.clock.now()
-        return Result(at=now, trouble=came) if isinstance(came, Trouble) else Result(at=now, value=came)
+        return Result(at=now, trouble=came) if isinstance(came, EffectError) else Result(at=now, value=came)
 
-    async def _do(self, unit: Unit) -> Any:
+    async def _do(self, unit: StepUnit) -> Any:
         match unit.effect:
             case effects.Delay(ms=ms):
                 return await asyncio.sleep(ms / 1000)
@@ -114,20 +114,20 @@ class Performer:
                 return await self._start(unit, wanted)
             case effects.AwaitChild(child=child):
                 return await self._await(child)
-            case effects.Ask() as wanted:
+            case effects.AskModel() as wanted:
                 return await models.asked(self._store, self._services, unit.tenant, wanted)
             case _:
                 return None
 
-    async def _invoke(self, unit: Unit, wanted: effects.Invoke) -> Any:
+    async def _invoke(self, unit: StepUnit, wanted: effects.Invoke) -> Any:
         agent = self._agents.get(wanted.agent)
         if agent is None:
-            return Trouble("capability_not_provided", f"there is no agent {wanted.agent!r} here")
+            return EffectError("capability_not_provided", f"there is no agent {wanted.agent!r} here")
         now = self._services.clock.now()
-        view = View(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
+        view = AsOf(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
         place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
         memory = JournalMemory(self._store, unit.tenant, place, view, self._services.clock)
-        tools = CheckedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
+        tools = VerifiedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
         stage = Invocation(
             agent.card,
             tools,
@@ -142,8 +142,8 @@ class Performer:
             finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is
         except Fault as fault:
             what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
-            return Trouble("agent_unreachable", what, redacted_text(str(fault)))
-        turn = Turn(
+            return EffectError("agent_unreachable", what, redacted_text(str(fault)))
+        turn = AgentTurn(
             agent=agent.card.agent_id,
             outcome=finish.outcome,
             version=agent.card.version,
@@ -155,19 +155,19 @@ class Performer:
             schema_validated=finish.schema_validated,
             criteria=agent.card.criteria,
             steps=tuple(stage.steps),
-            checked=tools.checked if isinstance(tools, CheckedTools) else {},
+            checked=tools.checked if isinstance(tools, VerifiedTools) else {},
         )
         told: dict[str, Any] = msgspec.to_builtins(turn)
         return told | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
 
-    async def _start(self, unit: Unit, wanted: effects.StartChild) -> Any:
+    async def _start(self, unit: StepUnit, wanted: effects.StartChild) -> Any:
         workflow = self._library.get(wanted.workflow)
         if workflow is None:
-            return Trouble("unknown_child_workflow", f"there is no workflow {wanted.workflow!r} here")
+            return EffectError("unknown_child_workflow", f"there is no workflow {wanted.workflow!r} here")
         parent = await read_request(self._store, unit.run)
         if parent.depth >= DEEPEST:
-            return Trouble("recursion_limit_exceeded", f"no child of a child beyond {DEEPEST} deep")
-        request = Request(
+            return EffectError("recursion_limit_exceeded", f"no child of a child beyond {DEEPEST} deep")
+        request = WorkflowRequest(
             workflow=workflow,
             inputs=wanted.inputs,
             configurable=inherited(parent.options),
@@ -180,7 +180,7 @@ class Performer:
         )
         assert self.hands is not None
         try:
-            entry = opened(wanted.child, request, unit.tenant, self.hands.holder, self.hands.lease)
+            entry = open_transaction(wanted.child, request, unit.tenant, self.hands.holder, self.hands.lease)
             await self._store.commit(entry)
         except Conflict as conflict:
             if conflict.what != "exists":
@@ -208,7 +208,7 @@ class Performer:
                 break
             await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
         if run.status == "completed":
-            drive, _, _ = await driven(self._store, run, self._bounds)
+            drive, _, _ = await replay_run(self._store, run, self._bounds)
             return {
                 "status": run.status,
                 "variables": drive.flow.variables,
@@ -218,34 +218,34 @@ class Performer:
         error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
-    async def _recorded(self, unit: Unit) -> Result:
+    async def _recorded(self, unit: StepUnit) -> Result:
         """Of a fork: what its source was told at this node, this often; an LLM's answer may be asked for again (§13.9)."""
         assert unit.source is not None
         same = [
             kept
-            for kept in await kept_steps(self._store, unit.source)
+            for kept in await read_steps(self._store, unit.source)
             if type(kept.effect) is type(unit.effect) and kept.effect.node == unit.effect.node
         ]
         now = self._services.clock.now()
         if unit.attempt >= len(same):
             return Result(at=now, trouble=await self._missing(unit.source))
         kept = same[unit.attempt].result
-        if not (unit.replay and isinstance(unit.effect, effects.Ask)) or kept.trouble is not None:
+        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or kept.trouble is not None:
             return kept
         if (known := await models.recorded(self._store, unit.tenant, unit.effect)) is not None:
             return msgspec.structs.replace(kept, value=known)
         came = await models.asked(self._store, self._services, unit.tenant, unit.effect)
-        if isinstance(came, Trouble):
+        if isinstance(came, EffectError):
             return Result(at=kept.at, trouble=came)
         return msgspec.structs.replace(kept, value=came | {"original": await self._original(unit, kept)})
 
-    async def _missing(self, source: str) -> Trouble:
+    async def _missing(self, source: str) -> EffectError:
         run = await self._store.run(source)
         if run is not None and run.status == "cancelled":
-            return Trouble(CANCELLED, "the source was cancelled here")
-        return Trouble("replay_source_missing", "the source has no record of this")
+            return EffectError(CANCELLED, "the source was cancelled here")
+        return EffectError("replay_source_missing", "the source has no record of this")
 
-    async def _original(self, unit: Unit, kept: Result) -> dict[str, Any]:
+    async def _original(self, unit: StepUnit, kept: Result) -> dict[str, Any]:
         assert unit.source is not None
         kind = "refusal" if "refusal" in kept.value else "valid"
         wanted = "envelope.refusal" if kind == "refusal" else "node.completed"

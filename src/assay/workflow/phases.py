@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from assay.workflow.flow import FLOOR
 
 
-class Host(NamedTuple):
+class HostInfo(NamedTuple):
     """What of this host a phase may depend on."""
 
     host_id: str = "assay.local/main"
@@ -14,14 +14,14 @@ class Host(NamedTuple):
     replay: bool = True  # forks are offered
 
 
-Says = dict[str, Any]
+Advertised = dict[str, Any]
 
 
-def hand_off(host: Host) -> Says | None:
+def hand_off(host: HostInfo) -> Advertised | None:
     return {}
 
 
-def confidence_and_memory(host: Host) -> Says | None:
+def confidence_and_memory(host: HostInfo) -> Advertised | None:
     return {
         "confidenceEscalationFloor": FLOOR,
         "confidenceEscalationInterruptKind": "approval",
@@ -29,7 +29,7 @@ def confidence_and_memory(host: Host) -> Says | None:
     }
 
 
-def other_hosts(host: Host) -> Says | None:
+def other_hosts(host: HostInfo) -> Advertised | None:
     """Without a name, another host could not point at us."""
     if not host.host_id:
         return None
@@ -37,7 +37,7 @@ def other_hosts(host: Host) -> Says | None:
     return {"crossHostCausation": known}
 
 
-def replay(host: Host) -> Says | None:
+def replay(host: HostInfo) -> Advertised | None:
     """Switched off, nothing can be replayed: the version is at most 3 (contract §1.1)."""
     if not host.replay:
         return None
@@ -45,16 +45,16 @@ def replay(host: Host) -> Says | None:
     return {"replayDeterminism": {"supported": True, **recipe}}
 
 
-def stateful_loop(host: Host) -> Says | None:
+def stateful_loop(host: HostInfo) -> Advertised | None:
     return {"statefulResume": True}
 
 
-def verifier(host: Host) -> Says | None:
+def verifier(host: HostInfo) -> Advertised | None:
     return {"verifier": {"supported": True, "gating": host.gating}}
 
 
 # in their order; each gives what it obliges the advertisement to say, or None where it does not hold here
-PHASES: tuple[Callable[[Host], Says | None], ...] = (
+PHASES: tuple[Callable[[HostInfo], Advertised | None], ...] = (
     hand_off,
     confidence_and_memory,
     other_hosts,
@@ -64,7 +64,7 @@ PHASES: tuple[Callable[[Host], Says | None], ...] = (
 )
 
 
-def execution_model(host: Host) -> dict[str, Any]:
+def execution_model(host: HostInfo) -> dict[str, Any]:
     """`multiAgent.executionModel`: the highest N for which all of 1..N hold, and what those say. The verifier is said in any case."""
     version, said = 0, verifier(host) or {}
     for phase in PHASES:

@@ -4,33 +4,33 @@ import msgspec
 
 from assay.errors import NotFound
 from assay.ports import EvidenceChunk, Store
-from assay.workflow.effects import Kept
-from assay.workflow.flow import Request
+from assay.workflow.effects import StepRecord
+from assay.workflow.flow import WorkflowRequest
 
 REQUEST = "workflow-request"
 STEP = "step"
 PAGE = 100
-_step = msgspec.json.Decoder(Kept).decode
-_request = msgspec.json.Decoder(Request).decode
+_step = msgspec.json.Decoder(StepRecord).decode
+_request = msgspec.json.Decoder(WorkflowRequest).decode
 
 
-def request_piece(request: Request) -> EvidenceChunk:
+def request_chunk(request: WorkflowRequest) -> EvidenceChunk:
     return EvidenceChunk(kind=REQUEST, data=msgspec.json.encode(request))
 
 
-def step_piece(number: int, kept: Kept) -> EvidenceChunk:
+def step_chunk(number: int, kept: StepRecord) -> EvidenceChunk:
     return EvidenceChunk(kind=STEP, first=number, last=number, data=msgspec.json.encode(kept))
 
 
-async def read_request(store: Store, run: str) -> Request:
+async def read_request(store: Store, run: str) -> WorkflowRequest:
     pieces = await store.pieces(run, REQUEST)
     if not pieces:
         raise NotFound(f"what run {run} was asked for is no longer kept")
     return _request(pieces[0].data)
 
 
-async def kept_steps(store: Store, run: str) -> list[Kept]:
-    found: list[Kept] = []
+async def read_steps(store: Store, run: str) -> list[StepRecord]:
+    found: list[StepRecord] = []
     while pieces := await store.pieces(run, STEP, start=len(found), limit=PAGE):
         found += [_step(piece.data) for piece in pieces]
     return found

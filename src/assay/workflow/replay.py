@@ -10,16 +10,16 @@ from assay.ports import CLOSED, Principal, Run
 from assay.ports.watch import tracing
 from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
-from assay.workflow.flow import Request
+from assay.workflow.flow import WorkflowRequest
 from assay.workflow.opening import configurable_problems
-from assay.workflow.record import kept_steps, read_request
-from assay.workflow.room import Room, new_run_id
+from assay.workflow.record import read_request, read_steps
+from assay.workflow.room import WorkflowService, new_run_id
 
 Mode = Literal["replay", "branch"]
 
 
 async def fork(
-    room: Room,
+    room: WorkflowService,
     principal: Principal,
     run: str,
     mode: Mode,
@@ -37,13 +37,13 @@ async def fork(
 
 
 async def forked(
-    room: Room, source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None
-) -> Request:
+    room: WorkflowService, source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None
+) -> WorkflowRequest:
     """What such a run is asked for; refused, in this order, where it makes no sense, reaches too far, or is no longer kept."""
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
     start = _checked(source, mode, from_seq, options)
-    steps = await kept_steps(room.store, source.id)
+    steps = await read_steps(room.store, source.id)
     if source.events > 1 and len(steps) == 0:
         raise ForkRejected(
             "replay_memory_snapshot_unavailable",

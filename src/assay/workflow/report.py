@@ -8,16 +8,16 @@ import msgspec
 from assay.ports import Event, Run, Store
 from assay.protocol.facts import read_stored
 from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
-from assay.workflow.drive import driven
-from assay.workflow.flow import Bounds, Flow
+from assay.workflow.drive import replay_run
+from assay.workflow.flow import Execution, ExecutionLimits
 from assay.workflow.gating import goal_satisfied
 
 MOST = 100_000  # events of one run
 
 
-async def came_to(store: Store, run: Run, bounds: Bounds) -> Verification:
+async def came_to(store: Store, run: Run, bounds: ExecutionLimits) -> Verification:
     """What it came to, with its content."""
-    drive, _, _ = await driven(store, run, bounds)
+    drive, _, _ = await replay_run(store, run, bounds)
     return verification(await reported(store, run), drive.flow)
 
 
@@ -46,7 +46,7 @@ async def workers(store: Store, run: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def verification(found: VerificationReport, flow: Flow) -> Verification:
+def verification(found: VerificationReport, flow: Execution) -> Verification:
     known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(VerificationReport)}
     return Verification(
         **known,

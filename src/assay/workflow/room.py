@@ -39,12 +39,12 @@ from assay.protocol.values import is_object
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import Workflow
-from assay.workflow.drive import driven
+from assay.workflow.drive import replay_run
 from assay.workflow.effects import Result, Wait
-from assay.workflow.flow import Bounds, Request
-from assay.workflow.kind import WorkflowKind, WorkflowStory
-from assay.workflow.opening import KIND, Library, configurable_problems, opened
-from assay.workflow.perform import Hands
+from assay.workflow.flow import ExecutionLimits, WorkflowRequest
+from assay.workflow.kind import WorkflowKind, WorkflowState
+from assay.workflow.opening import KIND, Library, configurable_problems, open_transaction
+from assay.workflow.perform import Executor
 from assay.workflow.report import VerificationReport, reported
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
@@ -52,15 +52,21 @@ PAGE = 200
 PARENT = ("runId", "nodeId")  # of a child, as its snapshot names them
 
 
-class Room:
+class WorkflowService:
     def __init__(
-        self, store: Store, hands: Hands, kind: WorkflowKind, library: Library, critics: Critics, clock: Clock
+        self,
+        store: Store,
+        hands: Executor,
+        kind: WorkflowKind,
+        library: Library,
+        critics: Critics,
+        clock: Clock,
     ) -> None:
         self.store, self.hands, self.kind, self.library = store, hands, kind, library
         self._critics, self._clock = critics, clock
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ExecutionLimits:
         return self.kind.bounds
 
     def workflow(self, id: str) -> Workflow:
@@ -122,12 +128,12 @@ class Room:
         tags: Sequence[str] = (),
         metadata: dict[str, Any] | None = None,
         scope: str = "default",
-    ) -> Request:
+    ) -> WorkflowRequest:
         """What is kept of what was asked for, if it makes sense."""
         inputs = {} if inputs is None else inputs
         configurable = {} if configurable is None else configurable
         workflow = self.plan(workflow_id, inputs, configurable)
-        return Request(
+        return WorkflowRequest(
             workflow=workflow,
             inputs=inputs,
             configurable=redacted(configurable),
@@ -139,16 +145,26 @@ class Room:
         )
 
     async def open(
-        self, request: Request, tenant: str, run: str, documents: Sequence[PutDocument | DeleteDocument] = ()
+        self,
+        request: WorkflowRequest,
+        tenant: str,
+        run: str,
+        documents: Sequence[PutDocument | DeleteDocument] = (),
     ) -> Run:
         """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
-        await self.store.commit(opened(run, request, tenant, self.hands.holder, self.hands.lease, documents))
+        await self.store.commit(
+            open_transaction(run, request, tenant, self.hands.holder, self.hands.lease, documents)
+        )
         found = await self.store.run(run)
         assert found is not None
         return found
 
     async def begin(
-        self, request: Request, tenant: str, run: str, documents: Sequence[PutDocument | DeleteDocument] = ()
+        self,
+        request: WorkflowRequest,
+        tenant: str,
+        run: str,
+        documents: Sequence[PutDocument | DeleteDocument] = (),
     ) -> Run:
         found = await self.open(request, tenant, run, documents)
         self.hands.begin(found)
@@ -168,7 +184,7 @@ class Room:
         if not principal.may("approvals:respond"):
             raise Forbidden("approvals:respond")
         found = await self.get(run, principal.tenant)
-        workflow = (await driven(self.store, found, self.bounds))[0].flow.workflow
+        workflow = (await replay_run(self.store, found, self.bounds))[0].flow.workflow
         if workflow.node(node) is None:
             raise NotFound(f"run {run} has no node {node!r} that could wait")
         if found.status not in RESTING:
@@ -213,7 +229,7 @@ class Room:
         wait = (await self._story(run))[1]
         await self._answer(run, wait, _expired(), now)
 
-    async def _story(self, run: Run) -> tuple[WorkflowStory, Wait]:
+    async def _story(self, run: Run) -> tuple[WorkflowState, Wait]:
         """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
         story = await self.kind.story(self.store, run)
         wait = story.drive.waiting
@@ -264,7 +280,7 @@ class Room:
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
-        drive, _, _ = await driven(self.store, run, self.bounds)
+        drive, _, _ = await replay_run(self.store, run, self.bounds)
         flow, request = drive.flow, drive.flow.request
         shown: dict[str, Any] = {
             "workflowId": run.name,

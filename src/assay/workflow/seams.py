@@ -18,9 +18,9 @@ from assay.protocol.facts import read_stored
 from assay.protocol.values import is_object
 from assay.workflow.declared import workflow_of
 from assay.workflow.definition import Workflow, read
-from assay.workflow.flow import Request
+from assay.workflow.flow import WorkflowRequest
 from assay.workflow.gating import VERDICTS
-from assay.workflow.room import Room, new_run_id
+from assay.workflow.room import WorkflowService, new_run_id
 from assay.workflow.samples import D, document, samples
 
 ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
@@ -58,7 +58,7 @@ def verified() -> Workflow:
     )
 
 
-async def verify_run(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+async def verify_run(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"simulateVerdict", "task"?}`: a verified run as far as it goes; each verdict flat, and never what it is about."""
     if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
         raise InvalidRequest(Problem("simulateVerdict", f"wanted one of {', '.join(VERDICTS)}"))
@@ -80,7 +80,7 @@ async def verify_run(room: Room, principal: Principal, body: Any) -> dict[str, A
     }
 
 
-async def agent_loop(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+async def agent_loop(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"turns", "suspendAtTurn"?, "resume"?}`: a plan of so many turns, one of them held for a person (CP-1)."""
     turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
@@ -102,7 +102,7 @@ async def agent_loop(room: Room, principal: Principal, body: Any) -> dict[str, A
     return answer | ({"resumedIteration": held} if waited and body.get("resume") else {})
 
 
-async def attest(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
+async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, harvested and merged as far as it may be."""
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
@@ -134,7 +134,7 @@ async def attest(room: Room, principal: Principal, body: Any) -> dict[str, Any]:
     return answer | ({"mergedValues": merged} if merged else {})
 
 
-async def dispatch(room: Room, principal: Principal, card: AgentCard, body: Any) -> dict[str, Any]:
+async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard, body: Any) -> dict[str, Any]:
     """`{"task", "validateHandoff"?, "availableTools"?}`: that agent, asked once; its events flat. Its own allow-list says which tools it has."""
     if not is_object(body) or "task" not in body:
         raise InvalidRequest(Problem("task", "wanted one"))
@@ -163,15 +163,17 @@ async def dispatch(room: Room, principal: Principal, card: AgentCard, body: Any)
     }
 
 
-async def _ran(room: Room, principal: Principal, workflow: Workflow, inputs: dict[str, Any]) -> Run:
+async def _ran(
+    room: WorkflowService, principal: Principal, workflow: Workflow, inputs: dict[str, Any]
+) -> Run:
     owner = {"tenant": principal.tenant, "principal": principal.id}
     run = await room.begin(
-        Request(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_run_id()
+        WorkflowRequest(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_run_id()
     )
     return await room.rested(run.id)
 
 
-async def _payloads(room: Room, run: Run, type: str) -> list[dict[str, Any]]:
+async def _payloads(room: WorkflowService, run: Run, type: str) -> list[dict[str, Any]]:
     events = await room.store.events(run.id, limit=10_000)
     return [msgspec.json.decode(read_stored(event.data).payload) for event in events if event.type == type]
 

@@ -5,18 +5,18 @@ from typing import Any
 
 from assay.ports.agents import ToolBox, ToolFailure
 from assay.protocol.agents import ToolSpec
-from assay.workflow.bracket import Judged
+from assay.workflow.bracket import CriticResult
 from assay.workflow.critics import Critics
 from assay.workflow.effects import Invoke
 from assay.workflow.gating import combined
 
 
-class CheckedTools:
+class VerifiedTools:
     """A ToolBox around another; `checked` has, by the number of the call, what critics said of its answer."""
 
     def __init__(self, box: ToolBox | None, critics: Critics, wanted: Invoke) -> None:
         self._box, self._critics, self._wanted = box, critics, wanted
-        self.checked: dict[str, list[Judged]] = {}
+        self.checked: dict[str, list[CriticResult]] = {}
         self._calls = 0
 
     def known(self, tools: Sequence[str]) -> list[ToolSpec]:

@@ -10,11 +10,11 @@ from assay.protocol.facts import PendingEvent
 from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
 from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
 from assay.workflow.effects import Begin
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.nodes import NODES
 
 
-class Over(NamedTuple):
+class RunEnd(NamedTuple):
     """How it ended, and with what last word."""
 
     status: RunStatus
@@ -22,12 +22,12 @@ class Over(NamedTuple):
     error: dict[str, Any] | None = None
 
 
-def play(flow: Flow) -> Steps[Over]:
+def interpret(flow: Execution) -> Steps[RunEnd]:
     """The whole run."""
     try:
         yield from flow.do(Begin())
         yield from _walk(flow)
-    except Stop as stop:
+    except RunStopped as stop:
         return failed(flow, stop)
     flow.current = None
     # the outputs of a workflow are its variables
@@ -37,10 +37,10 @@ def play(flow: Flow) -> Steps[Over]:
         cause=flow.decided_id or None,
         outputs=dict(flow.variables),
     )
-    return Over("completed", flow.facts.pop())
+    return RunEnd("completed", flow.facts.pop())
 
 
-def failed(flow: Flow, stop: Stop) -> Over:
+def failed(flow: Execution, stop: RunStopped) -> RunEnd:
     node = stop.node or flow.current
     if node is not None:
         flow.tell("node.failed", NodeFailed(node_id=node, error=stop.error), node=node)
@@ -49,14 +49,14 @@ def failed(flow: Flow, stop: Stop) -> Over:
     error: dict[str, Any] = {"code": stop.error.code, "message": stop.error.message}
     if stop.error.details is not UNSET:
         error["details"] = stop.error.details
-    return Over("failed", flow.facts.pop(), error)
+    return RunEnd("failed", flow.facts.pop(), error)
 
 
-def took(flow: Flow) -> int:
+def took(flow: Execution) -> int:
     return round((flow.now - flow.began - flow.waited).total_seconds() * 1000)
 
 
-def _walk(flow: Flow) -> Steps[None]:
+def _walk(flow: Execution) -> Steps[None]:
     workflow = flow.workflow
     first, backs = starts_and_backs(workflow)
     forward = [edge for edge in workflow.edges if edge.id not in backs]
@@ -77,7 +77,7 @@ def _walk(flow: Flow) -> Steps[None]:
                 ready.append(target)
 
 
-def _execute(flow: Flow, node: Node) -> Steps[None]:
+def _execute(flow: Execution, node: Node) -> Steps[None]:
     flow.current = node.id
     flow.enter(node)
     if node.agent is not UNSET:

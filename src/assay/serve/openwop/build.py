@@ -15,8 +15,8 @@ from assay.serve.openwop.evals import EvalOffered
 from assay.serve.openwop.offer import EvalOffer, Offer
 from assay.serve.openwop.surface import Offered, Surface
 from assay.serve.openwop.workflows import WorkflowOffered
-from assay.workflow.phases import Host
-from assay.workflow.room import Room
+from assay.workflow.phases import HostInfo
+from assay.workflow.room import WorkflowService
 
 
 def surface(
@@ -25,8 +25,8 @@ def surface(
     offering: Offering,
     serving: Serving,
     limits: Limits,
-    room: Room | None = None,
-    host: Host = Host(),  # noqa: B008  # a value
+    room: WorkflowService | None = None,
+    host: HostInfo = HostInfo(),  # noqa: B008  # a value
 ) -> Surface:
     """The kinds stay known where their family is off: a run that is there can be read."""
     shelf = SuiteStore(store)

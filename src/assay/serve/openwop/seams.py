@@ -19,28 +19,28 @@ from assay.serve.rest.guard import Endpoint
 from assay.serve.rest.operation import Given, Operation
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
-from assay.workflow.models import program
-from assay.workflow.room import Room
+from assay.workflow.models import program_mock
+from assay.workflow.room import WorkflowService
 
 SAMPLE = "/v1/host/sample"
 DIVERGENCE = "conformance-phase4-replay-divergence"
 _any = msgspec.json.Decoder(Any).decode
-Seam = Callable[[Room, Principal, Any], Awaitable[dict[str, Any]]]
+Seam = Callable[[WorkflowService, Principal, Any], Awaitable[dict[str, Any]]]
 
 
-async def _cache_key(room: Room, who: Principal, body: Any) -> dict[str, Any]:
+async def _cache_key(room: WorkflowService, who: Principal, body: Any) -> dict[str, Any]:
     if not is_object(body):
         raise InvalidRequest("wanted an object with provider, model and messages")
     return {"cacheKey": cache_key(body)}
 
 
-async def _program(room: Room, who: Principal, body: Any) -> dict[str, Any]:
+async def _program(room: WorkflowService, who: Principal, body: Any) -> dict[str, Any]:
     if room.library.get(DIVERGENCE) is None:
         raise NotFound("there is nothing here that a program could be for")
     if not is_object(body) or not isinstance(body.get("nodeId"), str) or not is_list(body.get("program")):
         raise InvalidRequest(Problem("program", "wanted a nodeId and a list"))
     entries = [one for one in body["program"] if is_object(one)]
-    return {"ok": True, "count": await program(room.store, who.tenant, body["nodeId"], entries)}
+    return {"ok": True, "count": await program_mock(room.store, who.tenant, body["nodeId"], entries)}
 
 
 async def _dispatch(call: Call) -> Answer:

@@ -17,9 +17,9 @@ from assay.serve.rest.bodies import form_of, whole
 from assay.serve.rest.call import Call
 from assay.serve.rest.idempotency import REPLAYED, Once
 from assay.workflow.opening import KIND
-from assay.workflow.phases import Host, execution_model
+from assay.workflow.phases import HostInfo, execution_model
 from assay.workflow.replay import forked
-from assay.workflow.room import Room
+from assay.workflow.room import WorkflowService
 from assay.workflow.samples import PREFIX, document
 
 _answer = msgspec.json.Decoder(InterruptRequest).decode
@@ -30,7 +30,7 @@ class WorkflowOffered:
 
     name = KIND
 
-    def __init__(self, room: Room, host: Host) -> None:
+    def __init__(self, room: WorkflowService, host: HostInfo) -> None:
         self.room, self.host = room, host
 
     async def open(

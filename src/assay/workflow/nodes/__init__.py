@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.workflow.definition import DISPATCH, SUPERVISOR, TURN, Node
-from assay.workflow.flow import Flow, Steps
+from assay.workflow.flow import Execution, Steps
 from assay.workflow.nodes.agent import agent
 from assay.workflow.nodes.dispatch import dispatch
 from assay.workflow.nodes.mock_agent import mock_agent
@@ -14,7 +14,7 @@ from assay.workflow.nodes.sub_workflow import sub_workflow
 from assay.workflow.nodes.supervisor import supervisor
 from assay.workflow.nodes.turn import turn
 
-NODES: dict[str, Callable[[Flow, Node], Steps[dict[str, Any]]]] = {
+NODES: dict[str, Callable[[Execution, Node], Steps[dict[str, Any]]]] = {
     "core.noop": noop,
     "core.identity": identity,
     "core.delay": delay,

@@ -4,21 +4,21 @@ from typing import Any
 
 from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
-from assay.workflow.bracket import USABLE, Turn, bracket, decided, invoked, weighed
+from assay.workflow.bracket import USABLE, AgentTurn, bracket, decided, escalate_if_unsure, invoked
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.gating import below
 from assay.workflow.inputs import inputs_of
-from assay.workflow.interrupts import Unsure, accepted, approval
+from assay.workflow.interrupts import LowConfidence, accepted, approval
 
 
-def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     given = inputs_of(flow, node)
     task = given.get("task", flow.variables.get("task"))
     done = yield from invoked(flow, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef"))
     own = done.threshold if done.threshold is not None else flow.threshold
     threshold = flow.configurable.get("escalationThreshold", own)
-    done = weighed(done, threshold)
+    done = escalate_if_unsure(done, threshold)
     cause = ""
     with bracket(flow, node.id, done):
         if done.outcome in USABLE:
@@ -26,10 +26,14 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
                 _sum_up(flow, node, done)
             cause = decided(flow, node.id, done)
     if not cause:
-        raise Stop("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
+        raise RunStopped("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
     if done.outcome == "escalated":
         sure = done.confidence
-        unsure = Unsure(done.agent, threshold, sure) if sure is not None and below(sure, threshold) else None
+        unsure = (
+            LowConfidence(done.agent, threshold, sure)
+            if sure is not None and below(sure, threshold)
+            else None
+        )
         answer = yield from approval(
             flow, node.id, "A result its agent is not sure of", cause, about="result", unsure=unsure, cause=cause,
             result=done.result,
@@ -40,7 +44,7 @@ def agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     return {"result": done.result}
 
 
-def _sum_up(flow: Flow, node: Node, done: Turn) -> None:
+def _sum_up(flow: Execution, node: Node, done: AgentTurn) -> None:
     """A turn that said nothing of its reasons, in the words of the host."""
     if any(isinstance(step, ReasoningStep) for step in done.steps):
         return

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from assay.workflow.children import Child, Hand, child_run
+from assay.workflow.children import ChildResult, ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Last, Steps, Stop
+from assay.workflow.flow import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import combined
 
 
-def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def dispatch(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     settings = node.settings if isinstance(node.settings, dict) else {}
     gating = settings.get("gating", True)
     decision = yield from pending(flow, node.id, gating=gating, seconds=settings.get("expiresSeconds"))
@@ -19,13 +19,13 @@ def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
         return {}
     workers: list[str] = decision["nextWorkerIds"]
     if len(workers) > 1 and node.config.get("fanOutPolicy") == "reject":
-        raise Stop(
+        raise RunStopped(
             "fan_out_unsupported", f"one worker at a time, and {len(workers)} were named", node=node.id
         )
-    child = Child(run="", status="")
-    found: list[Child] = []
+    child = ChildResult(run="", status="")
+    found: list[ChildResult] = []
     for index, worker in enumerate(workers):
-        hand = Hand(
+        hand = ChildSpec(
             node=node.id,
             worker=worker,
             key=(flow.iteration, index),
@@ -46,9 +46,9 @@ def dispatch(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     return {"childRunId": child.run, "childStatus": child.status}
 
 
-def _last(found: list[Child]) -> Last:
+def _last(found: list[ChildResult]) -> TurnOutcome:
     """Of several workers in one turn the strictest verdict counts."""
-    return Last(
+    return TurnOutcome(
         verdict=combined(child.verdict for child in found if child.verdict is not None),
         committed=all(child.merged for child in found),
         notes=tuple(one.notes for child in found for one in child.judged if one.notes),

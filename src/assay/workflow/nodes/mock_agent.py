@@ -12,15 +12,15 @@ from assay.protocol.events import (
     AgentToolReturned,
 )
 from assay.workflow.definition import Node
-from assay.workflow.effects import named
-from assay.workflow.flow import Flow, Steps
+from assay.workflow.effects import stable_id
+from assay.workflow.flow import Execution, Steps
 from assay.workflow.gating import below
-from assay.workflow.interrupts import Unsure, accepted, approval
+from assay.workflow.interrupts import LowConfidence, accepted, approval
 
 VERBOSITIES = ("summary", "full", "off")
 
 
-def mock_agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def mock_agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     agent = node.agent_id or f"host:mock-agent:{node.id}"
     _reason(flow, node, agent)
     for call in node.config.get("mockToolCalls", ()):
@@ -36,7 +36,7 @@ def mock_agent(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     return {}
 
 
-def _reason(flow: Flow, node: Node, agent: str) -> None:
+def _reason(flow: Execution, node: Node, agent: str) -> None:
     verbosity = flow.configurable.get("reasoningVerbosity", "summary")
     said = node.config.get("mockReasoning")
     if not said or verbosity == "off" or verbosity not in VERBOSITIES:
@@ -46,8 +46,8 @@ def _reason(flow: Flow, node: Node, agent: str) -> None:
     flow.tell("agent.reasoned", reasoned, node=node.id, reasoning=text)
 
 
-def _call(flow: Flow, node: Node, agent: str, call: dict[str, Any]) -> None:
-    id = named("call", flow.origin, flow.told)
+def _call(flow: Execution, node: Node, agent: str, call: dict[str, Any]) -> None:
+    id = stable_id("call", flow.origin, flow.told)
     called = AgentToolCalled(agent_id=agent, tool_name=call["toolId"], call_id=id)
     cause = flow.tell("agent.toolCalled", called, node=node.id, inputs=call.get("arguments", {}))
     returned = AgentToolReturned(
@@ -61,13 +61,13 @@ def _call(flow: Flow, node: Node, agent: str, call: dict[str, Any]) -> None:
     flow.tell("agent.toolReturned", returned, node=node.id, cause=cause, **told)
 
 
-def _decide(flow: Flow, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
+def _decide(flow: Execution, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
     """Too unsure, a person ratifies it, and it is said again."""
     confidence = said.get("confidence")
     decided = AgentDecided(agent_id=agent, confidence=UNSET if confidence is None else confidence)
     cause = flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])
     if confidence is not None and below(confidence, flow.threshold):
-        unsure = Unsure(agent, flow.threshold, confidence)
+        unsure = LowConfidence(agent, flow.threshold, confidence)
         answer = yield from approval(
             flow, node.id, "A decision its agent is not sure of", cause, unsure=unsure, cause=cause
         )

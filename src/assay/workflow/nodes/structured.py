@@ -7,14 +7,14 @@ from msgspec import UNSET
 from assay.protocol.events import ProviderUsage
 from assay.protocol.orchestration import EnvelopeRefusal, ReplayDivergedAtRefusal
 from assay.workflow.definition import Node
-from assay.workflow.effects import Ask
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.effects import AskModel
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 
 
-def structured_output(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def structured_output(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     config, given = node.config, inputs_of(flow, node)
-    effect = Ask(
+    effect = AskModel(
         node=node.id,
         provider=config.get("provider", ""),
         model=config.get("model", ""),
@@ -23,7 +23,7 @@ def structured_output(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     )
     result = yield from flow.do(effect)
     if result.trouble is not None:
-        raise Stop(result.trouble.code, result.trouble.message, node=node.id)
+        raise RunStopped(result.trouble.code, result.trouble.message, node=node.id)
     came: dict[str, Any] = result.value
     if usage := came.get("usage"):
         flow.tell("provider.usage", ProviderUsage(node_id=node.id, **usage), node=node.id)
@@ -32,11 +32,11 @@ def structured_output(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     if "refusal" in came:
         refused = EnvelopeRefusal(node_id=node.id, provider=effect.provider, model=effect.model)
         flow.tell("envelope.refusal", refused, node=node.id, refusalText=came["refusal"] or UNSET)
-        raise Stop("envelope_refusal", "the model refused to answer", node=node.id)
+        raise RunStopped("envelope_refusal", "the model refused to answer", node=node.id)
     return {"output": came["value"]}
 
 
-def _compare(flow: Flow, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
+def _compare(flow: Execution, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
     """A refusal where there was an answer, or the other way round, is never put in the place of what was recorded."""
     kind: Literal["valid", "refusal"] = "refusal" if "refusal" in came else "valid"
     if kind != original["kind"]:
@@ -50,4 +50,4 @@ def _compare(flow: Flow, node: Node, came: dict[str, Any], original: dict[str, A
         )
         flow.tell("replay.divergedAtRefusal", diverged, node=node.id)
         what = f"the recorded answer was {original['kind']}, and now it is {kind}"
-        raise Stop("replay_diverged_at_refusal", what, node=node.id)
+        raise RunStopped("replay_diverged_at_refusal", what, node=node.id)

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from assay.workflow.children import Hand, child_run
+from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Steps, Stop
+from assay.workflow.flow import Execution, RunStopped, Steps
 from assay.workflow.gating import after
 from assay.workflow.interrupts import accepted, approval
 
 
-def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def sub_workflow(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     config = node.config
     attest: dict[str, Any] = config.get("outputAttestation", {})
     started = flow.facts[-1].id
@@ -18,7 +18,7 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     turn, notes = 0, []
     while True:
         turn += 1
-        hand = Hand(
+        hand = ChildSpec(
             node=node.id,
             worker=config["workflowId"],
             key=(node.id, flow.executions, turn),
@@ -38,7 +38,7 @@ def sub_workflow(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
         if child.status != "completed" or child.gave_up:
             if config.get("onChildFailure", "fail-parent") == "fail-parent":
                 how = "gave up" if child.gave_up else f"ended as {child.status}"
-                raise Stop("child_failed", f"the sub-workflow {how}", node=node.id)
+                raise RunStopped("child_failed", f"the sub-workflow {how}", node=node.id)
             return {"childRunId": child.run, "childStatus": child.status, "merged": False}
         notes = [one.notes for one in child.judged if one.notes]
         match after(child.verdict, turn=turn, max_turns=limit, gating=gating):

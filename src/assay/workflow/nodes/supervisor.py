@@ -5,16 +5,16 @@ from typing import Any
 from assay.workflow.bracket import USABLE, bracket, invoked
 from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Last, Steps, Stop
+from assay.workflow.flow import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import below
-from assay.workflow.interrupts import Unsure, accepted, approval
+from assay.workflow.interrupts import LowConfidence, accepted, approval
 from assay.workflow.vocabulary import VERDICT, VERIFIED
 
 HELD = 0.0  # how sure a plan is of the turn at which it is to be held
 RULE = "local.assay.supervisor"  # who decides where no agent does
 
 
-def supervisor(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def supervisor(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     if "actor" not in node.config and flow.iteration >= flow.iterations[0]:
         flow.breach_loop(node.id)
     agent = node.agent_id or (RULE if "actor" in node.config else f"supervisor-{node.id}")
@@ -32,7 +32,7 @@ def supervisor(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     return {"kind": decision["kind"]}
 
 
-def _planned(flow: Flow, node: Node) -> tuple[dict[str, Any], float | None]:
+def _planned(flow: Execution, node: Node) -> tuple[dict[str, Any], float | None]:
     """By the number of decisions so far, so that whoever comes back to it agrees."""
     config, turn = node.config, flow.iteration
     if "actor" in config:
@@ -50,7 +50,7 @@ def _planned(flow: Flow, node: Node) -> tuple[dict[str, Any], float | None]:
     return {"kind": "terminate", "reason": "plan-exhausted"}, None
 
 
-def _ruled(last: Last | None, config: dict[str, Any]) -> dict[str, Any]:
+def _ruled(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
     """The plain rule of a verified loop: go on until something is committed, or given up."""
     if last is None or not (last.committed or last.gave_up):
         return {"kind": "next-worker", "nextWorkerIds": [config["actor"]]}
@@ -64,19 +64,21 @@ def _ruled(last: Last | None, config: dict[str, Any]) -> dict[str, Any]:
     return decision
 
 
-def _within(flow: Flow, node: Node, decision: dict[str, Any]) -> None:
+def _within(flow: Execution, node: Node, decision: dict[str, Any]) -> None:
     """Of a verified loop: who may be next, and how often. That it ends is no turn of work, and is never cut off."""
     if decision["kind"] == "next-worker" and decision["nextWorkerIds"] != [node.config["actor"]]:
         what = f"the only worker here is {node.config['actor']}"
         flow.failed(
             "supervisor", node.config["supervisor"], f"{what}, and it named {decision['nextWorkerIds']}"
         )
-        raise Stop("unknown_child_workflow", what, node=node.id)
+        raise RunStopped("unknown_child_workflow", what, node=node.id)
     if decision["kind"] != "terminate" and flow.iteration >= flow.iterations[0]:
         flow.breach_loop(node.id)
 
 
-def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], float | None, tuple[str, ...]]]:
+def _asked(
+    flow: Execution, node: Node, agent: str
+) -> Steps[tuple[dict[str, Any], float | None, tuple[str, ...]]]:
     """An agent decides; how sure it is of that stands outside the decision (CP-1)."""
     last = flow.last
     task = {
@@ -94,16 +96,18 @@ def _asked(flow: Flow, node: Node, agent: str) -> Steps[tuple[dict[str, Any], fl
     with bracket(flow, node.id, turn):
         pass
     if turn.outcome not in USABLE:
-        raise Stop("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
+        raise RunStopped("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
     try:
         return read_decision(turn.result), turn.confidence, turn.criteria
     except ValueError as wrong:
         flow.failed("supervisor", agent, f"it decided nothing that is one: {wrong}")
-        raise Stop("validation_error", "the supervisor decided nothing that is one", node=node.id) from None
+        raise RunStopped(
+            "validation_error", "the supervisor decided nothing that is one", node=node.id
+        ) from None
 
 
 def _held(
-    flow: Flow, node: Node, agent: str, decision: dict[str, Any], confidence: float
+    flow: Execution, node: Node, agent: str, decision: dict[str, Any], confidence: float
 ) -> Steps[dict[str, Any]]:
     """CP-1: nothing is decided until a person has ratified it; then it is this turn's, once."""
     answer = yield from approval(
@@ -114,7 +118,7 @@ def _held(
         about="decision",
         actions=("accept", "edit-accept", "reject"),
         seconds=node.config.get("expiresSeconds"),
-        unsure=Unsure(agent, flow.threshold, confidence),
+        unsure=LowConfidence(agent, flow.threshold, confidence),
         decision=decision,
     )
     accepted(flow, answer, "a decision that was held", node.id)
@@ -125,6 +129,6 @@ def _read(said: Any, node: Node) -> dict[str, Any]:
     try:
         return read_decision(said)
     except ValueError as wrong:
-        raise Stop(
+        raise RunStopped(
             "validation_error", f"the plan has a decision that is none: {wrong}", node=node.id
         ) from None

@@ -4,13 +4,22 @@ from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from assay.workflow.bracket import USABLE, Judged, Turn, bracket, decided, invoked, judged, weighed
-from assay.workflow.children import Hand, child_run
+from assay.workflow.bracket import (
+    USABLE,
+    AgentTurn,
+    CriticResult,
+    bracket,
+    decided,
+    escalate_if_unsure,
+    invoked,
+    judged,
+)
+from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
-from assay.workflow.flow import Flow, Last, Steps
+from assay.workflow.flow import Execution, Steps, TurnOutcome
 from assay.workflow.gating import after, below, combined
-from assay.workflow.interrupts import Unsure, accepted, approval
+from assay.workflow.interrupts import LowConfidence, accepted, approval
 
 WORKFLOW = "workflow:"  # an actor that is a child run
 
@@ -24,12 +33,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     floor: float | None = None
     escalated: bool = False  # its actor wants a person to look
-    judged: tuple[Judged, ...] = ()
+    judged: tuple[CriticResult, ...] = ()
     failed: str | None = None
     workers: tuple[str, ...] = ()  # of a child run: whose work it is
 
 
-def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
+def turn(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     config = node.config
     gating, expires = config.get("gating", True), config.get("expiresSeconds")
     decision = yield from pending(flow, node.id, gating=gating, seconds=expires)
@@ -45,13 +54,13 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     verdict = combined(one.verdict for one in candidate.judged)
     notes = tuple(one.notes for one in candidate.judged if one.notes)
     own = any(one.agent in (candidate.agent, *candidate.workers) for one in candidate.judged)
-    flow.last = Last(
+    flow.last = TurnOutcome(
         verdict=verdict, committed=False, notes=notes, met=_met(candidate.judged), self_verified=own
     )
     told = [to_builtins(one) for one in flow.failures[before:]]
     failures = {"failures": told} if told else {}
     if candidate.failed is not None:
-        flow.last = Last(verdict=None, committed=False, notes=(candidate.failed,))
+        flow.last = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed", **failures}
     step = after(verdict, turn=flow.iteration, max_turns=flow.iterations[0], gating=gating)
     unsure = _unsure(flow, node, candidate)
@@ -78,16 +87,16 @@ def turn(flow: Flow, node: Node) -> Steps[dict[str, Any]]:
     return {"outcome": "committed" if step == "commit" else "withheld", **failures}
 
 
-def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
+def _agent_turn(flow: Execution, node: Node) -> Steps[Candidate]:
     config = node.config
     critics, criteria = tuple(config.get("critics", ())), tuple(config.get("criteria", ()))
     tools = critics if config.get("verify") == "tools" else ()
-    done: Turn = yield from invoked(
+    done: AgentTurn = yield from invoked(
         flow, node.id, config["actor"], _task(flow), critics=tools, criteria=criteria, gating=config.get("gating", True),
         memory=config.get("memoryRef"),
     )  # fmt: skip
     floor = _floor(flow, node, done)
-    done = weighed(done, floor)
+    done = escalate_if_unsure(done, floor)
     target = ""
     with bracket(flow, node.id, done):
         if done.outcome in USABLE:
@@ -95,7 +104,7 @@ def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     if not target:
         why = f"the turn ended as {done.outcome}" + (f": {done.error}" if done.error else "")
         return Candidate(agent=done.agent, result=None, target="", failed=why)
-    found: list[Judged] = []
+    found: list[CriticResult] = []
     for critic in critics:
         one = yield from judged(
             flow,
@@ -119,7 +128,7 @@ def _agent_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     )
 
 
-def _task(flow: Flow) -> Any:
+def _task(flow: Execution) -> Any:
     """What is asked of whoever works: the task, and in a later turn what was said of the one before."""
     task = flow.variables.get("task")
     if flow.last is None:
@@ -127,7 +136,7 @@ def _task(flow: Flow) -> Any:
     return {"task": task, "notes": list(flow.last.notes), "turn": flow.iteration}
 
 
-def _met(judged: tuple[Judged, ...]) -> dict[str, bool]:
+def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
     """A criterion that any critic finds unmet is not met."""
     met: dict[str, bool] = {}
     for one in judged:
@@ -136,12 +145,12 @@ def _met(judged: tuple[Judged, ...]) -> dict[str, bool]:
     return met
 
 
-def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
+def _child_turn(flow: Execution, node: Node) -> Steps[Candidate]:
     """A child run as the actor: its `result` is the candidate, and its run id what is verified."""
     config = node.config
     worker, output = config["actor"].removeprefix(WORKFLOW), config.get("output", "result")
     gating = config.get("gating", True)
-    hand = Hand(
+    hand = ChildSpec(
         node=node.id,
         worker=worker,
         key=(flow.iteration, 0),
@@ -176,25 +185,25 @@ def _child_turn(flow: Flow, node: Node) -> Steps[Candidate]:
     )
 
 
-def _unsure(flow: Flow, node: Node, candidate: Candidate) -> Unsure | None:
+def _unsure(flow: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
     """The actor, or a critic, below its floor: either is enough (contract §8.4)."""
     floor = candidate.floor
     if floor is not None and candidate.confidence is not None and below(candidate.confidence, floor):
-        return Unsure(candidate.agent, floor, candidate.confidence)
+        return LowConfidence(candidate.agent, floor, candidate.confidence)
     floor = node.config.get("floors", {}).get("critic", flow.threshold)
     for one in candidate.judged:
         if one.confidence is not None and below(one.confidence, floor):
-            return Unsure(one.agent, floor, one.confidence)
+            return LowConfidence(one.agent, floor, one.confidence)
     return None
 
 
-def _floor(flow: Flow, node: Node, done: Turn) -> float:
+def _floor(flow: Execution, node: Node, done: AgentTurn) -> float:
     """The actor's: what the run says, or the workflow, or its manifest."""
     own = done.threshold if done.threshold is not None else flow.threshold
     return flow.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
 
 
-def _failed(flow: Flow, node: Node, candidate: Candidate) -> Steps[None]:
+def _failed(flow: Execution, node: Node, candidate: Candidate) -> Steps[None]:
     """A fail is never committed: another turn, a person who may grant one, or the end without success."""
     policy = node.config.get("onFail", "escalate")
     assert flow.last is not None

@@ -18,8 +18,8 @@ from assay.checks import STANDARD
 from assay.ports import CompletionRequest, Services
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.facts import CONTENT, envelope, read_stored
-from assay.runs.desk import Desk
-from assay.runs.replay import Copying, branch, everything, replay
+from assay.runs.desk import RunExecutor
+from assay.runs.replay import CopySpec, branch, everything, replay
 
 TENANT = "t-1"
 AGENT = "local.tests.agent"
@@ -114,7 +114,7 @@ class Hosted:
         )
         self.kind = AgentEvalKind(store, self.means)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
-        self.desk = Desk(store, engine, {self.kind.name: self.kind})
+        self.desk = RunExecutor(store, engine, {self.kind.name: self.kind})
         self.office = AgentEvalService(store, self.means)
 
     async def begin(self, suite, **asked):
@@ -175,7 +175,7 @@ async def resumed(hosted, source):
     """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
     scored = await scored_of(hosted.store, source)
     run = await branch(
-        hosted.store, source, Copying(scored.evidence, scored.keep), run=new_run_id(), head=scored.head
+        hosted.store, source, CopySpec(scored.evidence, scored.keep), run=new_run_id(), head=scored.head
     )
     claimed = await hosted.store.claim(run.id, hosted.desk.holder, seconds=10)
     hosted.desk.begin(claimed)

@@ -10,7 +10,7 @@ from assay.ports import Principal, Services
 from assay.ports.declared import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.facts import envelope
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.workflow.critics import Critics
 from assay.workflow.declared import workflow_of
 from assay.workflow.flow import ExecutionLimits
@@ -92,7 +92,7 @@ class House:
         )
         self.kind = WorkflowKind(performer, bounds, services.clock)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), 4)
-        self.desk = Desk(self.store, engine, {self.kind.name: self.kind}, lease=lease)
+        self.desk = RunExecutor(self.store, engine, {self.kind.name: self.kind}, lease=lease)
         performer.hands = self.desk
         self.room = WorkflowService(
             self.store, self.desk, self.kind, self.library, self.critics, services.clock

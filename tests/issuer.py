@@ -15,7 +15,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from assay.access.issuer import Jwt
+from assay.access.issuer import JwtSettings
 
 AUDIENCE = "assay-tests"
 MAKERS: dict[str, Any] = {"RS256": RSAAlgorithm, "ES256": ECAlgorithm, "EdDSA": OKPAlgorithm}
@@ -92,7 +92,7 @@ class Issuer:
 
     def trust(self, **more):
         told = {"issuer": self.url, "audience": AUDIENCE, "jwks": f"{self.url}jwks.json"}
-        return Jwt(**(told | more))
+        return JwtSettings(**(told | more))
 
     def claims(self, **changes):
         """Good ones, with changes; None takes one away."""

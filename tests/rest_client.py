@@ -14,8 +14,8 @@ import httpx
 import pytest
 
 from assay.access import keys
-from assay.access.gate import Gate
-from assay.access.issuer import Jwt
+from assay.access.gate import Authenticator
+from assay.access.issuer import JwtSettings
 from assay.access.scopes import DEFAULT
 from assay.agenteval.asked import EvalLimits as EvalHost
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
@@ -29,7 +29,7 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.office import EvaluationService
 from assay.ports import Limits, Services
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.serve.limits import Serving
 from assay.serve.loops import run
 from assay.serve.offering import Offering
@@ -87,7 +87,7 @@ class Server:
         self.address, self.serving, self.patience = address, serving or Serving(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
-        self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or Jwt(), tls
+        self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
         self.offering, self.host_limits = offer or Offering(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
@@ -132,7 +132,9 @@ class Server:
         performer = ActivityRunner(self.store, there, cast, critics, services, self.tools)
         flows = WorkflowKind(performer, ExecutionLimits(), services.clock)
         kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
-        self.desk = Desk(self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds)
+        self.desk = RunExecutor(
+            self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
+        )
         performer.hands = self.desk
         self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
         self.office = EvaluationService(self.store, self.registry, services)
@@ -144,7 +146,7 @@ class Server:
             self.limits,
             self.room,
         )
-        gate = Gate(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
+        gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
         more = {} if self.routes is None else {"routes": self.routes}
         self.app = create_app(
             self.desk, self.office, gate.authenticate, self.serving, surface=self.surface, **more

@@ -24,7 +24,7 @@ from assay.fep.project import new_id
 from assay.fep.request import contexts_of
 from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 
 
 def log(at):
@@ -86,7 +86,7 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
     kind = EvaluationKind(store, registry, services, ExecutionOptions())
     engine = LocalEngine(lambda _, unit: kind.perform(unit), 16)
     attempts = int(os.environ.get("RUNS_ATTEMPTS", "0")) or None
-    desk = Desk(store, engine, {kind.name: kind}, lease=lease, attempts=attempts)
+    desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease, attempts=attempts)
     office = EvaluationService(store, registry, services, lease=lease)
     await desk.open()
     if (

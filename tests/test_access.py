@@ -18,7 +18,7 @@ import pytest
 
 from assay.access import keys
 from assay.access.expiry import expiry
-from assay.access.gate import Gate
+from assay.access.gate import Authenticator
 from assay.access.keys import Key, authenticate, authorize, create, list_keys, revoke
 from assay.access.scopes import DEFAULT, SCOPES
 from assay.backends.stores.memory import MemoryStore
@@ -91,7 +91,7 @@ async def test_what_is_no_key_by_its_shape_is_not_looked_up():
     _, text = await made(store)
     for _, bend, _ in WRONG:
         if not keys._TEXT.fullmatch(bent := bend(text)):
-            for asking in (authenticate(store, bent, NOW), Gate(store).authenticate(bent)):
+            for asking in (authenticate(store, bent, NOW), Authenticator(store).authenticate(bent)):
                 with pytest.raises(Unauthenticated):
                     await asking
     assert store.looks == 0
@@ -99,7 +99,7 @@ async def test_what_is_no_key_by_its_shape_is_not_looked_up():
 
 async def test_every_way_a_key_can_be_wrong(store):
     _, text = await made(store)
-    gate = Gate(store)
+    gate = Authenticator(store)
     for why, bend, code in WRONG:
         bent = bend(text)
         for asking in (authenticate(store, bent, NOW), gate.authenticate(bent)):
@@ -325,7 +325,7 @@ class Clock:
 async def test_the_gate_looks_once_in_a_few_seconds():
     store, clock = Counting(), Clock()
     _, text = await made(store)
-    gate = Gate(store, clock=clock, tick=clock.tick)
+    gate = Authenticator(store, clock=clock, tick=clock.tick)
     for clock.ticks in (0.0, 1.0, 2.9):
         assert (await gate.authenticate(text)).tenant == "acme"
     assert store.looks == 1
@@ -337,7 +337,7 @@ async def test_the_gate_looks_once_in_a_few_seconds():
 async def test_what_another_process_revokes_is_refused_within_five_seconds():
     store, clock = MemoryStore(), Clock()
     key, text = await made(store)
-    gate = Gate(store, clock=clock, tick=clock.tick)
+    gate = Authenticator(store, clock=clock, tick=clock.tick)
     await gate.authenticate(text)
     await revoke(store, key.id, now=NOW)
     await gate.authenticate(text)  # not yet seen
@@ -356,7 +356,7 @@ async def test_a_slow_look_makes_nothing_good_for_longer():
 
     store, clock = Slow(), Clock()
     key, text = await made(store)
-    gate = Gate(store, clock=clock, tick=clock.tick)
+    gate = Authenticator(store, clock=clock, tick=clock.tick)
     await gate.authenticate(text)
     await revoke(store, key.id, now=NOW)
     with pytest.raises(Unauthenticated):
@@ -366,7 +366,7 @@ async def test_a_slow_look_makes_nothing_good_for_longer():
 async def test_a_remembered_key_expires_on_time():
     store, clock = MemoryStore(), Clock()
     _, text = await made(store, expires=LATER)
-    gate = Gate(store, clock=clock, tick=clock.tick)
+    gate = Authenticator(store, clock=clock, tick=clock.tick)
     await gate.authenticate(text)
     clock.moment = LATER
     with pytest.raises(Unauthenticated) as refused:
@@ -376,7 +376,7 @@ async def test_a_remembered_key_expires_on_time():
 
 async def test_the_gate_remembers_a_few_and_never_a_text_nor_a_stranger():
     store = Counting()
-    gate = Gate(store, size=2)
+    gate = Authenticator(store, size=2)
     texts = [(await made(store))[1] for _ in range(3)]
     for text in texts:
         await gate.authenticate(text)
@@ -425,7 +425,7 @@ async def test_the_clear_key_is_nowhere_but_in_the_hand(store, address, tmp_path
     caplog.set_level(logging.DEBUG)
     key, secret = await create(store, tenant="acme", note="canary", now=NOW)
     text = secret.reveal()
-    gate = Gate(store)
+    gate = Authenticator(store)
     await gate.authenticate(text)
     await revoke(store, key.id, now=NOW)
     with pytest.raises(Unauthenticated) as refused:

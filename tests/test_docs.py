@@ -28,7 +28,7 @@ import typer
 import yaml
 from msgspec import UNSET, inspect
 
-from assay.access.issuer import Jwt
+from assay.access.issuer import JwtSettings
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
@@ -196,7 +196,7 @@ def written_default(value):
         ("## Limits", msgspec.structs.fields(Limits)),
         ("## Serving", msgspec.structs.fields(Serving)),
         ("## OpenWOP", msgspec.structs.fields(Offering)),
-        ("## JWT", msgspec.structs.fields(Jwt)),
+        ("## JWT", msgspec.structs.fields(JwtSettings)),
     ],
 )
 def test_the_page_of_settings_has_each_with_its_default(heading, fields):

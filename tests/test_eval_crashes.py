@@ -12,7 +12,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
-from assay.runs.reading import documents
+from assay.runs.reading import read_page
 from evals_worker import TASKS, TRIALS, hosted, suite
 from postgres import server
 
@@ -50,7 +50,7 @@ def by_node(events):
 
 async def read(store):
     (run,) = await store.runs(RunQuery())
-    events = await documents(store, run.id, limit=100_000)
+    events = await read_page(store, run.id, limit=100_000)
     results = await store.slots(run.id, "results", limit=1000)
     return run, events, results
 
@@ -100,7 +100,7 @@ class Host:
     def _recorded(self):
         found = defaultdict(int)
         for run in self._loop.run(self._store.runs(RunQuery())):
-            for event in self._loop.run(documents(self._store, run.id, limit=100_000)):
+            for event in self._loop.run(read_page(self._store, run.id, limit=100_000)):
                 if event["type"] == "agent.invocation.completed":
                     found[event["nodeId"].partition(":")[2]] += 1
         return found

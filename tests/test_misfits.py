@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from msgspec import Struct, inspect
 
-from assay.access.issuer import Jwt
+from assay.access.issuer import JwtSettings
 from assay.checks import STANDARD
 from assay.checks.arguments import convert, fields_of
 from assay.errors import InvalidRequest, UsageError, ValueFault
@@ -90,7 +90,7 @@ SETTINGS = [
 
 def test_there_are_settings_that_are_a_choice():
     assert len(SETTINGS) >= 8
-    assert not choices(Jwt)
+    assert not choices(JwtSettings)
 
 
 @pytest.mark.parametrize(("place", "name", "there"), SETTINGS)

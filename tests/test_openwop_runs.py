@@ -18,7 +18,7 @@ from assay.protocol.secrets import redacted_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.diff import diff, state_diff
 from assay.runs.modes import buffer_of, carries, modes_of
-from assay.runs.reading import whole
+from assay.runs.reading import all_events
 from assay.runs.refusals import UnsupportedMode
 from shared import fits
 
@@ -154,7 +154,7 @@ async def recorded(store):
 
 async def test_the_owner_reads_events_with_what_lies_beside_them(store):
     run, decided, _ = await recorded(store)
-    first, second = [one async for one in whole(store, run.id)]
+    first, second = [one async for one in all_events(store, run.id)]
     assert first["payload"] == {"agentId": "local.a.b", "decision": "yes"}
     assert (second["causationId"], second["nodeId"]) == (decided.id, "task:t")
     assert [one["sequence"] for one in (first, second)] == [0, 1]
@@ -182,7 +182,7 @@ async def test_a_correction_gives_an_effective_score_and_changes_nothing(store):
         fits("annotation", msgspec.json.decode(msgspec.json.encode(made)))
     kept = await annotations(store, run)
     assert effective(kept)[scored.id].score == 1  # the last word
-    assert [one["payload"].get("score") async for one in whole(store, run.id)] == [None, 0]
+    assert [one["payload"].get("score") async for one in all_events(store, run.id)] == [None, 0]
     assert all("sk-0123" not in str(one.note) for one in kept)
 
 

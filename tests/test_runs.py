@@ -20,7 +20,7 @@ from assay.fep.request import contexts_of
 from assay.fep.tally import Tally
 from assay.ports import EvidenceChunk, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from postgres import server
 from runs_worker import Logged, Prompt
 
@@ -49,7 +49,7 @@ class Room:
         registry = STANDARD.extended(checks)
         kind = EvaluationKind(store, registry, services, how)
         engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
-        self.desk = Desk(store, engine, {kind.name: kind}, lease=lease)
+        self.desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
         self.office = EvaluationService(store, registry, services, lease=lease)
         self.store = store
 

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from assay import settings
-from assay.access.gate import Gate
-from assay.access.issuer import Jwt, checked
+from assay.access.gate import Authenticator
+from assay.access.issuer import JwtSettings, validate
 from assay.access.keyset import KeySet, read_keys
 from assay.access.tokens import MAX_CHARACTERS, Tokens
 from assay.app import tokens
@@ -331,7 +331,7 @@ class Clock:
 
 def gate_of(issuer, clock, fetch=None, **more):
     keys = KeySet(fetch or source(f"{issuer.url}jwks.json"), issuer.trust(**more), tick=clock.tick)
-    return Gate(
+    return Authenticator(
         MemoryStore(), tokens=Tokens(issuer.trust(**more), keys).read, clock=clock, tick=clock.tick
     ), keys
 
@@ -563,7 +563,7 @@ async def test_a_file_without_keys_stops_the_start_in_one_line(tmp_path, content
     if content is not None:
         file.write_bytes(content)
     with pytest.raises(UsageError, match=said) as refused:
-        await tokens(Jwt(issuer="https://a", audience="b", jwks=str(file)))
+        await tokens(JwtSettings(issuer="https://a", audience="b", jwks=str(file)))
     assert "\n" not in str(refused.value)
 
 
@@ -595,7 +595,7 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
 )
 def test_half_a_trust_is_refused(changes, said):
     with pytest.raises(UsageError, match=said) as refused:
-        checked(Jwt(**(WHOLE | changes)))
+        validate(JwtSettings(**(WHOLE | changes)))
     assert "secret" not in str(refused.value)
 
 
@@ -603,7 +603,7 @@ def test_half_a_trust_is_refused(changes, said):
     "jwks", ["https://keys.example/x", "http://127.0.0.1:1/x", "http://[::1]/", "http://localhost/"]
 )
 def test_where_keys_may_come_from(jwks):
-    assert checked(Jwt(**(WHOLE | {"jwks": jwks}))).jwks == jwks
+    assert validate(JwtSettings(**(WHOLE | {"jwks": jwks}))).jwks == jwks
 
 
 def test_the_settings_are_read_from_both_places(tmp_path, monkeypatch):
@@ -612,7 +612,7 @@ def test_the_settings_are_read_from_both_places(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"jwt\.jwks"):
         settings.load({})
     told = settings.load({"ASSAY_JWT_JWKS": "keys.json", "ASSAY_JWT_AUDIENCE": "c"}).jwt
-    assert told == Jwt(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
+    assert told == JwtSettings(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
     with pytest.raises(UsageError, match="ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"):
         settings.load({"ASSAY_JWT_JWKS": "k", "ASSAY_JWT_LEEWAY_SECONDS": "soon"})
 

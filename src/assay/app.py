@@ -8,8 +8,8 @@ from socket import socket
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
-from assay.access.gate import Gate, Token
-from assay.access.issuer import Jwt
+from assay.access.gate import Authenticator, PresentedToken
+from assay.access.issuer import JwtSettings
 from assay.agenteval.asked import limits_of
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.office import AgentEvalService
@@ -29,7 +29,7 @@ from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.watch import Tracer
 from assay.protocol.agents import AgentCard
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.serve.tls import Tls
 from assay.serve.tls import read as read_tls
 from assay.settings import Settings
@@ -147,7 +147,7 @@ def workflows(
     means: Services,
     cast: Agents,
     loops: Mapping[str, VerifierLoopConfig] | None = None,
-) -> tuple[RunKind, Callable[[Desk], Any]]:
+) -> tuple[RunKind, Callable[[RunExecutor], Any]]:
     """
     Those of `[workflows]`, or the ones given; and a conformance suite's, where they are asked for.
 
@@ -170,7 +170,7 @@ def workflows(
     performer = ActivityRunner(record, there, cast, critics, means, toolbox(settings), bounds=far)
     kind = WorkflowKind(performer, far, means.clock)
 
-    def room(desk: Desk) -> WorkflowService:
+    def room(desk: RunExecutor) -> WorkflowService:
         performer.hands = desk
         return WorkflowService(record, desk, kind, there, critics, means.clock)
 
@@ -194,11 +194,11 @@ async def flows(
     cast: Agents,
     loops: Mapping[str, VerifierLoopConfig] | None = None,
     modules: Iterable[str] = (),
-) -> AsyncGenerator[tuple[Any, Desk]]:
+) -> AsyncGenerator[tuple[Any, RunExecutor]]:
     """A desk for workflows alone: the library's and the command's."""
     means = services(settings)
     kind, room = workflows(settings, record, registry(settings, modules), means, cast, loops)
-    desk = Desk(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
+    desk = RunExecutor(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
     shown = room(desk)
     await desk.open(adopting=False)
     try:
@@ -212,10 +212,10 @@ class House(NamedTuple):
     """A host that runs: what transports are put on."""
 
     store: Store
-    desk: Desk
+    desk: RunExecutor
     office: EvaluationService
     evals: AgentEvalService
-    gate: Gate
+    gate: Authenticator
     room: Any  # of workflows: `workflow.room.Room`
 
 
@@ -236,14 +236,14 @@ async def house(
         run_seconds=settings.limits.run_seconds,
     )
     async with store(settings) as record:
-        gate = Gate(record, tokens=await tokens(settings.jwt), clock=means.clock)
+        gate = Authenticator(record, tokens=await tokens(settings.jwt), clock=means.clock)
         cast = _with_samples(agents(settings, means.providers))
         flowing, meet = workflows(settings, record, known, means, cast)
         evals = AgentEvalService(record, _eval_means(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
         kinds: dict[str, RunKind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
-        desk = Desk(record, engine, kinds, attempts=settings.limits.max_run_attempts)
+        desk = RunExecutor(record, engine, kinds, attempts=settings.limits.max_run_attempts)
         room = meet(desk)
         await desk.open()
         watching = supervise("expiry", room.watch)
@@ -288,7 +288,7 @@ def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memor
     return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
-async def tokens(trust: Jwt) -> Callable[[str], Awaitable[Token]] | None:
+async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken]] | None:
     """
     What reads tokens of the issuer that is trusted, if one is. A file without keys is refused now, in one line.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from assay.access.issuer import Jwt, checked
+from assay.access.issuer import JwtSettings, validate
 from assay.backends.provider_tables import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
@@ -55,7 +55,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     serving: Serving = Serving()
     openwop: Offering = Offering()
-    jwt: Jwt = Jwt()
+    jwt: JwtSettings = JwtSettings()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
     agents: dict[str, AgentConfig] = {}
@@ -87,7 +87,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
         (limits, Limits, PREFIX),
         (serving, Serving, PREFIX),
         (openwop, Offering, PREFIX),
-        (jwt, Jwt, JWT),
+        (jwt, JwtSettings, JWT),
     )
     for name, said in environment.items():
         if name.startswith(MODEL) and said:
@@ -108,7 +108,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     except msgspec.ValidationError as wrong:
         raise _misfit(wrong, {**told, **tabled}, environment) from None
     _positive(settings, environment)
-    checked(settings.jwt)
+    validate(settings.jwt)
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),

@@ -24,7 +24,7 @@ from assay.protocol.agents import AgentCard, ModelClass
 from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.settings import Settings, load
 
 TENANT = "local"
@@ -35,7 +35,7 @@ class Evals(NamedTuple):
     """What runs agents against suites: the record, the desk, and what is asked of both."""
 
     store: Store
-    desk: Desk
+    desk: RunExecutor
     office: AgentEvalService
 
 
@@ -180,7 +180,7 @@ async def open_evals(
     )
     kind = AgentEvalKind(record, means)
     engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
-    desk = Desk(record, engine, {kind.name: kind})
+    desk = RunExecutor(record, engine, {kind.name: kind})
     await desk.open(adopting=False)
     try:
         yield Evals(record, desk, AgentEvalService(record, means))

@@ -34,7 +34,7 @@ async def lines(store: Store, tenant: str | None = None) -> AsyncIterator[AuditR
         following = page[-1]
 
 
-class Trouble(NamedTuple):
+class AuditProblem(NamedTuple):
     tenant: str
     lane: int
     line: int
@@ -44,15 +44,15 @@ class Trouble(NamedTuple):
         return f"tenant {self.tenant!r}, lane {self.lane}, line {self.line}: {self.said}"
 
 
-class Verdict(NamedTuple):
+class AuditReport(NamedTuple):
     """What was found: how many lines, how far the lanes go, and all that is wrong."""
 
     lines: int
     heads: list[LaneHead]
-    troubles: list[Trouble]
+    troubles: list[AuditProblem]
 
 
-async def verify(store: Store, tenant: str | None = None, known: Iterable[LaneHead] = ()) -> Verdict:
+async def verify(store: Store, tenant: str | None = None, known: Iterable[LaneHead] = ()) -> AuditReport:
     """
     Go through the log, holding no more than a head of each lane.
 
@@ -65,14 +65,14 @@ async def verify(store: Store, tenant: str | None = None, known: Iterable[LaneHe
     check.end()
     if many := await store.misfits(tenant):
         said = f"{many} rows hold values of another type than the log has: they were not written by assay"
-        check.troubles.append(Trouble(tenant or "", 0, 0, said))
-    return Verdict(check.many, heads, check.troubles)
+        check.troubles.append(AuditProblem(tenant or "", 0, 0, said))
+    return AuditReport(check.many, heads, check.troubles)
 
 
 class _Check:
     def __init__(self, heads: list[LaneHead], known: Iterable[LaneHead]) -> None:
         self.many = 0
-        self.troubles: list[Trouble] = []
+        self.troubles: list[AuditProblem] = []
         self._heads = {(head.tenant, head.lane): head for head in heads}
         self._known = {(head.tenant, head.lane, head.lines - 1): head.digest for head in known}
         self._seen: dict[tuple[str, int], tuple[int, bytes]] = {}  # how many lines, and the last one's digest
@@ -97,16 +97,16 @@ class _Check:
             number, digest = self._seen.pop((tenant, lane), (0, b""))
             if number < head.lines:
                 self.troubles.append(
-                    Trouble(tenant, lane, number, f"the end is cut off: {head.lines} lines were written")
+                    AuditProblem(tenant, lane, number, f"the end is cut off: {head.lines} lines were written")
                 )
             elif (number, digest) != (head.lines, head.digest):
-                self.troubles.append(Trouble(tenant, lane, number, "it goes on behind its head"))
+                self.troubles.append(AuditProblem(tenant, lane, number, "it goes on behind its head"))
             if lane and (tenant, lane - 1) not in self._heads:
-                self.troubles.append(Trouble(tenant, lane - 1, 0, "the lane is gone"))
+                self.troubles.append(AuditProblem(tenant, lane - 1, 0, "the lane is gone"))
         for tenant, lane in self._seen:
-            self.troubles.append(Trouble(tenant, lane, 0, "the lane has no head"))
+            self.troubles.append(AuditProblem(tenant, lane, 0, "the lane has no head"))
         for tenant, lane, number in self._known:
-            self.troubles.append(Trouble(tenant, lane, number, "it was there before, and is gone"))
+            self.troubles.append(AuditProblem(tenant, lane, number, "it was there before, and is gone"))
 
     def _root_before(self, one: AuditRecord) -> bytes:
         """What the first line of a lane is bound to."""
@@ -116,7 +116,7 @@ class _Check:
         return before.root if before else b""
 
     def _say(self, one: AuditRecord, said: str) -> None:
-        self.troubles.append(Trouble(one.tenant, one.lane, one.number, said))
+        self.troubles.append(AuditProblem(one.tenant, one.lane, one.number, said))
 
 
 def _in_place(one: AuditRecord) -> bool:

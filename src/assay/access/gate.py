@@ -13,13 +13,13 @@ SECONDS = 3.0  # so that what another process revokes is refused here within fiv
 SIZE = 4096
 
 
-class Token(Protocol):
+class PresentedToken(Protocol):
     """One whose signature was good."""
 
     def admitted(self, now: datetime) -> Principal: ...
 
 
-class Gate:
+class Authenticator:
     """
     Knows whom it let in by the hash of their key or token, never by its text.
 
@@ -30,7 +30,7 @@ class Gate:
         self,
         store: Store,
         *,
-        tokens: Callable[[str], Awaitable[Token]] | None = None,
+        tokens: Callable[[str], Awaitable[PresentedToken]] | None = None,
         clock: Clock | None = None,
         seconds: float = SECONDS,
         size: int = SIZE,
@@ -38,7 +38,7 @@ class Gate:
     ) -> None:
         self._store, self._tokens, self._clock, self._tick = store, tokens, clock or SystemClock(), tick
         self._seconds, self._size = seconds, size
-        self._known: dict[bytes, tuple[float, Key | Token]] = {}  # oldest first
+        self._known: dict[bytes, tuple[float, Key | PresentedToken]] = {}  # oldest first
 
     async def authenticate(self, text: str) -> Principal:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
@@ -51,12 +51,12 @@ class Gate:
         known, now = held[1], self._clock.now()
         return admitted(known, now) if isinstance(known, Key) else known.admitted(now)
 
-    async def _look(self, text: str) -> Key | Token:
+    async def _look(self, text: str) -> Key | PresentedToken:
         if self._tokens is not None and "." in text and text.isascii():
             return await self._tokens(text)
         return await find(self._store, presented(text))
 
-    def _remember(self, digest: bytes, held: tuple[float, Key | Token]) -> None:
+    def _remember(self, digest: bytes, held: tuple[float, Key | PresentedToken]) -> None:
         self._known.pop(digest, None)
         self._known[digest] = held
         while len(self._known) > self._size:

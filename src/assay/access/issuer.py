@@ -10,7 +10,7 @@ from assay.errors import UsageError
 MAX_LEEWAY = 300.0
 
 
-class Jwt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """In the environment `ASSAY_JWT_ISSUER` and so on. Without an issuer there are only keys."""
 
     issuer: str = ""  # `iss`, to the letter
@@ -24,9 +24,9 @@ class Jwt(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     retry_seconds: float = 30.0  # between two fetches, at least, whatever is asked for
 
 
-def checked(trust: Jwt) -> Jwt:
+def validate(trust: JwtSettings) -> JwtSettings:
     """All of it or none, and nothing that would make a token good for everybody."""
-    if trust == Jwt():
+    if trust == JwtSettings():
         return trust
     for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
         if not getattr(trust, name):

@@ -11,7 +11,7 @@ import jwt
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from assay.access.issuer import Jwt
+from assay.access.issuer import JwtSettings
 from assay.errors import EnvironmentFailure, Refusal, Unavailable
 from assay.ports.supervise import guarded
 from assay.protocol.values import is_list, is_object
@@ -90,7 +90,9 @@ def _key(told: Any) -> tuple[tuple[str, str], jwt.PyJWK] | None:
 class KeySet:
     """One issuer's. Whatever is asked for, it is fetched at most once in `retry_seconds`, and by one at a time."""
 
-    def __init__(self, fetch: Fetch, trust: Jwt, *, tick: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, fetch: Fetch, trust: JwtSettings, *, tick: Callable[[], float] = time.monotonic
+    ) -> None:
         self._fetch, self._trust, self._tick = fetch, trust, tick
         self._found: Found = {}
         self._since = self._tried = float("-inf")

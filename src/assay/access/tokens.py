@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import jwt
 import msgspec
 
-from assay.access.issuer import Jwt
+from assay.access.issuer import JwtSettings
 from assay.access.keys import is_tenant
 from assay.access.keyset import ALGORITHMS, KeySet
 from assay.access.scopes import SCOPES
@@ -58,7 +58,7 @@ class Token(NamedTuple):
 class Tokens:
     """Reads tokens of one issuer. Whether it is time for one is asked each time, of the token."""
 
-    def __init__(self, trust: Jwt, keys: KeySet) -> None:
+    def __init__(self, trust: JwtSettings, keys: KeySet) -> None:
         self._trust, self.keys = trust, keys
 
     async def read(self, text: str) -> Token:
@@ -84,7 +84,7 @@ def _header(text: str) -> Header:
     return header
 
 
-def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: Jwt) -> Mapping[str, Any]:
+def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: JwtSettings) -> Mapping[str, Any]:
     try:
         return jwt.decode(
             text,
@@ -103,7 +103,7 @@ def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: Jwt) -> Mapping[st
         raise Unauthenticated from None
 
 
-def _token(claims: Mapping[str, Any], trust: Jwt) -> Token:
+def _token(claims: Mapping[str, Any], trust: JwtSettings) -> Token:
     tenant, subject = claims.get(trust.tenant_claim), claims["sub"]
     if not (isinstance(tenant, str) and is_tenant(tenant) and isinstance(subject, str) and subject):
         raise Unauthenticated

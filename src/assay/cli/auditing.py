@@ -35,7 +35,7 @@ def show(tenant: str | None, run: str | None, *, json: bool) -> None:
                 line = msgspec.json.decode(one.data, type=AuditPayload)
             except msgspec.DecodeError:
                 said = "it was changed and cannot be read; `assay audit verify` says more"
-                say(str(audit.Trouble(one.tenant, one.lane, one.number, said)))
+                say(str(audit.AuditProblem(one.tenant, one.lane, one.number, said)))
                 continue
             if run is not None and not (run and line.what.startswith(run)):
                 continue

@@ -11,7 +11,7 @@ from assay.cli.finding import found
 from assay.cli.say import say
 from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.workflow.opening import KIND
 from assay.workflow.record import read_request
 from assay.workflow.room import RESTING, WorkflowService
@@ -23,7 +23,7 @@ MOST = 1000  # runs that wait
 @asynccontextmanager
 async def opened(
     chosen: settings.Settings, given: Mapping[str, Agent]
-) -> AsyncGenerator[tuple[WorkflowService, Desk]]:
+) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """A room with the agents of the settings, and those that were described."""
     cast = AgentOverlay(given.values(), app.agents(chosen))
     async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
@@ -33,7 +33,7 @@ async def opened(
             await cast.close()
 
 
-async def carried(room: WorkflowService, desk: Desk, run: Run) -> tuple[Run, Run | None]:
+async def carried(room: WorkflowService, desk: RunExecutor, run: Run) -> tuple[Run, Run | None]:
     """How far it came, and the child that waits for a person, where one keeps it from going on."""
     ending = asyncio.ensure_future(desk.ended(run.id))
     try:
@@ -50,7 +50,7 @@ async def carried(room: WorkflowService, desk: Desk, run: Run) -> tuple[Run, Run
         ending.cancel()
 
 
-async def taken_up(room: WorkflowService, desk: Desk, run: Run) -> bool:
+async def taken_up(room: WorkflowService, desk: RunExecutor, run: Run) -> bool:
     """Conduct what nobody does; whether it is conducted here."""
     claimed = await room.store.claim(run.id, desk.holder, seconds=desk.lease)
     if claimed is not None:

@@ -22,7 +22,7 @@ from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
-from assay.runs.replay import Copying, branch
+from assay.runs.replay import CopySpec, branch
 from assay.settings import Settings, load
 from assay.suites import TENANT, Evals, open_evals, suite_from, with_model
 
@@ -147,7 +147,7 @@ async def _resumed(evals: Evals, source: Run) -> Run:
         evals.desk.begin(claimed)
         return claimed
     scored = await scored_of(evals.store, source)
-    copying = Copying(scored.evidence, scored.keep)
+    copying = CopySpec(scored.evidence, scored.keep)
     run = await branch(evals.store, source, copying, run=new_run_id(), head=scored.head)
     say(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are kept from {source.id}")
     claimed = await evals.store.claim(run.id, evals.desk.holder, seconds=evals.desk.lease)

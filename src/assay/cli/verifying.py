@@ -19,7 +19,7 @@ from assay.ports.agents import Agent
 from assay.ports.declared import VerifierLoopConfig
 from assay.protocol.values import is_object
 from assay.protocol.verification import Verification
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.workflow.declared import read_loop, workflow_of
 from assay.workflow.flow import WorkflowRequest
 from assay.workflow.nodes.turn import WORKFLOW
@@ -157,7 +157,7 @@ async def _resume(chosen: settings.Settings, which: str) -> Came:
         return await _came(room, desk, run)
 
 
-async def _came(room: WorkflowService, desk: Desk, run: Run) -> Came:
+async def _came(room: WorkflowService, desk: RunExecutor, run: Run) -> Came:
     ended, child = await carried(room, desk, run)
     came = await came_to(room.store, ended, room.bounds)
     if child is None:

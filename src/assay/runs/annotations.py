@@ -83,7 +83,7 @@ async def annotations(store: Store, run: Run) -> list[Annotation]:
     return [_read(document.data) for document in found]
 
 
-class Heard:
+class AnnotationCursor:
     """What was said of a run since it was last asked; the order is that of the clocks of those who keep it."""
 
     def __init__(self, store: Store, run: Run) -> None:

@@ -8,7 +8,7 @@ from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.watch import telemetry, tracing
-from assay.runs.record import Record
+from assay.runs.record import LogWriter
 from assay.workers import pool
 
 PAGE = 1_000
@@ -102,7 +102,7 @@ class Conductor:
             return
         story = await self._kind.story(self._store, self._run)
         known = await self._remember(story)
-        record = Record(self._store, self._run.id, self._holder, story, self._lose, events=known)
+        record = LogWriter(self._store, self._run.id, self._holder, story, self._lose, events=known)
         begun = self._run.status != "pending" or await record.begin(self._kind.started(self._run))
         if not begun or self._run.status == "cancelling":
             self._stopped.set()
@@ -129,7 +129,7 @@ class Conductor:
             after = events[-1].sequence
         return after + 1
 
-    async def _units(self, story: RunState, record: Record) -> Refusal | None:
+    async def _units(self, story: RunState, record: LogWriter) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""
         work = self._working = asyncio.create_task(self._work(story, record))
         stop = asyncio.create_task(self._stopped.wait())
@@ -152,7 +152,7 @@ class Conductor:
                 work.cancel()
                 await asyncio.wait({work})
 
-    async def _work(self, story: RunState, record: Record) -> None:
+    async def _work(self, story: RunState, record: LogWriter) -> None:
         results: Any = self._engine.map(self._kind.name, self._until_stopped(story.units(self._store)))
         try:
             async for result in results:

@@ -35,7 +35,7 @@ from assay.runs.follow import follow
 log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command says itself what went wrong
 LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
-BEATS = 5  # signs of life within a lease
+HEARTBEATS = 5  # signs of life within a lease
 PROBATION = 3.0  # leases that the last attempt of a run goes on alone, if it does not end before
 
 
@@ -49,7 +49,7 @@ def _moved_on() -> Generator[None]:
             raise
 
 
-class Desk:
+class RunExecutor:
     """One process's. `holder` is this incarnation of it: what a crashed one held is taken up by the next."""
 
     def __init__(
@@ -255,7 +255,7 @@ class Desk:
 
     async def _beating(self) -> None:
         while True:
-            await asyncio.sleep(self.lease / BEATS)
+            await asyncio.sleep(self.lease / HEARTBEATS)
             # where the database is away it may come back before the leases end
             await guarded("heartbeat", self._signed(), EnvironmentFailure)
             await guarded("adoption", self._adopt(), EnvironmentFailure)

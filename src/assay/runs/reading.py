@@ -12,12 +12,12 @@ PAGE = 500
 Doc = dict[str, Any]
 
 
-async def documents(store: Store, run: str, *, after: int = -1, limit: int = PAGE) -> list[Doc]:
+async def read_page(store: Store, run: str, *, after: int = -1, limit: int = PAGE) -> list[Doc]:
     """The next events as documents; go on from the last one's sequence, until none comes."""
-    return await filled(store, run, await store.events(run, after=after, limit=limit))
+    return await with_content(store, run, await store.events(run, after=after, limit=limit))
 
 
-async def filled(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
+async def with_content(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
     """These events. What was erased from beside them is simply absent."""
     keys = [content_key(event.type, read_stored(event.data)) for event in events]
     beside = await store.beside(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
@@ -34,10 +34,10 @@ async def filled(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
     ]
 
 
-async def whole(store: Store, run: str) -> AsyncIterator[Doc]:
+async def all_events(store: Store, run: str) -> AsyncIterator[Doc]:
     """Every event, in order."""
     after = -1
-    while page := await documents(store, run, after=after):
+    while page := await read_page(store, run, after=after):
         for one in page:
             yield one
         after = page[-1]["sequence"]

@@ -10,7 +10,7 @@ from assay.ports.kinds import Ending, RunState, UnitOutcome
 BEHIND = 256  # outcomes that may wait to be written before their maker has to
 
 
-class Record:
+class LogWriter:
     """
     One run's, held by one process, with so many `events` so far: who was away and missed some cannot write.
 

@@ -37,15 +37,15 @@ Evidence = Mapping[
 ]  # by kind: whether a piece that begins with that ordinal is copied
 
 
-class Copying(NamedTuple):
+class CopySpec(NamedTuple):
     """What goes along."""
 
     evidence: Evidence
     keep: Callable[[Event], bool] = lambda event: True
 
 
-def everything(kinds: tuple[str, ...]) -> Copying:
-    return Copying(dict.fromkeys(kinds, _always))
+def everything(kinds: tuple[str, ...]) -> CopySpec:
+    return CopySpec(dict.fromkeys(kinds, _always))
 
 
 def fork_point(source: Run, from_seq: int) -> int:
@@ -62,18 +62,18 @@ def fork_point(source: Run, from_seq: int) -> int:
 
 
 async def replay(
-    store: Store, source: Run, copying: Copying, *, run: str, documents: Sequence[PutDocument] = ()
+    store: Store, source: Run, copying: CopySpec, *, run: str, documents: Sequence[PutDocument] = ()
 ) -> Run:
     """The same run again, to the same end. `documents` are written with its last step."""
     fork_point(source, 0)
-    last = Last("replay", source.status, source.head, documents)
+    last = FinalStep("replay", source.status, source.head, documents)
     return await _copied(store, source, copying, run, last)
 
 
 async def branch(
     store: Store,
     source: Run,
-    copying: Copying,
+    copying: CopySpec,
     *,
     run: str,
     head: dict[str, Any],
@@ -81,10 +81,10 @@ async def branch(
 ) -> Run:
     """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
     fork_point(source, 0)
-    return await _copied(store, source, copying, run, Last("branch", "running", head, documents))
+    return await _copied(store, source, copying, run, FinalStep("branch", "running", head, documents))
 
 
-class Last(NamedTuple):
+class FinalStep(NamedTuple):
     """How a copy ends up, and what is written with that."""
 
     mode: str
@@ -97,7 +97,7 @@ def _always(_: int) -> bool:
     return True
 
 
-async def _copied(store: Store, source: Run, copying: Copying, run: str, last: Last) -> Run:
+async def _copied(store: Store, source: Run, copying: CopySpec, run: str, last: FinalStep) -> Run:
     head = {
         name: said for name, said in last.head.items() if name != "traceparent"
     } | propagation_headers()  # who asks now
@@ -106,7 +106,7 @@ async def _copied(store: Store, source: Run, copying: Copying, run: str, last: L
     opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
     opening = RunUpdate(run=run, opens=opens, head=head | {COPY_IN_PROGRESS: True})
     await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
-    async for pieces in _pieces(store, source.id, copying.evidence):
+    async for pieces in _chunks(store, source.id, copying.evidence):
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
         await store.renew(holder, seconds=LEASE)
     async for events, pieces in _events(store, source.id, copying.keep):
@@ -122,7 +122,7 @@ async def _copied(store: Store, source: Run, copying: Copying, run: str, last: L
     return found
 
 
-async def _pieces(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
+async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
     for kind, keep in evidence.items():
         start = 0
         while found := await store.pieces(run, kind, start=start, limit=PIECES):
@@ -145,7 +145,7 @@ async def _events(
         beside = await store.beside(run, CONTENT, keys) if keys else {}
         for event, known in kept:
             new = ids[known.eventId] = new_event_id()
-            events.append(msgspec.structs.replace(event, data=_renamed(known, new, ids), sequence=-1))
+            events.append(msgspec.structs.replace(event, data=_rewritten(known, new, ids), sequence=-1))
             key = content_key(event.type, known)
             if key is not None and key in beside:
                 there = new if key == known.eventId else key
@@ -154,7 +154,7 @@ async def _events(
         after = page[-1].sequence
 
 
-def _renamed(known: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
+def _rewritten(known: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
     cause = known.causationId
     return _encode(
         msgspec.structs.replace(

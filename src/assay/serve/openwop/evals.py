@@ -21,7 +21,7 @@ from assay.protocol.suite import AgentEvalSuite
 from assay.protocol.values import JSON, is_list
 from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
-from assay.runs.replay import Copying, branch, everything, replay
+from assay.runs.replay import CopySpec, branch, everything, replay
 from assay.serve.openwop.surface import Surface, run_of, surface_of
 from assay.serve.rest.answers import LINES, Answer, answer
 from assay.serve.rest.call import Call
@@ -87,7 +87,7 @@ class EvalOffered:
         branch_point(source, request.from_seq)
         scored = await scored_of(store, source)
         same_agent(scored.request, self.office.means.agents)
-        copying = Copying(scored.evidence, scored.keep)
+        copying = CopySpec(scored.evidence, scored.keep)
         made = await branch(store, source, copying, run=run, head=scored.head, documents=documents)
         return await store.claim(made.id, holder, seconds=self.office.lease) or made
 

@@ -12,10 +12,10 @@ from assay.agenteval.progress import progress_of
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
-from assay.runs.annotations import Heard
+from assay.runs.annotations import AnnotationCursor
 from assay.runs.follow import follow
 from assay.runs.modes import TERMINAL
-from assay.runs.reading import documents, filled
+from assay.runs.reading import read_page, with_content
 from assay.serve.rest.turns import Turns
 from assay.serve.sharing import shared
 
@@ -86,7 +86,7 @@ class LogFeed:
         self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
         self._asides: deque[Aside] = deque(maxlen=BEHIND)
         self._told = 0
-        self._heard = Heard(store, run) if hearing and run.status not in CLOSED else None
+        self._heard = AnnotationCursor(store, run) if hearing and run.status not in CLOSED else None
         self._listening = asyncio.Lock()
         self._open = self._ended = False
         self._trouble: Refusal | None = None
@@ -140,7 +140,7 @@ class LogFeed:
         """Some of those that are not at hand any more."""
         some = min(100, self._first - sequence)
         async with self._turns.of(self._run.tenant):
-            docs = await documents(self._store, self._run.id, after=sequence - 1, limit=some)
+            docs = await read_page(self._store, self._run.id, after=sequence - 1, limit=some)
             return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
 
     async def _read(self) -> None:
@@ -171,7 +171,7 @@ class LogFeed:
     async def _add(self, event: Event) -> None:
         if event.type in TERMINAL:
             await self._hear()  # nothing is told behind the last event
-        (one,) = await filled(self._store, self._run.id, [event])
+        (one,) = await with_content(self._store, self._run.id, [event])
         frame = Frame(event.sequence, event.type, _encode(one))
         self._frames.append(frame)
         self._size += len(frame.data)

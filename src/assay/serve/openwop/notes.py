@@ -12,7 +12,7 @@ from assay.protocol.annotations import Annotation, AnnotationCreate
 from assay.protocol.secrets import redacted, redacted_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
-from assay.runs.reading import whole as whole_log
+from assay.runs.reading import all_events as whole_log
 from assay.runs.refusals import NotProvided
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
 from assay.serve.rest.answers import Answer, answer

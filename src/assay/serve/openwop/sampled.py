@@ -16,7 +16,7 @@ from assay.protocol.facts import new_event_id
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.runs import RunRequest
 from assay.protocol.values import JSON
-from assay.runs.reading import whole as whole_log
+from assay.runs.reading import all_events as whole_log
 from assay.runs.refusals import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.runs import new_run_id

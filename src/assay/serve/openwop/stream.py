@@ -13,7 +13,7 @@ from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
 from assay.runs.modes import SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
-from assay.runs.reading import documents
+from assay.runs.reading import read_page
 from assay.serve.openwop.feed import Frame
 from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
 from assay.serve.rest.answers import Answer, answer, log
@@ -164,7 +164,7 @@ async def poll_run(call: Call) -> Answer:
 
 
 async def _page(call: Call, run: Run, after: int) -> Answer:
-    docs = await documents(call.host.office.store, run.id, after=after, limit=PAGE)
+    docs = await read_page(call.host.office.store, run.id, after=after, limit=PAGE)
     if docs:  # whoever waits for news is shown nothing
         await call.host.office.reading(run)
     last = docs[-1]["sequence"] if docs else after

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from assay.errors import Refusal
 from assay.fep.office import EvaluationService
 from assay.ports.supervise import supervise
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.serve.limits import Serving
 from assay.serve.openwop.surface import Surface
 from assay.serve.rest import openapi
@@ -40,7 +40,7 @@ class Part(Convertor[str]):
 
 
 def create_app(
-    desk: Desk,
+    desk: RunExecutor,
     office: EvaluationService,
     authenticate: Authenticate,
     serving: Serving | None = None,

@@ -14,7 +14,7 @@ from assay.fep.evaluation import KIND
 from assay.fep.office import EvaluationService
 from assay.ports import Principal, Run
 from assay.ports.audit import Actor, acting
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.serve.limits import Serving
 from assay.serve.rest.feeds import Feeds
 from assay.serve.rest.load import Load
@@ -55,7 +55,7 @@ class Host:
     """What requests are put to: one process's."""
 
     def __init__(
-        self, desk: Desk, office: EvaluationService, authenticate: Authenticate, serving: Serving
+        self, desk: RunExecutor, office: EvaluationService, authenticate: Authenticate, serving: Serving
     ) -> None:
         self.desk, self.office, self.authenticate, self.serving = desk, office, authenticate, serving
         self.limits = office.services.limits

@@ -5,14 +5,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from assay.errors import RateLimited, TooLarge, Unavailable
-from assay.runs.desk import Desk
+from assay.runs.desk import RunExecutor
 from assay.serve.limits import Serving
 
 
 class Load:
     """One process's. Everything is a count that goes down again, however its request ends."""
 
-    def __init__(self, serving: Serving, desk: Desk) -> None:
+    def __init__(self, serving: Serving, desk: RunExecutor) -> None:
         self._serving, self._desk = serving, desk
         self.requests = self.followers = self.held = 0
         self.stopping = False

@@ -9,7 +9,7 @@ from google.rpc.status_pb2 import Status
 
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.methods import METHODS
-from assay.serve.grpc.server import Server as GrpcServer
+from assay.serve.grpc.server import RpcServer as GrpcServer
 from rest_client import Server
 
 GIVES = {

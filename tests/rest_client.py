@@ -30,10 +30,10 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.office import EvaluationService
 from assay.ports import Limits, Services
 from assay.runs.desk import RunExecutor
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from assay.serve.loops import run
-from assay.serve.offering import Offering
-from assay.serve.openwop.build import surface
+from assay.serve.offering import OpenWopFeatures
+from assay.serve.openwop.build import build_host
 from assay.serve.rest.app import create_app
 from assay.serve.rest.server import server
 from assay.workflow.critics import Critics
@@ -84,12 +84,12 @@ class Server:
         cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
         loops=None, seeded=False, host=None, critic_seconds=60.0, run=run,
     ):  # fmt: skip
-        self.address, self.serving, self.patience = address, serving or Serving(), patience
+        self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
         self.limits, self.known_for = limits or Limits(), keys_known_for
         self.registry = STANDARD.extended([Slow, *checks])
         self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
         self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
-        self.offering, self.host_limits = offer or Offering(), host or EvalHost()
+        self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
         self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
         self._run = run
         self._ready = threading.Event()
@@ -138,7 +138,7 @@ class Server:
         performer.hands = self.desk
         self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
         self.office = EvaluationService(self.store, self.registry, services)
-        self.surface = surface(
+        self.surface = build_host(
             self.store,
             AgentEvalService(self.store, means),
             self.offering,

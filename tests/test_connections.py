@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from assay.serve.loops import run
-from assay.serve.rest.connections import Entrance
+from assay.serve.rest.connections import Listener
 
 pytestmark = pytest.mark.anyio
 
@@ -35,7 +35,7 @@ class Inside(asyncio.Protocol):
 async def entrance(most, **more):
     Inside.known = []
     with socket.create_server(("127.0.0.1", 0)) as heard:
-        place = Entrance(heard, most, Inside, **more)
+        place = Listener(heard, most, Inside, **more)
         place.address = heard.getsockname()
         place.open(100)
         yield place

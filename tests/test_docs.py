@@ -35,8 +35,8 @@ from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.schemas import NOUNS
-from assay.serve.limits import Serving
-from assay.serve.offering import Offering
+from assay.serve.limits import ServerLimits
+from assay.serve.offering import OpenWopFeatures
 from assay.serve.rest.answers import STATUS
 from assay.serve.rest.routes import ROUTES
 from assay.settings import PREFIX, TABLES, Settings
@@ -194,8 +194,8 @@ def written_default(value):
     [
         ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
         ("## Limits", msgspec.structs.fields(Limits)),
-        ("## Serving", msgspec.structs.fields(Serving)),
-        ("## OpenWOP", msgspec.structs.fields(Offering)),
+        ("## Serving", msgspec.structs.fields(ServerLimits)),
+        ("## OpenWOP", msgspec.structs.fields(OpenWopFeatures)),
         ("## JWT", msgspec.structs.fields(JwtSettings)),
     ],
 )

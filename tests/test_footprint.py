@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from assay.errors import InvalidRequest
 from assay.serve.footprint import MOST, SMALL, Footprint, bounded, elements, footprint, message_footprint
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from assay.serve.rest.sorted_json import sorted_json
 from rest_client import Server, lines_of, request_of, sqlite
 
@@ -99,7 +99,7 @@ def test_a_bound_holds_from_one_element_too_many_on(text, most):
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory):
-    serving = Serving(max_elements=1_000, max_tenant_held_bytes=4_000_000)
+    serving = ServerLimits(max_elements=1_000, max_tenant_held_bytes=4_000_000)
     with Server(sqlite(tmp_path_factory.mktemp("footprint")), serving=serving) as host:
         yield host
 
@@ -149,7 +149,7 @@ def test_many_small_cases_have_as_many_elements_as_they_like(host):
 
 
 def test_a_body_counts_with_what_it_becomes(host):
-    held = Serving(max_tenant_held_bytes=4_000_000).max_tenant_held_bytes
+    held = ServerLimits(max_tenant_held_bytes=4_000_000).max_tenant_held_bytes
     body = json.dumps(with_value([1] * 100_000)).encode()
     assert len(body) < held / 8
     with host.client() as client:

@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from assay import errors
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.statuses import STATUS
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from assay.serve.rest.answers import STATUS as REST_STATUS
 from grpc_client import Both, case_of, connected, message_of, refused, result_of
 from postgres import server as postgres
@@ -45,7 +45,7 @@ def client(host):
 def lite(tmp_path_factory):
     """One database is enough where none is asked."""
     with Both(
-        sqlite(tmp_path_factory.mktemp("lite")), serving=Serving(max_message_bytes=40_000, max_page=100)
+        sqlite(tmp_path_factory.mktemp("lite")), serving=ServerLimits(max_message_bytes=40_000, max_page=100)
     ) as host:
         yield host
 
@@ -355,7 +355,10 @@ def test_a_batch_over_the_limit_names_its_runs(lite):
 
 
 def test_a_request_over_the_limit_is_not_read(tmp_path):
-    with Both(sqlite(tmp_path), serving=Serving(max_body_bytes=2_000)) as host, connected(host) as client:
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(max_body_bytes=2_000)) as host,
+        connected(host) as client,
+    ):
         with pytest.raises(grpc.RpcError) as error:
             client.RunEvaluation(message_of(request_of(100)))
         assert error.value.code() == StatusCode.RESOURCE_EXHAUSTED
@@ -603,7 +606,7 @@ def test_a_bug_of_ours_is_a_number_and_no_traceback(lite):
 
 
 def test_too_much_at_once_says_when_to_come_again(tmp_path):
-    serving = Serving(max_tenant_runs=1)
+    serving = ServerLimits(max_tenant_runs=1)
     with Both(sqlite(tmp_path), serving=serving) as host, connected(host) as client:
         run = client.StartEvaluation(message_of(LONG)).operation_id
         with pytest.raises(grpc.RpcError) as error:

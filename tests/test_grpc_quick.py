@@ -17,18 +17,18 @@ from assay.ports import Limits, Services
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc import unpacked
 from assay.serve.grpc.asked import convert
-from assay.serve.grpc.columns import Together
+from assay.serve.grpc.columns import RunEncoder
 from assay.serve.grpc.contexts import Contexts
-from assay.serve.grpc.packed import sized
-from assay.serve.grpc.results import Writer
+from assay.serve.grpc.packed import length_delimited
+from assay.serve.grpc.results import ResultEncoder
 from assay.serve.grpc.shapes import CASES, OUTPUTS
-from assay.serve.rest.plans import Plans
+from assay.serve.rest.plans import PlanCache
 from grpc_client import message_of
 from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
 
 LIMITS = Limits()
 OFFICE: Any = SimpleNamespace(services=Services(), registry=STANDARD)
-PLANS = Plans(OFFICE)
+PLANS = PlanCache(OFFICE)
 MANY = 80  # of a kind that is learned after eight, if there are so many to come
 LETTERS = "abcdefgh\n\u00e9\u0001" * 40
 
@@ -184,10 +184,12 @@ def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, 
 
 def request_with(value: bytes) -> bytes:
     """One case, whose output has this google.protobuf.Value as its member `n`."""
-    member = sized(b"\x0a", sized(b"\x0a", b"n") + sized(b"\x12", value))
-    case = sized(b"\x0a", sized(b"\x0a", b"c") + sized(b"\x12", sized(b"\x0a", b"q")))
-    output = sized(b"\x12", sized(b"\x0a", sized(b"\x12", member)))
-    return case + output + sized(b"\x1a", sized(b"\x0a", b""))
+    member = length_delimited(b"\x0a", length_delimited(b"\x0a", b"n") + length_delimited(b"\x12", value))
+    case = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"c") + length_delimited(b"\x12", length_delimited(b"\x0a", b"q"))
+    )
+    output = length_delimited(b"\x12", length_delimited(b"\x0a", length_delimited(b"\x12", member)))
+    return case + output + length_delimited(b"\x1a", length_delimited(b"\x0a", b""))
 
 
 @pytest.mark.parametrize(
@@ -208,18 +210,22 @@ def test_a_null_whose_number_does_not_end_is_no_message(number):
 
 
 def test_a_number_that_is_cut_off_is_no_message():
-    number = sized(b"\x0a", sized(b"\x0a", b"n") + sized(b"\x12", b"\x11" + bytes(8)))
-    value = sized(b"\x0a", sized(b"\x12", number[:-3]))
-    case = sized(b"\x0a", sized(b"\x0a", b"c") + sized(b"\x12", sized(b"\x0a", b"q")))
+    number = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"n") + length_delimited(b"\x12", b"\x11" + bytes(8))
+    )
+    value = length_delimited(b"\x0a", length_delimited(b"\x12", number[:-3]))
+    case = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"c") + length_delimited(b"\x12", length_delimited(b"\x0a", b"q"))
+    )
     with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
-        convert(case + sized(b"\x12", value), PLANS, LIMITS)
+        convert(case + length_delimited(b"\x12", value), PLANS, LIMITS)
 
 
 def test_what_is_alike_is_learned():
     CASES.shapes = OUTPUTS.shapes = ()
     data = WRITTEN
     places = {0x0A: [], 0x12: []}
-    for tag, *place in unpacked.parts(data, 0, len(data)):
+    for tag, *place in unpacked.fields(data, 0, len(data)):
         places.setdefault(tag, []).append(tuple(place))
     told = Contexts(data, places[0x0A], places[0x12], LIMITS)
     shapes = cast("Any", told)._like_cases, cast("Any", told)._like_outputs
@@ -240,7 +246,7 @@ def written(request):
     converted = convert(message_of(request).SerializeToString(), PLANS, LIMITS)
     plan, contexts = converted.whole.asked.plan, converted.whole.contexts
     assert plan.shared is not None
-    quick, slow = Together(plan.shared, arguments=plan.options.resolved_arguments), Writer()
+    quick, slow = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments), ResultEncoder()
     told: list[Any] = []
     lines = [one.line for one in score(plan, contexts, Tally(), told=told)]
     for line, found, echo in zip(lines, told, converted.echoes, strict=True):

@@ -10,11 +10,11 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from assay.serve.grpc import open as bounded
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from grpc_client import Both, connected
 from rest_client import sqlite
 
-TIGHT = Serving(
+TIGHT = ServerLimits(
     max_requests=8, max_followers=4, max_body_bytes=100_000, max_held_bytes=200_000, body_seconds=60
 )  # fmt: skip
 ASKED = reflection_pb2.ServerReflectionRequest
@@ -93,7 +93,7 @@ def test_of_a_tenant_no_more_messages_come_at_once_than_may_be_held(host, channe
 
 
 def test_a_message_that_does_not_come_is_not_waited_for(tmp_path):
-    serving = Serving(body_seconds=0.2, max_body_bytes=10_000)
+    serving = ServerLimits(body_seconds=0.2, max_body_bytes=10_000)
     message = Dawdling()
     with Both(sqlite(tmp_path), serving=serving) as host, connected(host, key="") as client:
         try:
@@ -143,7 +143,10 @@ def test_reflection_does_not_wait_for_a_question_that_does_not_come(tmp_path):
         silent.wait(120)
         yield ASKED(list_services="")
 
-    with Both(sqlite(tmp_path), serving=Serving(head_seconds=0.3)) as host, connected(host, key="") as client:
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(head_seconds=0.3)) as host,
+        connected(host, key="") as client,
+    ):
         reflection: Any = reflection_pb2_grpc.ServerReflectionStub(client._channel)
         began = time.monotonic()
         try:

@@ -21,7 +21,7 @@ from assay.protocol import shapes
 from assay.protocol.evaluation import Check
 from assay.protocol.secrets import is_secret, redacted
 from assay.protocol.shapes import SHAPES, hidden, marker
-from assay.serve.rest.asked import gathered
+from assay.serve.rest.asked import read_contexts
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 
@@ -29,7 +29,7 @@ SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 def bad_cases():
     """Every second case is wrong, and one id comes back."""
     lines = [b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b"1"] * 15_000
-    return len(gathered(map(read_context, lines, repeat(Limits()))).problems) == 15_000
+    return len(read_contexts(map(read_context, lines, repeat(Limits()))).problems) == 15_000
 
 
 def one_long_case():

@@ -11,7 +11,7 @@ import jsonschema_rs
 import pytest
 
 from assay.agenteval.samples import SAMPLES
-from assay.serve.offering import Offering
+from assay.serve.offering import OpenWopFeatures
 from assay.serve.openwop.seams import SEAMS, under
 from assay.serve.rest.routes import ROUTES
 from evals import golden
@@ -147,7 +147,7 @@ def test_agent_live_runtime_shape(client, tmp_path):
         ({"offer_workflows": False}, ["run-api"]),
         ({"offer_agents": False}, None),  # it stands on the inventory
     ):
-        with Server(sqlite(tmp_path), offer=Offering(**off)) as host, host.client(key="") as nobody:
+        with Server(sqlite(tmp_path), offer=OpenWopFeatures(**off)) as host, host.client(key="") as nobody:
             there = nobody.get("/.well-known/openwop").json()
             fits("capabilities", there)
             live = there["agents"].get("liveRuntime")
@@ -258,7 +258,10 @@ def test_feedback_fork_not_copied(client, run):
 
 
 def test_feedback_unsupported_501(tmp_path):
-    with Server(sqlite(tmp_path), offer=Offering(offer_feedback=False)) as host, host.client() as client:
+    with (
+        Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_feedback=False)) as host,
+        host.client() as client,
+    ):
         for answer in (client.get("/v1/runs/run-x/annotations"),
                        client.post("/v1/runs/run-x/annotations", json={"signal": {"kind": "flag"}})):  # fmt: skip
             envelope(answer, 501)

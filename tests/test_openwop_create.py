@@ -5,7 +5,7 @@ import pytest
 from assay.access.scopes import DEFAULT
 from assay.agenteval.asked import EvalLimits
 from assay.errors import InvalidRequest, Problem
-from assay.serve.offering import Offering
+from assay.serve.offering import OpenWopFeatures
 from evals import AGENT, Doing, golden, rubric
 from openwop_client import asked, done, ended, log_of, shelved, suite
 from rest_client import Server, sqlite
@@ -104,7 +104,7 @@ def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_pat
     address = sqlite(tmp_path)
     with Server(address) as host, host.client() as client:
         run = done(client, PLAIN, evalModes=["golden"])
-    with Server(address, offer=Offering(offer_evals=False)) as host, host.client() as client:
+    with Server(address, offer=OpenWopFeatures(offer_evals=False)) as host, host.client() as client:
         told = refused(client, {"mode": "eval"}, 501, "capability_not_provided")
         assert told["details"] == {"capability": "agents.evalSuite"}
         for path in (f"/v1/runs/{run}/eval-summary", f"/v1/host/assay/runs/{run}/eval-report"):
@@ -310,7 +310,7 @@ def test_1_1_test_doubles_are_not_offered(client):
 
 
 def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
-    with Server(sqlite(tmp_path), offer=Offering(offer_agents=False)) as host, host.client() as client:
+    with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_agents=False)) as host, host.client() as client:
         assert "manifestRuntime" not in client.get("/.well-known/openwop").json()["agents"]
         assert client.get("/v1/agents").status_code == client.get(f"/v1/agents/{AGENT}").status_code == 404
         assert done(client, PLAIN, evalModes=["golden"])

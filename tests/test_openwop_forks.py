@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from assay.serve.offering import Offering
+from assay.serve.offering import OpenWopFeatures
 from evals import golden, rubric
 from openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
 from rest_client import Server, sqlite
@@ -237,7 +237,7 @@ def test_3_6_what_was_refused_is_not_remembered(client):
 
 
 def test_where_replay_is_off_a_fork_is_not_provided(tmp_path):
-    with Server(sqlite(tmp_path), offer=Offering(offer_replay=False)) as host, host.client() as client:
+    with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_replay=False)) as host, host.client() as client:
         run = done(client, PLAIN)
         answer = forked(client, run, mode="replay")
         assert (answer.status_code, answer.json()["details"]) == (501, {"capability": "replay"})

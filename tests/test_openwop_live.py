@@ -10,7 +10,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from evals import golden
 from openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
 from rest_client import NOBODY, Server
@@ -22,7 +22,7 @@ SECRET = "a very private task"
 
 @pytest.fixture(scope="module")
 def host(database):
-    with Server(database, serving=Serving(ping_seconds=0.05)) as host:
+    with Server(database, serving=ServerLimits(ping_seconds=0.05)) as host:
         yield host
 
 

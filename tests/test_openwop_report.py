@@ -6,7 +6,7 @@ import json
 import pytest
 
 from assay.access.scopes import DEFAULT
-from assay.serve.offering import Offering
+from assay.serve.offering import OpenWopFeatures
 from evals import golden, rubric
 from openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
 from rest_client import Server, sqlite
@@ -246,7 +246,10 @@ def _live(client, run, stack):
 
 
 def test_9_2_where_feedback_is_off_it_is_not_provided(tmp_path):
-    with Server(sqlite(tmp_path), offer=Offering(offer_feedback=False)) as host, host.client() as client:
+    with (
+        Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_feedback=False)) as host,
+        host.client() as client,
+    ):
         run = done(client, WRONG)
         for answer in (said(client, run, signal={"kind": "flag"}), client.get(f"/v1/runs/{run}/annotations")):
             assert (answer.status_code, answer.json()["error"]) == (501, "capability_not_provided")

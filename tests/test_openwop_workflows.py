@@ -828,9 +828,9 @@ def test_agent_manifest_runtime(client):
 
 
 def test_without_the_family_there_is_none_of_it(tmp_path):
-    from assay.serve.offering import Offering
+    from assay.serve.offering import OpenWopFeatures
 
-    offer = Offering(offer_workflows=False)
+    offer = OpenWopFeatures(offer_workflows=False)
     with (
         Server(f"sqlite:///{tmp_path}/runs.db", offer=offer, seeded=True) as server,
         server.client() as client,

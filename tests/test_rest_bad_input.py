@@ -19,11 +19,11 @@ import pytest
 
 from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from postgres import server as postgres
 from rest_client import CONTAINS, NOBODY, Server, events_of, lines_of, request_of, slow, sqlite
 
-SMALL = Serving(
+SMALL = ServerLimits(
     max_body_bytes=200_000,
     max_upload_bytes=2_000_000,
     head_seconds=0.6,
@@ -412,7 +412,7 @@ def test_a_body_of_one_byte_at_a_time_is_400(host):
 @pytest.mark.parametrize(("headers", "setting"), [(JSON, "MAX_BODY_SECONDS"), (LINES, "MAX_UPLOAD_SECONDS")])
 def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, setting):
     """Quick at first and then a byte at a time, it is quick enough on the average."""
-    serving = Serving(body_seconds=60.0, max_body_seconds=0.4, max_upload_seconds=0.4)
+    serving = ServerLimits(body_seconds=60.0, max_body_seconds=0.4, max_upload_seconds=0.4)
     with Server(sqlite(tmp_path), serving=serving) as host:
         with socket.create_connection(("127.0.0.1", host.port), timeout=30) as connection:
             head = head_of(host, **headers, **{"content-length": "1000000", "connection": "close"})
@@ -483,7 +483,7 @@ def test_a_client_gone_while_it_waits_loses_nothing(host, client):
 
 
 def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
-    with Server(sqlite(tmp_path), serving=Serving(send_seconds=0.5)) as host, host.client() as client:
+    with Server(sqlite(tmp_path), serving=ServerLimits(send_seconds=0.5)) as host, host.client() as client:
         id = client.post("/v1/evaluate", content=lines_of(request_of(10_000)), headers=LINES).json()[
             "evaluation_id"
         ]
@@ -511,7 +511,7 @@ def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
 
 @pytest.fixture
 def tight(tmp_path):
-    serving = Serving(
+    serving = ServerLimits(
         max_requests=6,
         max_tenant_requests=4,
         max_runs=3,

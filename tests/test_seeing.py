@@ -319,7 +319,7 @@ def test_the_page_has_every_metric():
     assert rows == [*known, *((name, "–", about) for name, about in GAUGES.items())]
 
 
-@pytest.mark.parametrize("form", [logs.Text(), logs.Json()], ids=["text", "json"])
+@pytest.mark.parametrize("form", [logs.TextFormatter(), logs.JsonFormatter()], ids=["text", "json"])
 def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
     def fails():
         raise RuntimeError(CANARY)

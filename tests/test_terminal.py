@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.fep.cells import row
-from assay.serve.logs import Json, Text
+from assay.serve.logs import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from command import on_a_terminal
 from evals import golden, suite_of
@@ -243,7 +243,7 @@ def test_words_of_the_command_have_one_door():
     assert not elsewhere
 
 
-@pytest.mark.parametrize("form", [Text(), Json()])
+@pytest.mark.parametrize("form", [TextFormatter(), JsonFormatter()])
 def test_a_log_line_is_one_line(form):
     record = logging.LogRecord("assay", logging.ERROR, __file__, 1, "run %s", (HOSTILE,), None)
     record.route = HOSTILE

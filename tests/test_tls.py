@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from assay.cli.binding import listen
 from assay.errors import UsageError
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 from assay.serve.tls import Tls, read
 from grpc_client import Both, Client, connected
 from rest_client import LOOPS, Server, request_of, sqlite
@@ -64,7 +64,10 @@ def papers(tmp_path_factory):
 
 @pytest.fixture(scope="module", params=LOOPS)
 def host(papers, tmp_path_factory, request):
-    serving, address = Serving(head_seconds=0.6, max_connections=8), sqlite(tmp_path_factory.mktemp("tls"))
+    serving, address = (
+        ServerLimits(head_seconds=0.6, max_connections=8),
+        sqlite(tmp_path_factory.mktemp("tls")),
+    )
     tls = read(papers.cert, papers.key)
     with Server(address, tls=tls, serving=serving, run=request.param) as host:
         yield host
@@ -270,7 +273,7 @@ def status_of(client):
 @pytest.fixture(scope="module")
 def both(papers, tmp_path_factory):
     tls = read(papers.cert, papers.key, papers.authority)
-    serving = Serving(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
+    serving = ServerLimits(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
     with Both(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
         yield host
 
@@ -306,7 +309,10 @@ def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
 
 
 def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
-    with Both(sqlite(tmp_path), serving=Serving(max_connections=4)) as host, contextlib.ExitStack() as held:
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(max_connections=4)) as host,
+        contextlib.ExitStack() as held,
+    ):
         alone = (("grpc.use_local_subchannel_pool", 1),)  # else channels to one place are one connection
         clients = [held.enter_context(connected(host, options=alone)) for _ in range(8)]
         codes = [status_of(client) for client in clients]
@@ -315,7 +321,10 @@ def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
 
 
 def test_grpc_takes_no_larger_metadata_than_rest_takes_heads(tmp_path):
-    with Both(sqlite(tmp_path), serving=Serving(max_head_bytes=8_192)) as host, connected(host) as client:
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(max_head_bytes=8_192)) as host,
+        connected(host) as client,
+    ):
         client.ListOperations(metadata=(("x-more", "x" * 4_000),))
         with pytest.raises(grpc.RpcError) as refused:
             client.ListOperations(metadata=(("x-more", "x" * 9_000),))

@@ -11,12 +11,12 @@ import time
 import pytest
 
 from assay.ports.watch import telemetry
-from assay.serve.limits import Serving
-from assay.serve.rest.bodies import Begun
+from assay.serve.limits import ServerLimits
+from assay.serve.rest.bodies import StartedAwaitable
 from assay.serve.rest.call import weights_of
 from rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 
-TIGHT = Serving(
+TIGHT = ServerLimits(
     max_connections=6, max_head_bytes=8_192, head_seconds=0.6, idle_seconds=0.6, body_seconds=5, max_body_bytes=64 * 1024 * 1024
 )  # fmt: skip
 HEAD = b"GET /v1/health HTTP/1.1\r\nhost: a\r\n"
@@ -198,7 +198,7 @@ def lines(many):
 
 
 def test_too_many_headers_are_431_and_as_many_as_may_be_are_taken(host):
-    most = Serving().max_headers
+    most = ServerLimits().max_headers
     assert host.raw(HEAD + lines(most)).startswith(b"HTTP/1.1 200 ")
     answer = host.raw(HEAD + lines(most + 1))
     assert answer.startswith(b"HTTP/1.1 431 "), answer[:200]
@@ -376,7 +376,7 @@ def test_the_rest_of_a_body_nobody_wanted_keeps_no_connection(tight):
 
 @pytest.mark.parametrize("run", LOOPS)
 def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
-    serving = Serving(idle_seconds=0.5, send_seconds=0.5)
+    serving = ServerLimits(idle_seconds=0.5, send_seconds=0.5)
     with Server(sqlite(tmp_path), serving=serving, run=run) as host, host.client() as client:
         body = request_of(1)
         body["outputs"][0]["value"] = "x" * 30_000_000
@@ -413,7 +413,7 @@ async def test_what_was_begun_is_awaited_as_if_it_had_not_been(waits):
         return "all of it"
 
     begun = coming().__await__()
-    assert await Begun(next(begun), begun) == "all of it"
+    assert await StartedAwaitable(next(begun), begun) == "all of it"
 
 
 @pytest.mark.anyio
@@ -430,5 +430,5 @@ async def test_what_was_begun_ends_with_who_waits_for_it():
     first = next(begun)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01):
-            await Begun(first, begun)
+            await StartedAwaitable(first, begun)
     assert ended

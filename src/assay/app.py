@@ -353,7 +353,7 @@ def rest(
 ) -> Transport:
     """FEP and the run surface of OpenWOP over HTTP."""
     try:
-        from assay.serve.openwop.build import surface  # a lazy door
+        from assay.serve.openwop.build import build_host  # a lazy door
         from assay.serve.openwop.seams import SEAMS  # a lazy door
         from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
         from assay.serve.rest.routes import ROUTES  # a lazy door
@@ -362,7 +362,7 @@ def rest(
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     named = HostInfo(host_id=settings.host_id)
-    offers = surface(
+    offers = build_host(
         house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
     )
     routes = [*ROUTES, *SEAMS] if seams_on() else ROUTES
@@ -379,10 +379,10 @@ def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> 
     Who is asking is found out by the host's `authenticate`.
     """
     try:
-        from assay.serve.grpc.server import Server  # a lazy door: the extra `grpc`
+        from assay.serve.grpc.server import RpcServer  # a lazy door: the extra `grpc`
     except ModuleNotFoundError as error:
         raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
-    return Server(beside.host, address=host, port=port, tls=tls)
+    return RpcServer(beside.host, address=host, port=port, tls=tls)
 
 
 class Calls(Protocol):

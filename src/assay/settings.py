@@ -19,8 +19,8 @@ from assay.ports import Limits, Provider, Secret
 from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.misfits import message_of, place_in
 from assay.protocol.values import is_object
-from assay.serve.limits import Serving
-from assay.serve.offering import Offering
+from assay.serve.limits import ServerLimits
+from assay.serve.offering import OpenWopFeatures
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"
@@ -53,8 +53,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     grpc_port: Port = 8322  # 0: any that is free
     check_modules: list[str] = []
     limits: Limits = Limits()
-    serving: Serving = Serving()
-    openwop: Offering = Offering()
+    serving: ServerLimits = ServerLimits()
+    openwop: OpenWopFeatures = OpenWopFeatures()
     jwt: JwtSettings = JwtSettings()
     models: dict[str, str] = {}
     providers: dict[str, Provider] = {}
@@ -85,8 +85,8 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     )
     flat = (
         (limits, Limits, PREFIX),
-        (serving, Serving, PREFIX),
-        (openwop, Offering, PREFIX),
+        (serving, ServerLimits, PREFIX),
+        (openwop, OpenWopFeatures, PREFIX),
         (jwt, JwtSettings, JWT),
     )
     for name, said in environment.items():

@@ -5,7 +5,7 @@ from msgspec import Struct
 MB = 1024 * 1024
 
 
-class Serving(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ServerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Each is a setting, under `[serving]` in assay.toml and flat in the environment. Bytes count unpacked."""
 
     max_body_bytes: int = 64 * MB  # a JSON body, which is held in memory

@@ -23,7 +23,7 @@ FOREIGN = logging.WARNING  # the least that is written of other loggers
 PARTS = ("transport", "route", "status", "ms")  # what a line may carry beside its text
 
 
-class Text(logging.Formatter):
+class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         parts = said(record)
         more = " ".join(
@@ -33,7 +33,7 @@ class Text(logging.Formatter):
         return one_line(line)
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return as_json_escapes(msgspec.json.encode(said(record)).decode())
 
@@ -77,7 +77,7 @@ def may_write(record: logging.LogRecord) -> bool:
 def handler(form: Format, stream: TextIO) -> logging.Handler:
     """The one through which all lines of a server go."""
     made = logging.StreamHandler(stream)
-    made.setFormatter(Json() if form == "json" else Text())
+    made.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     made.addFilter(may_write)
     return made
 

@@ -9,11 +9,11 @@ T = TypeVar("T")
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    with asyncio.Runner(loop_factory=quickest()) as runner:
+    with asyncio.Runner(loop_factory=event_loop_factory()) as runner:
         return runner.run(main)
 
 
-def quickest() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def event_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """What makes one; None: what Python itself takes."""
     try:
         return import_module("uvloop").new_event_loop

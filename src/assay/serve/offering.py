@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Offering(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OpenWopFeatures(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Each is a setting, under `[openwop]` in assay.toml and flat in the environment."""
 
     offer_evals: bool = True  # agents.evalSuite: eval runs

@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Followed)
 
 
 @contextmanager
-def shared(feeds: dict[str, F], run: str, make: Callable[[], F]) -> Generator[F]:
+def refcounted(feeds: dict[str, F], run: str, make: Callable[[], F]) -> Generator[F]:
     feed = feeds.get(run)
     if feed is None:
         feed = feeds[run] = make()

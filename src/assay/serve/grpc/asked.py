@@ -13,28 +13,28 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.grpc import unpacked
 from assay.serve.grpc.contexts import Contexts
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.grpc.results import Echo
-from assay.serve.grpc.unpacked import Part
-from assay.serve.rest.asked import Whole, asked_for, experiment_of, gathered
-from assay.serve.rest.plans import Planned, Plans
+from assay.serve.grpc.results import EncodedContext
+from assay.serve.grpc.unpacked import Span
+from assay.serve.rest.asked import ParsedRequest, experiment_of, parse_parts, read_contexts
+from assay.serve.rest.plans import CachedPlan, PlanCache
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
 _ONCE = (_CHECKS, _EXPERIMENT)
 _encode = msgspec.json.Encoder().encode
 
 
-class Converted(NamedTuple):
+class DecodedRequest(NamedTuple):
     """A request that makes sense, and its contexts as they go out again."""
 
-    whole: Whole
-    echoes: list[Echo]
+    whole: ParsedRequest
+    echoes: list[EncodedContext]
 
 
-def convert(data: bytes, plans: Plans, limits: Limits, *, arguments: bool = True) -> Converted:
+def convert(data: bytes, plans: PlanCache, limits: Limits, *, arguments: bool = True) -> DecodedRequest:
     """Every problem at once, each with its place, before anything runs (decision 33). `arguments`: results say what checks were given."""
     try:
         return _converted(data, plans, limits, arguments)
-    except (unpacked.Unusual, IndexError, UnicodeDecodeError, StructError, RecursionError):
+    except (unpacked.NonCanonical, IndexError, UnicodeDecodeError, StructError, RecursionError):
         return _converted(_rewritten(data), plans, limits, arguments)
 
 
@@ -52,17 +52,17 @@ def no_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
     return InvalidRequest(f"no {kind.DESCRIPTOR.full_name}, or nested too deeply to be read: {wrong}")
 
 
-def _converted(data: bytes, plans: Plans, limits: Limits, arguments: bool) -> Converted:
-    found: dict[int, list[Part]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
-    for tag, start, stop in unpacked.parts(data, 0, len(data)):
+def _converted(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> DecodedRequest:
+    found: dict[int, list[Span]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
+    for tag, start, stop in unpacked.fields(data, 0, len(data)):
         if tag not in found or (tag in _ONCE and found[tag]):
-            raise unpacked.Unusual
+            raise unpacked.NonCanonical
         found[tag].append((start, stop))
     cases, outputs = found[_CASES], found[_OUTPUTS]
     told = Contexts(data, cases, outputs, limits)
 
     def contexts() -> Found:
-        found = gathered(map(told.read, range(min(len(cases), len(outputs), limits.max_cases))))
+        found = read_contexts(map(told.read, range(min(len(cases), len(outputs), limits.max_cases))))
         problems = unpaired(len(cases), len(outputs), limits)
         return (
             found
@@ -74,48 +74,48 @@ def _converted(data: bytes, plans: Plans, limits: Limits, arguments: bool) -> Co
         text = _experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b""
         return experiment_of(text, limits)
 
-    def planned() -> Planned:
+    def planned() -> CachedPlan:
         text = _checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b""
         return plans.of(text, arguments=arguments)
 
-    whole = asked_for(contexts, experiment, planned, plans)
-    return Converted(Whole(whole.asked, whole.contexts, []), told.echoes)
+    whole = parse_parts(contexts, experiment, planned, plans)
+    return DecodedRequest(ParsedRequest(whole.asked, whole.contexts, []), told.echoes)
 
 
 def _checks(data: bytes, at: int, end: int) -> bytes:
     """A CheckConfiguration as REST has it: a list of checks, or a list of such lists; of neither, nothing."""
-    found = list(unpacked.parts(data, at, end))
+    found = list(unpacked.fields(data, at, end))
     if not found:
         return b""
     if len(found) > 1:
-        raise unpacked.Unusual
+        raise unpacked.NonCanonical
     ((tag, start, stop),) = found
     if tag == 0x0A:
         return _encode(_listed(data, start, stop, "checks"))
     if tag != 0x12:
-        raise unpacked.Unusual
-    lists = [(_only(tag), one, two) for tag, one, two in unpacked.parts(data, start, stop)]
+        raise unpacked.NonCanonical
+    lists = [(_only(tag), one, two) for tag, one, two in unpacked.fields(data, start, stop)]
     return _encode([_listed(data, one, two, f"checks[{at}]") for at, (_, one, two) in enumerate(lists)])
 
 
 def _listed(data: bytes, at: int, end: int, place: str) -> list[dict[str, Any]]:
-    found = [(_only(tag), start, stop) for tag, start, stop in unpacked.parts(data, at, end)]
+    found = [(_only(tag), start, stop) for tag, start, stop in unpacked.fields(data, at, end)]
     return [_check(data, start, stop, f"{place}[{at}]") for at, (_, start, stop) in enumerate(found)]
 
 
 def _only(tag: int) -> int:
     """Of a message that has one field."""
     if tag != 0x0A:
-        raise unpacked.Unusual
+        raise unpacked.NonCanonical
     return tag
 
 
 def _check(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
     check: dict[str, Any] = {"type": "", "arguments": {}}
     before = 0
-    for tag, start, stop in unpacked.parts(data, at, end):
+    for tag, start, stop in unpacked.fields(data, at, end):
         if tag <= before or tag not in (0x0A, 0x12, 0x1A):
-            raise unpacked.Unusual
+            raise unpacked.NonCanonical
         before = tag
         if tag == 0x12:
             check["arguments"] = _object(data, start, stop, f"{place}.arguments")
@@ -126,9 +126,9 @@ def _check(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
 
 def _experiment(data: bytes, at: int, end: int) -> bytes:
     said: dict[str, Any] = {}
-    for tag, start, stop in unpacked.parts(data, at, end):
+    for tag, start, stop in unpacked.fields(data, at, end):
         if tag not in (0x0A, 0x12) or said.keys() & {"metadata", "name" if tag == 0x0A else ""}:
-            raise unpacked.Unusual
+            raise unpacked.NonCanonical
         if tag == 0x0A:
             said["name"] = data[start:stop].decode()
         else:

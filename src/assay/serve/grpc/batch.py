@@ -8,28 +8,28 @@ from msgspec import UNSET
 
 from assay.protocol.operations import BatchOptions
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.asked import Converted
-from assay.serve.grpc.call import Call
-from assay.serve.grpc.packed import sized
+from assay.serve.grpc.asked import DecodedRequest
+from assay.serve.grpc.call import RpcContext
+from assay.serve.grpc.packed import length_delimited
 from assay.serve.grpc.shown import MARGIN, AnswerTooLarge, kept_result, made_result
 from assay.serve.grpc.starting import arguments_of, converted_from, digest_of
 from assay.serve.grpc.statuses import fep_error
-from assay.serve.rest.asked import Whole
-from assay.serve.rest.batch import Kept, Part, conduct
-from assay.serve.rest.idempotency import Once
+from assay.serve.rest.asked import ParsedRequest
+from assay.serve.rest.batch import BatchItem, StoredBatch, conduct
+from assay.serve.rest.idempotency import IdempotentRequest
 
 
-async def run_batch(call: Call, request: fep.BatchEvaluationRequest) -> bytes:
+async def run_batch(call: RpcContext, request: fep.BatchEvaluationRequest) -> bytes:
     call.host.load.open()
-    converted: dict[int, Converted] = {}
+    converted: dict[int, DecodedRequest] = {}
 
-    async def read(index: int, one: fep.EvaluationRequest) -> Whole:
+    async def read(index: int, one: fep.EvaluationRequest) -> ParsedRequest:
         converted[index] = await converted_from(call, one.SerializeToString())
         return converted[index].whole
 
     arguments = arguments_of(call)
-    once = Once(call, "RunBatch", lambda: digest_of(request, arguments=arguments))
-    parts = [Part(index, partial(read, index, one)) for index, one in enumerate(request.evaluations)]
+    once = IdempotentRequest(call, "RunBatch", lambda: digest_of(request, arguments=arguments))
+    parts = [BatchItem(index, partial(read, index, one)) for index, one in enumerate(request.evaluations)]
     try:
         kept, replayed = await conduct(call, parts, _options(request), once)
     except asyncio.CancelledError:
@@ -42,7 +42,9 @@ async def run_batch(call: Call, request: fep.BatchEvaluationRequest) -> bytes:
     return await _response(call, kept, parts, converted)
 
 
-async def _response(call: Call, kept: Kept, parts: list[Part], converted: dict[int, Converted]) -> bytes:
+async def _response(
+    call: RpcContext, kept: StoredBatch, parts: list[BatchItem], converted: dict[int, DecodedRequest]
+) -> bytes:
     """The results in the order of their requests, the errors, and the counts."""
     limit = call.host.serving.max_message_bytes
     pieces: list[bytes] = []
@@ -58,7 +60,7 @@ async def _response(call: Call, kept: Kept, parts: list[Part], converted: dict[i
         size += len(result) + 8
         if size > limit - MARGIN:
             raise AnswerTooLarge(limit, f"read the results one by one: {', '.join(filter(None, kept.runs))}")
-        pieces.append(sized(b"\x0a", result))
+        pieces.append(length_delimited(b"\x0a", result))
     rest = fep.BatchEvaluationResponse(errors=[fep_error(error) for error in kept.errors])
     said, shown = kept.summary, rest.summary
     shown.total_evaluations = said.total_evaluations

@@ -9,18 +9,18 @@ from assay.errors import Refusal
 from assay.ports.supervise import guarded
 from assay.serve.grpc.statuses import Metadata
 from assay.serve.rest.answers import log
-from assay.serve.rest.call import Asking, Host, together
-from assay.serve.rest.starting import Begun
+from assay.serve.rest.call import RequestContext, ServerState, together
+from assay.serve.rest.starting import Started
 
 Context = ServicerContext[Any, Any]
 
 
-class Call(Asking):
+class RpcContext(RequestContext):
     """A cancelled call is a cancelled task: whoever waits in it is told by CancelledError."""
 
     __slots__ = ("context", "told")
 
-    def __init__(self, host: Host, context: Context) -> None:
+    def __init__(self, host: ServerState, context: Context) -> None:
         given = context.invocation_metadata() or ()
         super().__init__(host, together([(name.encode(), _bytes(value)) for name, value in given]))
         self.context = context
@@ -31,7 +31,7 @@ class Call(Asking):
         self.told += metadata
         self.context.set_trailing_metadata(self.told)
 
-    def give_up(self, begun: Begun) -> None:
+    def give_up(self, begun: Started) -> None:
         """
         Nobody waits for a run any longer: it is stopped, unless somebody else may.
 
@@ -46,7 +46,7 @@ class Call(Asking):
 _STOPPING: set[asyncio.Task[None]] = set()
 
 
-async def _stop(call: Call, run: str) -> None:
+async def _stop(call: RpcContext, run: str) -> None:
     trouble = await guarded("stop", call.host.desk.cancel(run, call.tenant), Refusal)
     if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is away
         log.info("request %s: run %s was not stopped: %s", call.id, run, trouble)

@@ -18,16 +18,16 @@ from assay.fep.sheet import Scorer
 from assay.protocol.cache import beside
 from assay.protocol.results import TestCaseSummary
 from assay.serve.grpc import packed
-from assay.serve.grpc.packed import entry, size, sized
-from assay.serve.grpc.results import Echo, Writer, counts, decode, ends, moment
+from assay.serve.grpc.packed import length_delimited, map_entry, varint
+from assay.serve.grpc.results import EncodedContext, ResultEncoder, check_framing, counts, decode, moment
 
 _KEPT, _HELD = 4_096, 1 << 20  # lengths whose surroundings are remembered, and the bytes of those
 _encode = msgspec.json.Encoder().encode
 Around = tuple[Any, ...]  # how long a check's result is in all, and what stands before each of its values
-Write = Callable[[ScoredParts, Echo], bytes]
+Write = Callable[[ScoredParts, EncodedContext], bytes]
 
 
-class Column:
+class CheckEncoder:
     """One check, in every case: what differs are its results, and the arguments that a path led to."""
 
     def __init__(self, bound: BoundCheck, takes: Sequence[int], *, arguments: bool) -> None:
@@ -39,18 +39,18 @@ class Column:
         self._literals = packed.struct(decode(_encode(literals)))
         self._tag = b"\x22" if arguments else b""
         self.takes = takes if arguments else ()
-        self.back = ends(self._type, "completed", b"{}", self._metadata)[1]
+        self.back = check_framing(self._type, "completed", b"{}", self._metadata)[1]
         self.known: dict[tuple[Any, ...], Around] = {}
         self._held = 0
 
     def around(self, key: tuple[Any, ...]) -> Around:
         """What depends on nothing but lengths: of the values, and of what ends the result."""
         results, *lengths, tail = key
-        front = ends(self._type, "completed", results, self._metadata)[0]
+        front = check_framing(self._type, "completed", results, self._metadata)[0]
         before = [self._before(*path, long) for path, long in zip(self._paths.items(), lengths, strict=True)]
         args = len(self._literals) + sum(map(len, before)) + sum(map(abs, lengths))
-        front += self._tag and self._tag + size(args)
-        many = size(len(front) + args + tail)
+        front += self._tag and self._tag + varint(args)
+        many = varint(len(front) + args + tail)
         first = b"".join((b"\x1a", many, front, self._literals, *before[:1]))
         self._held += len(results) + len(first)
         if len(self.known) >= _KEPT or self._held > _HELD:
@@ -63,20 +63,20 @@ class Column:
     def _before(self, name: str, path: Any, long: int) -> bytes:
         """Of a text, so long; or of another value, so long below zero."""
         value = packed.text(bytes(long)) if long >= 0 else bytes(-long)
-        shown = b"" if path is UNSET else entry(b"jsonpath", packed.text(path.encode()))
-        whole = entry(name.encode(), sized(b"\x2a", shown + entry(b"value", value)))
+        shown = b"" if path is UNSET else map_entry(b"jsonpath", packed.text(path.encode()))
+        whole = map_entry(name.encode(), length_delimited(b"\x2a", shown + map_entry(b"value", value)))
         return whole[: len(whole) - abs(long)]
 
 
 @beside
-def together(sheet: Scorer, arguments: bool) -> Write:
+def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
     """One function for all of them, as the sheet has one that scores: a TestCaseResult, as a field of its EvaluationRunResult."""
     pairs = zip(sheet.bounds, sheet.takes, strict=True)
-    made = [Column(bound, takes, arguments=arguments) for bound, takes in pairs]
+    made = [CheckEncoder(bound, takes, arguments=arguments) for bound, takes in pairs]
     tails = {column.back: f"tail{at}" for at, column in enumerate(made)}  # checks of one version end alike
     end = counts(_all_completed(len(made)))
     scope: dict[str, Any] = {
-        "size": size,
+        "size": varint,
         "join": b"".join,
         "value": packed.value,
         "stamp": moment,
@@ -110,7 +110,7 @@ def _all_completed(many: int) -> TestCaseSummary:
     return TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
 
 
-def _column(at: int, column: Column, tail: str, lines: list[str]) -> list[str]:
+def _column(at: int, column: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
     """The parts of one check's result by their names; in `lines` goes what finds them, and how long they are in all."""
     values = [f"v{which}" for which in column.takes]
     before = [f"b{at}_{one}" for one in range(max(1, len(values)))]
@@ -132,13 +132,13 @@ def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
     ]
 
 
-class Together:
+class RunEncoder:
     """The results of one run whose request is at hand."""
 
     def __init__(self, sheet: Scorer, *, arguments: bool) -> None:
-        self.quickly = together(sheet, arguments)
-        self._plain = Writer()
+        self.quickly = generate_encoder(sheet, arguments)
+        self._plain = ResultEncoder()
 
-    def case(self, line: bytes, told: ScoredParts | None, echo: Echo) -> bytes:
+    def case(self, line: bytes, told: ScoredParts | None, echo: EncodedContext) -> bytes:
         """The TestCaseResult of a line, as a field of its EvaluationRunResult; of what it was made, or where that is not known, of itself."""
         return self._plain.case(line, echo) if told is None else self.quickly(told, echo)

@@ -12,9 +12,9 @@ from assay.ports import Limits
 from assay.protocol.values import depth
 from assay.serve.grpc import unpacked
 from assay.serve.grpc.packed import DEEPEST
-from assay.serve.grpc.results import Echo, echo_of
-from assay.serve.grpc.shapes import CASES, OUTPUTS, Shapes
-from assay.serve.grpc.unpacked import Part, Unusual, field
+from assay.serve.grpc.results import EncodedContext, echo_of
+from assay.serve.grpc.shapes import CASES, OUTPUTS, RequestShapes
+from assay.serve.grpc.unpacked import NonCanonical, Span, field
 
 DEEP = DEEPEST - 2  # so that a result can say it too, among the nodes that a path has found
 _encode = msgspec.json.Encoder().encode
@@ -28,14 +28,14 @@ Half = tuple[
 class Contexts:
     """Those of one request, by where their messages lie in it."""
 
-    def __init__(self, data: bytes, cases: list[Part], outputs: list[Part], limits: Limits) -> None:
-        self.echoes: list[Echo] = []
+    def __init__(self, data: bytes, cases: list[Span], outputs: list[Span], limits: Limits) -> None:
+        self.echoes: list[EncodedContext] = []
         self._data, self._cases, self._outputs, self._limits = data, cases, outputs, limits
         self._struct = unpacked.structs()
         deepest = min(limits.max_depth, DEEP + 2) - 1
         self._like_cases, self._like_outputs = (
-            Shapes(CASES, len(cases), deepest),
-            Shapes(OUTPUTS, len(outputs), deepest),
+            RequestShapes(CASES, len(cases), deepest),
+            RequestShapes(OUTPUTS, len(outputs), deepest),
         )
 
     def read(self, at: int) -> Context:
@@ -114,7 +114,7 @@ class Contexts:
             if data[at + 1] > 127:
                 start, stop = field(data, at)
             if tag <= before:
-                raise Unusual
+                raise NonCanonical
             if tag == 0x0A:
                 found["id"] = data[start:stop].decode()
                 named = stop - first
@@ -124,10 +124,10 @@ class Contexts:
             elif tag in (0x12, 0x1A):
                 usual &= self._put(found, "test_case", "input" if tag == 0x12 else "expected", start, stop)
             else:
-                raise Unusual
+                raise NonCanonical
             before, at = tag, stop
         if at != end:
-            raise Unusual
+            raise NonCanonical
         if usual and "input" in found:
             self._like_cases.missed(data, first, end)
         said = b"\x12" + data[first + about : end] if about else b""  # the metadata is the last
@@ -142,7 +142,7 @@ class Contexts:
             if data[at + 1] > 127:
                 start, stop = field(data, at)
             if tag <= before:
-                raise Unusual
+                raise NonCanonical
             if tag == 0x0A:
                 usual = self._put(found, "output", "value", start, stop)
             elif tag == 0x12:
@@ -151,10 +151,10 @@ class Contexts:
             elif tag == 0x1A:
                 found["id"] = data[start:stop].decode()
             else:
-                raise Unusual
+                raise NonCanonical
             before, at = tag, stop
         if at != end:
-            raise Unusual
+            raise NonCanonical
         if usual and "value" in found:
             self._like_outputs.missed(data, first, end)
         return found, about, usual
@@ -168,7 +168,7 @@ class Contexts:
         if data[at + 1] > 127:
             start, stop = field(data, at)
         if stop != end:
-            raise Unusual
+            raise NonCanonical
         if tag == unpacked.STRING:
             document[name] = data[start:stop].decode()
         elif tag == unpacked.OBJECT:
@@ -180,5 +180,5 @@ class Contexts:
                 raise NotAContext([Problem(f"{half}.{name}", str(wrong))]) from None
             return not isinstance(said, str | dict)
         else:
-            raise Unusual
+            raise NonCanonical
         return True

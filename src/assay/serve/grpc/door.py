@@ -18,16 +18,16 @@ from assay.access.keys import authorize
 from assay.errors import Refusal
 from assay.ports.watch import telemetry
 from assay.serve.grpc.asked import no_message
-from assay.serve.grpc.call import Call, Context
-from assay.serve.grpc.incoming import LARGE, Incoming
+from assay.serve.grpc.call import Context, RpcContext
+from assay.serve.grpc.incoming import LARGE, MessageReceiver
 from assay.serve.grpc.statuses import code_of, sentence, status_of, trailing
-from assay.serve.rest.answers import failure, told
-from assay.serve.rest.call import Host
-from assay.serve.rest.guard import key_of
-from assay.serve.rest.seen import told as told_of
+from assay.serve.rest.answers import error_body, internal_error_body
+from assay.serve.rest.call import ServerState
+from assay.serve.rest.guard import credential_of
+from assay.serve.rest.seen import record_request as told_of
 
-Answer = Callable[[Call, Any], Awaitable[bytes]]
-Stream = Callable[[Call, Any], AsyncGenerator[bytes]]
+Answer = Callable[[RpcContext, Any], Awaitable[bytes]]
+Stream = Callable[[RpcContext, Any], AsyncGenerator[bytes]]
 
 
 class Method(Struct, frozen=True, kw_only=True):
@@ -46,14 +46,14 @@ class Method(Struct, frozen=True, kw_only=True):
         return f"/{self.service}/{self.name}"
 
 
-class Door:
+class RpcHandler:
     """
     One method, as gRPC wants it. What comes in and goes out are bytes.
 
     For gRPC a stream of messages comes in, of which one is read: so it waits until it is known who sends it.
     """
 
-    def __init__(self, host: Host, method: Method, incoming: Incoming) -> None:
+    def __init__(self, host: ServerState, method: Method, incoming: MessageReceiver) -> None:
         self._host, self._method, self._incoming = host, method, incoming
 
     def handler(self) -> "RpcMethodHandler[Any, Any]":
@@ -84,7 +84,7 @@ class Door:
                 told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
 
     async def _answer(self, context: Context) -> bytes:
-        call = Call(self._host, context)
+        call = RpcContext(self._host, context)
         assert self._method.answer is not None
         try:
             return await self._method.answer(call, await self._admitted(call))
@@ -95,7 +95,7 @@ class Door:
         return await _refuse(call, self._method, trouble)
 
     async def _stream(self, context: Context) -> AsyncGenerator[bytes]:
-        call = Call(self._host, context)
+        call = RpcContext(self._host, context)
         assert self._method.stream is not None
         try:
             async with aclosing(self._method.stream(call, await self._admitted(call))) as pieces:
@@ -108,13 +108,13 @@ class Door:
             call.share.give_back()
         await _refuse(call, self._method, trouble)
 
-    async def _admitted(self, call: Call) -> Message | bytes:
+    async def _admitted(self, call: RpcContext) -> Message | bytes:
         """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
         call.tell()
         call.share.request()
         if self._method.scope is None:
             return self._method.takes()  # what a stranger says is not listened to
-        call.by(await self._host.authenticate(key_of(call)))
+        call.by(await self._host.authenticate(credential_of(call)))
         call.share.request_of(call.who.tenant)
         authorize(call.who, self._method.scope)
         data = await self._incoming.message(call)
@@ -129,15 +129,15 @@ class Door:
         return message
 
 
-async def _refuse(call: Call, method: Method, trouble: Exception) -> NoReturn:
+async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoReturn:
     """A status, REST's body in the details, and the number of the request."""
     refusal = trouble if isinstance(trouble, Refusal) else None
     if refusal is not None:
         await call.note(refusal, call.named or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
-        said = failure(trouble, call.id)
+        said = internal_error_body(trouble, call.id)
     else:
-        said = told(refusal, call.id)
+        said = error_body(refusal, call.id)
     call.tell(*trailing(code, said, refusal))
     await call.context.abort(code, sentence(said), call.told)

@@ -9,8 +9,8 @@ import msgspec
 from assay.fep.evaluation import ShardCompleted
 from assay.ports import CLOSED, Event, Run
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.call import Call
-from assay.serve.grpc.packed import sized
+from assay.serve.grpc.call import RpcContext
+from assay.serve.grpc.packed import length_delimited
 from assay.serve.grpc.shown import kept_result, made_result, progress_of, result_parts
 from assay.serve.grpc.starting import begin_wanted
 from assay.serve.rest.evaluations import following_page, unfinished, window
@@ -21,7 +21,7 @@ _END = Event("", b"", datetime.min.replace(tzinfo=UTC))
 _shard = msgspec.json.Decoder(ShardCompleted).decode
 
 
-async def run_evaluation(call: Call, data: bytes) -> bytes:
+async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
     converted, begun = await begin_wanted(call, data, "RunEvaluation", at_once=True)
     if begun.made is not None:
         return made_result(begun.made, converted, call.host.serving.max_message_bytes)
@@ -35,7 +35,7 @@ async def run_evaluation(call: Call, data: bytes) -> bytes:
     return await kept_result(call.host, run)
 
 
-async def get_evaluation(call: Call, request: fep.GetEvaluationRequest) -> bytes:
+async def get_evaluation(call: RpcContext, request: fep.GetEvaluationRequest) -> bytes:
     """Whole, or a page of it: the metadata `page-size` and `page-token` are what REST has in its query."""
     run = await call.run_named(request.evaluation_id)
     if run.status not in CLOSED:
@@ -49,7 +49,7 @@ async def get_evaluation(call: Call, request: fep.GetEvaluationRequest) -> bytes
     return await kept_result(call.host, run, start, None if size is None else start + size, more)
 
 
-async def stream_evaluation(call: Call, data: bytes) -> AsyncGenerator[bytes]:
+async def stream_evaluation(call: RpcContext, data: bytes) -> AsyncGenerator[bytes]:
     """Progress as it comes, then the result: in one message, or in as many as it takes."""
     _, begun = await begin_wanted(call, data, "StreamEvaluation", at_once=False)
     run = await call.host.desk.get(begun.run, call.tenant)
@@ -66,10 +66,10 @@ async def stream_evaluation(call: Call, data: bytes) -> AsyncGenerator[bytes]:
         yield last
         return
     async for part in result_parts(call.host, run):
-        yield last + sized(b"\x2a", part)
+        yield last + length_delimited(b"\x2a", part)
 
 
-async def _progress(call: Call, run: Run) -> AsyncGenerator[bytes]:
+async def _progress(call: RpcContext, run: Run) -> AsyncGenerator[bytes]:
     """One message an event of the record, until the last, which the result goes with."""
     shown = progress_of(call.host.office.progress(run))
     shown.status = "running"
@@ -86,6 +86,6 @@ async def _progress(call: Call, run: Run) -> AsyncGenerator[bytes]:
         yield shown.SerializeToString()
 
 
-async def health_check(call: Call, request: fep.HealthCheckRequest) -> bytes:
+async def health_check(call: RpcContext, request: fep.HealthCheckRequest) -> bytes:
     call.host.load.open()
     return fep.HealthCheckResponse(status="healthy", version=PROTOCOL).SerializeToString()

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from assay.serve.grpc.packed import size
+from assay.serve.grpc.packed import varint
 
 Step = tuple[bytes, bytes]  # of a head: the tag of a message, and what stands in it before the next
 Steps = tuple[Step, ...]
@@ -19,7 +19,7 @@ def head_of(steps: Steps, long: int) -> bytes:
     head = b""
     for tag, more in reversed(steps):
         head = more + head
-        head = b"".join((tag, size(len(head) + long), head))
+        head = b"".join((tag, varint(len(head) + long), head))
     return head
 
 

@@ -9,22 +9,22 @@ from grpc.aio import EOF
 
 from assay.errors import InvalidRequest
 from assay.serve.footprint import message_footprint
-from assay.serve.grpc.call import Call
-from assay.serve.limits import Serving
+from assay.serve.grpc.call import RpcContext
+from assay.serve.limits import ServerLimits
 from assay.serve.rest.bodies import too_slow
 
 LARGE = 256 * 1024  # bytes that are counted and read in a thread, so that others are served meanwhile
 SLOWEST = 128 * 1024  # bytes a second, at which the largest message must come
 
 
-class Incoming:
+class MessageReceiver:
     """
     One server's. gRPC gives a message out when all of it is there, and holds it until then.
 
     So nobody unknown is listened to, and a tenant's messages wait for each other where they could be too much together.
     """
 
-    def __init__(self, serving: Serving) -> None:
+    def __init__(self, serving: ServerLimits) -> None:
         self._patience = serving.body_seconds
         longest = serving.body_seconds + serving.max_body_bytes / SLOWEST
         self._seconds = min(longest, serving.max_body_seconds)
@@ -33,7 +33,7 @@ class Incoming:
         self._turns: dict[str, asyncio.Semaphore] = {}
         self._asking: Counter[str] = Counter()
 
-    async def message(self, call: Call) -> bytes:
+    async def message(self, call: RpcContext) -> bytes:
         """The one message of a call, as bytes."""
         try:
             async with asyncio.timeout(self._seconds), self._turn(call.tenant):

@@ -20,11 +20,11 @@ MOST = 64  # that go on at the same time: watchers of health, talks with reflect
 LARGEST = 4 * 1024  # bytes of a question: the name of a service, of a symbol
 
 
-class Full(Exception):
+class TooManyStreams(Exception):
     """As many go on as may."""
 
 
-class Open(ServerInterceptor):
+class BoundedPublicServices(ServerInterceptor):
     """Around the methods that are not ours. A question has so many seconds to come."""
 
     def __init__(self, seconds: float) -> None:
@@ -62,7 +62,7 @@ class Open(ServerInterceptor):
     @contextmanager
     def _place(self) -> Generator[None]:
         if self._going >= MOST:
-            raise Full
+            raise TooManyStreams
         self._going += 1
         try:
             yield
@@ -88,7 +88,7 @@ def _told(work: Callable[[Any, Context], Awaitable[Any]]) -> Any:
     async def told(requests: AsyncIterator[Any], context: Context) -> Any:
         try:
             return await work(requests, context)
-        except Full:
+        except TooManyStreams:
             await context.abort(StatusCode.RESOURCE_EXHAUSTED, f"{MOST} watch or ask, which is the limit")
         except TimeoutError:
             await context.abort(StatusCode.DEADLINE_EXCEEDED, "nothing was asked for a while")

@@ -4,23 +4,23 @@ from msgspec import UNSET
 
 from assay.ports import CLOSED
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.call import Call
+from assay.serve.grpc.call import RpcContext
 from assay.serve.grpc.filters import read_filter
-from assay.serve.grpc.packed import sized
+from assay.serve.grpc.packed import length_delimited
 from assay.serve.grpc.shown import AnswerTooLarge, kept_result, operation_of
 from assay.serve.grpc.starting import begin_wanted, digest_of
 from assay.serve.rest.evaluations import cancelled_once
-from assay.serve.rest.idempotency import Once
+from assay.serve.rest.idempotency import IdempotentRequest
 from assay.serve.rest.operations import listed
 
 
-async def start_evaluation(call: Call, data: bytes) -> bytes:
+async def start_evaluation(call: RpcContext, data: bytes) -> bytes:
     _, begun = await begin_wanted(call, data, "StartEvaluation", at_once=False)
     run = await call.host.desk.get(begun.run, call.tenant)
     return operation_of(call.host.office.operation(run)).SerializeToString()
 
 
-async def get_operation(call: Call, request: fep.GetOperationRequest) -> bytes:
+async def get_operation(call: RpcContext, request: fep.GetOperationRequest) -> bytes:
     """With the result, once there is one that one message can hold."""
     run = await call.run_named(request.operation_id)
     shown = operation_of(call.host.office.operation(run)).SerializeToString()
@@ -28,12 +28,12 @@ async def get_operation(call: Call, request: fep.GetOperationRequest) -> bytes:
         return shown
     try:
         await call.host.office.reading(run)
-        return shown + sized(b"\x3a", await kept_result(call.host, run))
+        return shown + length_delimited(b"\x3a", await kept_result(call.host, run))
     except AnswerTooLarge:
         return shown
 
 
-async def list_operations(call: Call, request: fep.ListOperationsRequest) -> bytes:
+async def list_operations(call: RpcContext, request: fep.ListOperationsRequest) -> bytes:
     asked = read_filter(request.filter)
     if request.HasField("page_size") and request.page_size != 0:  # 0: as many as the host likes
         asked["page_size"] = str(request.page_size)
@@ -46,9 +46,9 @@ async def list_operations(call: Call, request: fep.ListOperationsRequest) -> byt
     return response.SerializeToString()
 
 
-async def cancel_operation(call: Call, request: fep.CancelOperationRequest) -> bytes:
+async def cancel_operation(call: RpcContext, request: fep.CancelOperationRequest) -> bytes:
     """What is done stays, the rest is skipped."""
-    once = Once(call, "CancelOperation", lambda: digest_of(request))
+    once = IdempotentRequest(call, "CancelOperation", lambda: digest_of(request))
     said, replayed = await cancelled_once(call, request.operation_id, once)
     if replayed:
         call.tell(("openwop-idempotent-replay", "true"))

@@ -24,34 +24,34 @@ _GO_ON = [
 ]  # and after which more do
 
 
-def size(number: int) -> bytes:
+def varint(number: int) -> bytes:
     """A varint."""
     if number < 1 << 14:
         return _ENDS[number]
     if number < 1 << 28:
         return _GO_ON[number & 0x3FFF] + _ENDS[number >> 14]
-    return _GO_ON[number & 0x3FFF] + size(number >> 14)
+    return _GO_ON[number & 0x3FFF] + varint(number >> 14)
 
 
-def sized(tag: bytes, body: bytes) -> bytes:
+def length_delimited(tag: bytes, body: bytes) -> bytes:
     """A field that is a text or a message."""
-    return b"".join((tag, size(len(body)), body))
+    return b"".join((tag, varint(len(body)), body))
 
 
-def counted(tag: bytes, number: int) -> bytes:
+def varint_field(tag: bytes, number: int) -> bytes:
     """A field that is a number above 0; 0 is not written."""
-    return tag + size(number) if number else b""
+    return tag + varint(number) if number else b""
 
 
 def struct(document: dict[str, Any], deep: int = 1) -> bytes:
     """A google.protobuf.Struct."""
-    return b"".join([entry(key.encode(), value(one, deep)) for key, one in document.items()])
+    return b"".join([map_entry(key.encode(), value(one, deep)) for key, one in document.items()])
 
 
-def entry(key: bytes, packed: bytes) -> bytes:
+def map_entry(key: bytes, packed: bytes) -> bytes:
     """One member of a Struct."""
-    inner = b"".join((b"\x0a", size(len(key)), key, b"\x12", size(len(packed)), packed))
-    return b"".join((b"\x0a", size(len(inner)), inner))
+    inner = b"".join((b"\x0a", varint(len(key)), key, b"\x12", varint(len(packed)), packed))
+    return b"".join((b"\x0a", varint(len(inner)), inner))
 
 
 def value(said: Any, deep: int = 0) -> bytes:
@@ -75,11 +75,13 @@ def value(said: Any, deep: int = 0) -> bytes:
     if deep >= DEEPEST:
         raise NotRepresentable(f"nested more than {DEEPEST} deep, which is too deep for gRPC; REST says it")
     if is_object(said):
-        return sized(b"\x2a", struct(said, deep + 1))
+        return length_delimited(b"\x2a", struct(said, deep + 1))
     assert is_list(said)
-    return sized(b"\x32", b"".join([sized(b"\x0a", value(one, deep + 1)) for one in said]))
+    return length_delimited(
+        b"\x32", b"".join([length_delimited(b"\x0a", value(one, deep + 1)) for one in said])
+    )
 
 
 def text(said: bytes) -> bytes:
     """A Value that is a text, in UTF-8."""
-    return b"".join((b"\x1a", size(len(said)), said))
+    return b"".join((b"\x1a", varint(len(said)), said))

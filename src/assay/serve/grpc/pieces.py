@@ -18,14 +18,14 @@ class Leaf(NamedTuple):
     name: str
 
 
-class Head(NamedTuple):
+class LengthPrefix(NamedTuple):
     """Of a text or a message of any length, by the number of its piece."""
 
     steps: Steps
     number: int
 
 
-class Text(NamedTuple):
+class TextField(NamedTuple):
     """Of any length, after its head."""
 
     head: int
@@ -44,31 +44,31 @@ class Mark(NamedTuple):
     name: str
 
 
-Piece = Same | Leaf | Head | Text | End | Mark
+SourcePart = Same | Leaf | LengthPrefix | TextField | End | Mark
 
 
-class Lines:
+class SourceLines:
     """A function that goes through a message from its beginning to its end; `p` is how far it has come."""
 
     def __init__(self, marks: str, sizes: dict[int, int]) -> None:
-        self.scope: dict[str, Any] = {"far": unpacked.far}
+        self.scope: dict[str, Any] = {"far": unpacked.check_finite}
         self._lines, self._marks, self._sizes = ["p = at"], marks, sizes
         self._same: list[bytes] = [b""]
         self._leaves: list[Leaf] = []
         self._gone = 0  # bytes that were looked at behind `p`
-        self._heads: list[Head] = []
+        self._heads: list[LengthPrefix] = []
 
     def source(self, said: str, about: str) -> str:
         self._flush()
         self._lines += ["if p != end: return None", f"return {said}, {about}"]
         return "\n    ".join(["def read(data, at, end):", *self._lines])
 
-    def add(self, piece: Piece) -> None:
-        if isinstance(piece, Head):
+    def add(self, piece: SourcePart) -> None:
+        if isinstance(piece, LengthPrefix):
             self._cut()
             self._heads.append(piece)
             return
-        if isinstance(piece, Text):
+        if isinstance(piece, TextField):
             self._flush(piece)
             return
         if self._heads and not (isinstance(piece, Mark) and piece.name not in self._marks):
@@ -85,7 +85,7 @@ class Lines:
         elif piece.name in self._marks:
             self._lines.append(f"{piece.name} = p + {self._gone}")
 
-    def _flush(self, text: Text | None = None) -> None:
+    def _flush(self, text: TextField | None = None) -> None:
         """Heads that follow one another, and the text behind the last."""
         self._cut()
         if not self._heads:

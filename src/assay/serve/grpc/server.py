@@ -10,20 +10,20 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from assay.errors import EnvironmentFailure
-from assay.serve.grpc.door import Door, Method
-from assay.serve.grpc.incoming import Incoming
+from assay.serve.grpc.door import Method, RpcHandler
+from assay.serve.grpc.incoming import MessageReceiver
 from assay.serve.grpc.methods import METHODS
-from assay.serve.grpc.open import MOST, Open
+from assay.serve.grpc.open import MOST, BoundedPublicServices
 from assay.serve.grpc.reflection import enable_reflection
-from assay.serve.limits import Serving
-from assay.serve.rest.call import Host
+from assay.serve.limits import ServerLimits
+from assay.serve.rest.call import ServerState
 from assay.serve.tls import Tls
 
 GRACE = 15.0  # seconds that answers may take to end, once the server stops
 PING = 30_000  # milliseconds between two looks whether a silent client is still there
 
 
-class Server:
+class RpcServer:
     """
     It listens at once, and answers from `serve` on.
 
@@ -32,7 +32,7 @@ class Server:
 
     def __init__(
         self,
-        host: Host,
+        host: ServerState,
         *,
         address: str,
         port: int,
@@ -41,14 +41,16 @@ class Server:
     ) -> None:
         self._host = host
         self._server = aio.server(
-            interceptors=[Open(host.serving.head_seconds)],
+            interceptors=[BoundedPublicServices(host.serving.head_seconds)],
             options=options(host.serving),
             maximum_concurrent_rpcs=host.serving.max_requests + host.serving.max_followers + MOST,
         )
-        incoming = Incoming(host.serving)
+        incoming = MessageReceiver(host.serving)
         services: dict[str, dict[str, Any]] = {}
         for method in methods:
-            services.setdefault(method.service, {})[method.name] = Door(host, method, incoming).handler()
+            services.setdefault(method.service, {})[method.name] = RpcHandler(
+                host, method, incoming
+            ).handler()
         for name, handlers in services.items():
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
         self._health = health.aio.HealthServicer()
@@ -86,7 +88,7 @@ def credentials(tls: Tls) -> grpc.ServerCredentials:
     return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
 
 
-def options(serving: Serving) -> list[tuple[str, Any]]:
+def options(serving: ServerLimits) -> list[tuple[str, Any]]:
     """How much a connection may ask for at once, and how long it may be silent (decision 40)."""
     return [
         ("grpc.max_receive_message_length", serving.max_body_bytes),

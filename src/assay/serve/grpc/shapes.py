@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable
 from itertools import islice
 
-from assay.serve.grpc.pieces import Piece
+from assay.serve.grpc.pieces import SourcePart
 from assay.serve.grpc.traced import Made, Shape, Trace
-from assay.serve.grpc.unpacked import Part
+from assay.serve.grpc.unpacked import Span
 
 _SOME, _OFTEN = (
     4,
@@ -24,7 +24,7 @@ _MANY, _KEPT = 4, 16  # shapes in a request, and in memory
 Form = Callable[[Trace, int, int], None]
 
 
-class Known:
+class ShapeCache:
     """The shapes of all requests, those that were learned last first."""
 
     def __init__(self, form: Form) -> None:
@@ -37,16 +37,16 @@ class Known:
         self.shapes = (shape, *others)[:_KEPT]
 
 
-CASES, OUTPUTS = Known(Trace.case), Known(Trace.output)
+CASES, OUTPUTS = ShapeCache(Trace.case), ShapeCache(Trace.output)
 
 
-class Shapes:
+class RequestShapes:
     """Those of one request's cases, or of its outputs."""
 
-    def __init__(self, known: Known, many: int, deepest: int) -> None:
+    def __init__(self, known: ShapeCache, many: int, deepest: int) -> None:
         self._known, self._left, self._deepest = known, many, deepest
         self._shapes: list[Shape] = []
-        self._samples: list[Part] = []
+        self._samples: list[Span] = []
         self._missed, self._due = 0, _OFTEN
 
     def read(self, data: bytes, at: int, end: int) -> Made | None:
@@ -71,7 +71,7 @@ class Shapes:
 
     def _learn(self, data: bytes) -> bool:
         """Whether half of them are alike; if not, their writer has no order, and no more are compared."""
-        alike: dict[tuple[Piece, ...], list[Trace]] = defaultdict(list)
+        alike: dict[tuple[SourcePart, ...], list[Trace]] = defaultdict(list)
         for place in self._samples:
             trace = self._traced(data, place)
             alike[tuple(trace.pieces)].append(trace)
@@ -93,7 +93,7 @@ class Shapes:
                 self._known.add(shape, before)
         return bool(often)
 
-    def _traced(self, data: bytes, place: Part, free: set[int] | None = None) -> Trace:
+    def _traced(self, data: bytes, place: Span, free: set[int] | None = None) -> Trace:
         trace = Trace(data, place, free)
         self._known.form(trace, *place)
         return trace

@@ -16,12 +16,12 @@ from assay.protocol.operations import EvaluationOperation, EvaluationProgress
 from assay.protocol.values import is_object
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc import packed
-from assay.serve.grpc.asked import Converted
-from assay.serve.grpc.columns import Together
-from assay.serve.grpc.results import STATUS, Writer
+from assay.serve.grpc.asked import DecodedRequest
+from assay.serve.grpc.columns import RunEncoder
+from assay.serve.grpc.results import STATUS, ResultEncoder
 from assay.serve.grpc.statuses import fep_error
-from assay.serve.rest.call import Host
-from assay.serve.rest.starting import Made
+from assay.serve.rest.call import ServerState
+from assay.serve.rest.starting import InlineResult
 
 MARGIN = 1_024  # bytes of what a result may be wrapped in
 
@@ -50,14 +50,14 @@ def too_large(limit: int, run: str) -> AnswerTooLarge:
     )
 
 
-def made_result(made: Made, converted: Converted, limit: int) -> bytes:
+def made_result(made: InlineResult, converted: DecodedRequest, limit: int) -> bytes:
     """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
     plan, told = converted.whole.asked.plan, converted.whole.told
     parts = [head(made.run, made.experiment, made.metadata)]
     if told is None or plan.shared is None or not plan.shared.bounds:
-        parts += map(Writer().case, made.lines, converted.echoes)
+        parts += map(ResultEncoder().case, made.lines, converted.echoes)
     else:
-        shared = Together(plan.shared, arguments=plan.options.resolved_arguments)
+        shared = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments)
         parts += map(shared.case, made.lines, told, converted.echoes)
     result = b"".join(parts)
     if len(result) > limit - MARGIN:
@@ -66,7 +66,7 @@ def made_result(made: Made, converted: Converted, limit: int) -> bytes:
 
 
 async def kept_result(
-    host: Host, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+    host: ServerState, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> bytes:
     """The same of one that was kept, or with a range of its results."""
     limit = host.serving.max_message_bytes
@@ -77,7 +77,7 @@ async def kept_result(
 
 
 async def result_parts(
-    host: Host, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+    host: ServerState, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> AsyncGenerator[bytes]:
     """In messages that are not too large. The first has all but the results; merged they are the whole."""
     most = host.serving.max_message_bytes - MARGIN
@@ -85,7 +85,7 @@ async def result_parts(
     metadata = await host.office.metadata(run, request) | (more or {})
     held = [head(run, request.experiment, metadata)]
     size = len(held[0])
-    write = Writer().case
+    write = ResultEncoder().case
     async for line in host.office.results(run, start, stop):
         result = write(line)
         if held and size + len(result) > most:

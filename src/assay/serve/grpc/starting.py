@@ -7,20 +7,22 @@ from collections.abc import Callable
 from google.protobuf.message import Message
 
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.asked import Converted, convert
-from assay.serve.grpc.call import Call
+from assay.serve.grpc.asked import DecodedRequest, convert
+from assay.serve.grpc.call import RpcContext
 from assay.serve.grpc.incoming import LARGE
 from assay.serve.rest.asked import WITHOUT_ARGUMENTS, shows_arguments
-from assay.serve.rest.idempotency import Once
-from assay.serve.rest.starting import Begun, Wanted, begin
+from assay.serve.rest.idempotency import IdempotentRequest
+from assay.serve.rest.starting import Started, Submission, begin
 
 
-async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool) -> tuple[Converted, Begun]:
+async def begin_wanted(
+    call: RpcContext, data: bytes, operation: str, *, at_once: bool
+) -> tuple[DecodedRequest, Started]:
     """Start it, or find what its idempotency-key has started before."""
     call.host.load.open()
     converted = await converted_from(call, data)
-    once = Once(call, operation, await _digest_for(call, data))
-    want = Wanted(converted.whole, once)
+    once = IdempotentRequest(call, operation, await _digest_for(call, data))
+    want = Submission(converted.whole, once)
     if at_once and converted.whole.asked.at_once:
         begun = await begin(call, want, at_once=True)
     else:
@@ -30,14 +32,14 @@ async def begin_wanted(call: Call, data: bytes, operation: str, *, at_once: bool
     return converted, begun
 
 
-async def converted_from(call: Call, data: bytes) -> Converted:
+async def converted_from(call: RpcContext, data: bytes) -> DecodedRequest:
     host, arguments = call.host, arguments_of(call)
     if len(data) <= LARGE:
         return convert(data, host.plans, host.limits, arguments=arguments)
     return await call.aside(lambda: convert(data, host.plans, host.limits, arguments=arguments))
 
 
-async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
+async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
     """What makes the digest of a message, if it is wanted; that of a large one has been made in a thread."""
     arguments = arguments_of(call)
 
@@ -50,7 +52,7 @@ async def _digest_for(call: Call, data: bytes) -> Callable[[], str]:
     return lambda: digest
 
 
-def arguments_of(call: Call) -> bool:
+def arguments_of(call: RpcContext) -> bool:
     """The metadata `resolved-arguments` is what REST has in its query."""
     return shows_arguments(call.header(b"resolved-arguments"), "resolved-arguments")
 
@@ -63,7 +65,7 @@ def digest_of(request: Message, *, arguments: bool = True) -> str:
     return digest.hexdigest()
 
 
-async def _begun(call: Call, want: Wanted) -> Begun:
+async def _begun(call: RpcContext, want: Submission) -> Started:
     """What is being taken in is taken in whole, and then stopped if nobody waits for it any longer."""
     beginning = asyncio.ensure_future(begin(call, want, at_once=False))
     try:
@@ -73,6 +75,6 @@ async def _begun(call: Call, want: Wanted) -> Begun:
         raise
 
 
-def _give_up(call: Call, done: asyncio.Future[Begun]) -> None:
+def _give_up(call: RpcContext, done: asyncio.Future[Started]) -> None:
     if not done.cancelled() and done.exception() is None:
         call.give_up(done.result())

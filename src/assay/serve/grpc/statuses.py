@@ -13,7 +13,7 @@ from assay.errors import Refusal
 from assay.protocol.operations import ErrorResponse
 from assay.serve.grpc import packed
 from assay.serve.grpc.fep_pb2 import FepError
-from assay.serve.rest.answers import AWAY
+from assay.serve.rest.answers import DEFAULT_RETRY_AFTER
 
 STATUS: dict[type[Exception], StatusCode] = {
     Refusal: StatusCode.INVALID_ARGUMENT,
@@ -51,7 +51,7 @@ def trailing(code: StatusCode, said: ErrorResponse, refusal: Refusal | None = No
     status = Status(code=number, message=sentence(said), details=[detail])
     metadata: Metadata = (("grpc-status-details-bin", status.SerializeToString()),)
     if code is StatusCode.UNAVAILABLE or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
-        seconds: float = getattr(refusal, "retry_after", AWAY)
+        seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
         metadata += (("retry-after", str(max(1, math.ceil(seconds)))),)
     return metadata
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 from assay.serve.grpc import unpacked
 from assay.serve.grpc.heads import Steps, head_of
-from assay.serve.grpc.packed import sized
-from assay.serve.grpc.pieces import End, Head, Leaf, Lines, Mark, Piece, Same, Text
-from assay.serve.grpc.unpacked import Part, parts
+from assay.serve.grpc.packed import length_delimited
+from assay.serve.grpc.pieces import End, Leaf, LengthPrefix, Mark, Same, SourceLines, SourcePart, TextField
+from assay.serve.grpc.unpacked import Span, fields
 
 _EXACT = float(unpacked.EXACT)  # which is quicker to compare a float with
 _HEADS, _PIECES = 16, 512  # of a shape, at most
@@ -23,7 +23,7 @@ Read = Callable[[bytes, int, int], Made | None]
 class Shape(NamedTuple):
     """What such messages have in common, and what reads them: nothing, if it is another."""
 
-    kind: tuple[Piece, ...]
+    kind: tuple[SourcePart, ...]
     lengths: list[int]
     free: set[int]
     deep: int
@@ -33,11 +33,11 @@ class Shape(NamedTuple):
 class Trace:
     """One message, member by member. Of the texts in it those that are `free` have any length; that is all of them, if nobody knows."""
 
-    def __init__(self, data: bytes, place: Part, free: set[int] | None = None) -> None:
+    def __init__(self, data: bytes, place: Span, free: set[int] | None = None) -> None:
         self.place, self.free = place, free
         self.lengths: list[int] = []
         self.deep = self._level = 1
-        self.pieces: list[Piece] = []
+        self.pieces: list[SourcePart] = []
         self._data = data
         self._sizes: dict[int, int] = {}  # of heads, as they are here
         self._said, self._about = "", ""
@@ -62,7 +62,7 @@ class Trace:
 
     def _fields(self, names: dict[int, str], at: int, end: int) -> dict[str, str]:
         said: dict[str, str] = {}
-        for tag, start, stop in parts(self._data, at, end):
+        for tag, start, stop in fields(self._data, at, end):
             name = names[tag]
             how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
             self.pieces.append(Mark(f"before_{name}"))
@@ -70,9 +70,9 @@ class Trace:
             self.pieces.append(Mark(f"after_{name}"))
         return said
 
-    def shape(self, kind: tuple[Piece, ...]) -> Shape:
+    def shape(self, kind: tuple[SourcePart, ...]) -> Shape:
         """Of what was gone through."""
-        lines = Lines(self._about, self._sizes)
+        lines = SourceLines(self._about, self._sizes)
         for piece in self.pieces:
             lines.add(piece)
         source = lines.source(self._said, self._about)
@@ -81,7 +81,7 @@ class Trace:
 
     def _either(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
         """An InputValue or an OutputValue."""
-        ((kind, start, stop),) = parts(self._data, at, end)
+        ((kind, start, stop),) = fields(self._data, at, end)
         how = {unpacked.STRING: self._text, unpacked.OBJECT: self._struct}.get(kind, self._value)
         return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
@@ -89,9 +89,9 @@ class Trace:
         said: dict[str, str] = {}
 
         def member(start: int, stop: int) -> int | None:
-            (_, first, last), (_, one, two) = parts(self._data, start, stop)
+            (_, first, last), (_, one, two) = fields(self._data, start, stop)
             name = self._data[first:last]
-            entry = (b"\x0a", sized(b"\x0a", name)), (b"\x12", b"")
+            entry = (b"\x0a", length_delimited(b"\x0a", name)), (b"\x12", b"")
             said[name.decode()], long = self._value(one, two, entry)
             return long
 
@@ -114,7 +114,7 @@ class Trace:
         self._level += 1
         self.deep = max(self.deep, self._level)
         number = self._place()
-        sizes = [each(start, stop) for _, start, stop in parts(self._data, at, end)]
+        sizes = [each(start, stop) for _, start, stop in fields(self._data, at, end)]
         self._level -= 1
         fixed = [one for one in sizes if one is not None]
         if len(fixed) < len(sizes):
@@ -129,7 +129,7 @@ class Trace:
         kind = self._data[at] if at < end else unpacked.NULL
         if kind in (unpacked.NULL, unpacked.BOOL, unpacked.NUMBER):
             return self._scalar(kind, at, end, steps)
-        ((_, start, stop),) = parts(self._data, at, end)
+        ((_, start, stop),) = fields(self._data, at, end)
         how = {unpacked.TEXT: self._text, unpacked.STRUCT: self._struct}.get(kind, self._list)
         return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
@@ -156,7 +156,7 @@ class Trace:
         if self.free is None or which in self.free:
             number = self._place()
             self._head(number, steps, long)
-            self.pieces.append(Text(number, name))
+            self.pieces.append(TextField(number, name))
             return f"{name}.decode()", None
         head = head_of(steps, long)
         self.pieces += (Same(head), Leaf(f"{long}s", name))
@@ -168,7 +168,7 @@ class Trace:
         return len(self.pieces) - 1
 
     def _head(self, number: int, steps: Steps, long: int) -> None:
-        self.pieces[number] = Head(steps, number)
+        self.pieces[number] = LengthPrefix(steps, number)
         self._sizes[number] = len(head_of(steps, long))
 
 

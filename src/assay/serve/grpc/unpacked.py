@@ -12,7 +12,7 @@ from typing import Any
 EXACT = 2**53  # up to here every whole number is a double
 STRING, OBJECT, OTHER = 0x0A, 0x12, 0x1A  # of InputValue and OutputValue
 NULL, NUMBER, TEXT, BOOL, STRUCT, LIST = 0x08, 0x11, 0x1A, 0x20, 0x2A, 0x32  # of Value
-Part = tuple[int, int]  # where a message lies among the bytes of another
+Span = tuple[int, int]  # where a message lies among the bytes of another
 Head = tuple[
     str, int, int, int
 ]  # the key of a member, the kind of its value, and how far to it and to its end
@@ -26,11 +26,11 @@ class NotJSON(ValueError):
     """NaN or infinity."""
 
 
-class Unusual(Exception):
+class NonCanonical(Exception):
     """Perhaps no protocol buffer, perhaps one that nobody writes like this."""
 
 
-def field(data: bytes, at: int) -> Part:
+def field(data: bytes, at: int) -> Span:
     """Of a field that is a text or a message: where it begins and where it ends."""
     size = data[at + 1]
     if size < 128:
@@ -41,14 +41,14 @@ def field(data: bytes, at: int) -> Part:
     return at, at + size
 
 
-def parts(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """The fields of a message that has only texts and messages in it: a tag, where it begins and where it ends."""
     while at < end:
         start, stop = field(data, at)
         yield data[at], start, stop
         at = stop
     if at != end:
-        raise Unusual
+        raise NonCanonical
 
 
 def structs() -> Inner:
@@ -76,7 +76,7 @@ def structs() -> Inner:
                 found[key] = value(data, at + skip, stop, struct)
             at = stop
         if at != end:
-            raise Unusual
+            raise NonCanonical
         return found
 
     return struct
@@ -88,12 +88,12 @@ def _head(data: bytes, at: int) -> Head:
     begin, middle = field(data, start)
     first, last = field(data, middle)
     if not data[at] == 0x0A == data[start] or data[middle] != 0x12 or last != stop:
-        raise Unusual
+        raise NonCanonical
     key = data[begin:middle].decode()
     if first < stop and data[first] in (TEXT, STRUCT):
         inside, outside = field(data, first)
         if outside != stop:
-            raise Unusual
+            raise NonCanonical
         return key, data[first], inside - at, stop - at
     if first + 9 == stop and data[first] == NUMBER:
         return key, NUMBER, first + 1 - at, stop - at
@@ -107,20 +107,20 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
     kind = data[at]
     if kind == NUMBER:
         if at + 9 != end:
-            raise Unusual
+            raise NonCanonical
         return number(_double(data, at + 1)[0])
     if kind == BOOL:
         if at + 2 != end or data[at + 1] > 1:
-            raise Unusual
+            raise NonCanonical
         return data[at + 1] == 1
     if kind == NULL:  # whatever its number: protobuf keeps those that have no name
         *more, last = data[at:end]
         if not 1 <= len(more) <= 10 or last > 127 or any(byte < 128 for byte in more[1:]):
-            raise Unusual
+            raise NonCanonical
         return None
     at, stop = field(data, at)
     if stop != end or kind not in (TEXT, STRUCT, LIST):
-        raise Unusual
+        raise NonCanonical
     if kind == TEXT:
         return data[at:end].decode()
     return inner(data, at, end) if kind == STRUCT else _list(data, at, end, inner)
@@ -130,10 +130,10 @@ def number(said: float) -> float:
     """Without a fraction it is an int, as far as doubles know all of them."""
     if -_EXACT <= said <= _EXACT:
         return int(said) if said.is_integer() else said
-    return far(said)
+    return check_finite(said)
 
 
-def far(said: float) -> float:
+def check_finite(said: float) -> float:
     """A number that is too large for its whole ones to be told apart; or none."""
     if said - said != 0:
         raise NotJSON("NaN and infinity are no JSON numbers")
@@ -147,11 +147,11 @@ def _list(data: bytes, at: int, end: int, inner: Inner) -> list[Any]:
         if data[at + 1] > 127:
             start, stop = field(data, at)
         if tag != 0x0A:
-            raise Unusual
+            raise NonCanonical
         found.append(value(data, start, stop, inner))
         at = stop
     if at != end:
-        raise Unusual
+        raise NonCanonical
     return found
 
 
@@ -162,5 +162,5 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         size |= (data[at] & 127) << shift
         shift += 7
         if shift > 35:
-            raise Unusual
+            raise NonCanonical
     return size, at + 1

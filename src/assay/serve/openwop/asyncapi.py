@@ -13,8 +13,8 @@ from assay.protocol.catalogue import EVENTS
 from assay.protocol.operations import EvaluationProgress
 from assay.protocol.results import TestCaseResult
 from assay.runs.modes import MODES, is_update
-from assay.serve.rest.answers import Answer, Headers, encode
-from assay.serve.rest.call import Call
+from assay.serve.rest.answers import Headers, Response, encode
+from assay.serve.rest.call import HttpRequest
 
 BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
 ENVELOPE = ("eventId", "runId", "type", "payload", "timestamp", "sequence")
@@ -22,9 +22,9 @@ EVALUATION = {"evaluation.progress": "progress", "evaluation.result": "result"} 
 Doc = dict[str, Any]
 
 
-async def show_asyncapi(call: Call) -> Answer:
+async def show_asyncapi(call: HttpRequest) -> Response:
     call.query()
-    return Answer(_encoded(), headers=BRIEFLY)
+    return Response(_encoded(), headers=BRIEFLY)
 
 
 @cache

@@ -9,44 +9,44 @@ from assay.agenteval.request import KIND
 from assay.agenteval.shelf import SuiteStore
 from assay.ports import Limits, Store
 from assay.protocol.agents import AgentCard
-from assay.serve.limits import Serving
-from assay.serve.offering import Offering
-from assay.serve.openwop.evals import EvalOffered
-from assay.serve.openwop.offer import EvalOffer, Offer
-from assay.serve.openwop.surface import Offered, Surface
-from assay.serve.openwop.workflows import WorkflowOffered
+from assay.serve.limits import ServerLimits
+from assay.serve.offering import OpenWopFeatures
+from assay.serve.openwop.evals import EvalRuns
+from assay.serve.openwop.offer import Capabilities, EvalCapability
+from assay.serve.openwop.surface import OpenWopHost, RunResource
+from assay.serve.openwop.workflows import WorkflowRuns
 from assay.workflow.phases import HostInfo
 from assay.workflow.room import WorkflowService
 
 
-def surface(
+def build_host(
     store: Store,
     evals: AgentEvalService,
-    offering: Offering,
-    serving: Serving,
+    offering: OpenWopFeatures,
+    serving: ServerLimits,
     limits: Limits,
     room: WorkflowService | None = None,
     host: HostInfo = HostInfo(),  # noqa: B008  # a value
-) -> Surface:
+) -> OpenWopHost:
     """The kinds stay known where their family is off: a run that is there can be read."""
     shelf = SuiteStore(store)
-    kinds: dict[str, Offered] = {KIND: EvalOffered(evals, shelf)}
-    flows = None if room is None else WorkflowOffered(room, host._replace(replay=offering.offer_replay))
+    kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, shelf)}
+    flows = None if room is None else WorkflowRuns(room, host._replace(replay=offering.offer_replay))
     if flows is not None:
         kinds[flows.name] = flows
 
     def cards() -> list[AgentCard]:
         return evals.means.agents.cards() if offering.offer_agents else []
 
-    def offer() -> Offer:
+    def offer() -> Capabilities:
         flowing = flows is not None and offering.offer_workflows
         ways = (("run-api", offering.offer_evals), ("workflow-node", flowing))
         judged = no_judge(evals.means.services.providers, {}) is None
         own = evals.means.host
-        asked = EvalOffer(
+        asked = EvalCapability(
             modes=tuple(offered(judge=judged)), max_tasks=own.max_tasks, max_cost_usd=own.max_cost_usd
         )
-        return Offer(
+        return Capabilities(
             version=version("assay"),
             max_body_bytes=serving.max_body_bytes,
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
@@ -59,7 +59,7 @@ def surface(
             **({} if flows is None or not offering.offer_workflows else flows.offer()),
         )
 
-    built = Surface(
+    built = OpenWopHost(
         store,
         kinds,
         offer,

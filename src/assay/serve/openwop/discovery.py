@@ -8,16 +8,16 @@ import hashlib
 from typing import Any
 
 from assay.protocol.annotations import SIGNALS
-from assay.serve.openwop.offer import Offer
+from assay.serve.openwop.offer import Capabilities
 from assay.serve.openwop.runs import matches
-from assay.serve.openwop.surface import surface_of
-from assay.serve.rest.answers import Answer, encode
-from assay.serve.rest.call import Call
+from assay.serve.openwop.surface import host_of
+from assay.serve.rest.answers import Response, encode
+from assay.serve.rest.call import HttpRequest
 
 CACHE = (b"cache-control", b"public, max-age=300")
 
 
-def document(offer: Offer) -> dict[str, Any]:
+def document(offer: Capabilities) -> dict[str, Any]:
     families = _families(offer)
     multi = {"multiAgent": {"executionModel": offer.execution_model}} if offer.execution_model else {}
     return {
@@ -42,7 +42,7 @@ def document(offer: Offer) -> dict[str, Any]:
     }
 
 
-def _agents(offer: Offer) -> dict[str, Any]:
+def _agents(offer: Capabilities) -> dict[str, Any]:
     agents: dict[str, Any] = dict(offer.agents_more)
     if offer.evals is not None:
         agents["evalSuite"] = {
@@ -63,7 +63,7 @@ def _agents(offer: Offer) -> dict[str, Any]:
     return agents
 
 
-def _families(offer: Offer) -> dict[str, Any]:
+def _families(offer: Capabilities) -> dict[str, Any]:
     families: dict[str, Any] = {}
     if agents := _agents(offer):
         families["agents"] = {"supported": True, **agents}
@@ -86,12 +86,12 @@ def _families(offer: Offer) -> dict[str, Any]:
     return families
 
 
-async def discover(call: Call) -> Answer:
+async def discover(call: HttpRequest) -> Response:
     """Open to everybody, and the same for everybody."""
     call.query()
-    body = encode(document(surface_of(call).offer()))
+    body = encode(document(host_of(call).offer()))
     tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
     headers = (CACHE, (b"etag", tag), (b"capabilities-etag", tag))
     if matches(call, tag):
-        return Answer(b"", 304, headers=headers)
-    return Answer(body, headers=headers)
+        return Response(b"", 304, headers=headers)
+    return Response(body, headers=headers)

@@ -22,9 +22,9 @@ from assay.protocol.values import JSON, is_list
 from assay.runs.annotations import annotations, effective
 from assay.runs.refusals import NotEnded, NotScored
 from assay.runs.replay import CopySpec, branch, everything, replay
-from assay.serve.openwop.surface import Surface, run_of, surface_of
-from assay.serve.rest.answers import LINES, Answer, answer
-from assay.serve.rest.call import Call
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
+from assay.serve.rest.answers import LINES, Response, answer
+from assay.serve.rest.call import HttpRequest
 from assay.workflow.opening import configurable_problems
 
 TYPES: dict[str, tuple[type, str]] = {
@@ -36,7 +36,7 @@ TYPES: dict[str, tuple[type, str]] = {
 }
 
 
-class EvalOffered:
+class EvalRuns:
     """The kind `agent-eval` on the run surface."""
 
     def __init__(self, office: AgentEvalService, shelf: SuiteStore) -> None:
@@ -155,29 +155,29 @@ def asked_of(request: RunRequest, principal: str) -> EvalRequest:
     )
 
 
-def evals_of(surface: Surface) -> EvalOffered:
+def evals_of(surface: OpenWopHost) -> EvalRuns:
     """Not offered is not found on a read, where a create says 501 (contract §3.4)."""
     offered = surface.kinds.get(KIND) if surface.evals is not None else None
-    if not isinstance(offered, EvalOffered):
+    if not isinstance(offered, EvalRuns):
         raise NotFound("there are no eval runs here")
     return offered
 
 
-async def eval_run_of(call: Call, surface: Surface) -> Run:
+async def eval_run_of(call: HttpRequest, surface: OpenWopHost) -> Run:
     run = await run_of(call, surface)
     if run.kind != KIND:
         raise NotFound(f"run {run.id} is no eval run")
     return run
 
 
-async def eval_report(call: Call) -> Answer:
+async def eval_report(call: HttpRequest) -> Response:
     """All there is to say of an eval run, ended or not; the evidence page by page, or, as lines, alone and all of it."""
     asked = call.query("first", "limit")
     first, limit = (
         _whole(asked, name, usual, least, most)
         for name, usual, least, most in (("first", 0, 0, 999_999_999), ("limit", 100, 0, 1_000))
     )
-    surface = surface_of(call)
+    surface = host_of(call)
     offered = evals_of(surface)
     run = await eval_run_of(call, surface)
     await call.host.office.reading(run)
@@ -185,7 +185,7 @@ async def eval_report(call: Call) -> Answer:
     if call.wants_lines:
         trials: int = run.head.get("trials", 1)
         stop = (first + limit) * trials if "limit" in asked else None
-        return Answer(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
+        return Response(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
     said = await annotations(store, run) if surface.feedback else []
     return answer(await detail_of(store, run, effective(said), first=first, limit=limit))
 
@@ -204,10 +204,10 @@ def _whole(asked: dict[str, str], name: str, usual: int, least: int, most: int) 
     return int(text)
 
 
-async def eval_summary(call: Call) -> Answer:
+async def eval_summary(call: HttpRequest) -> Response:
     """The scorecard; 409 while the run goes on, 404 if it ended without one."""
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     offered = evals_of(surface)
     run = await eval_run_of(call, surface)
     if run.status not in CLOSED:

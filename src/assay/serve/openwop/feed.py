@@ -16,8 +16,8 @@ from assay.runs.annotations import AnnotationCursor
 from assay.runs.follow import follow
 from assay.runs.modes import TERMINAL
 from assay.runs.reading import read_page, with_content
-from assay.serve.rest.turns import Turns
-from assay.serve.sharing import shared
+from assay.serve.rest.turns import KeyedLock
+from assay.serve.sharing import refcounted
 
 KEPT = 4 * 1024 * 1024  # bytes of the end of a run, for those who are nearly there
 BEHIND = 1_000  # frames without an id that may wait for a slow follower
@@ -33,13 +33,13 @@ class Frame(NamedTuple):
     data: bytes
 
 
-class LogFeeds:
+class RunFeeds:
     """One feed a run, as long as somebody follows it. `hearing`: what people say of a run is told to who follows it."""
 
     def __init__(self, store: Store, *, hearing: bool = True) -> None:
         self._store, self._hearing = store, hearing
-        self._turns = Turns()  # of a tenant's followers, one by one: together they keep others waiting
-        self._feeds: dict[str, LogFeed] = {}
+        self._turns = KeyedLock()  # of a tenant's followers, one by one: together they keep others waiting
+        self._feeds: dict[str, RunFeed] = {}
 
     def close(self) -> None:
         """Everybody is sent home; they know where they were."""
@@ -63,28 +63,28 @@ class LogFeeds:
 
     async def follow(self, run: Run, after: int) -> AsyncGenerator[Frame]:
         """Each event after that one once, in order, to the end of the run or as long as this host goes on."""
-        with shared(
-            self._feeds, run.id, lambda: LogFeed(self._store, run, self._turns, hearing=self._hearing)
+        with refcounted(
+            self._feeds, run.id, lambda: RunFeed(self._store, run, self._turns, hearing=self._hearing)
         ) as feed:
             async for frame in feed.read(after):
                 yield frame
 
 
-class Aside(NamedTuple):
+class Ephemeral(NamedTuple):
     """A frame without a sequence, and the event it comes before."""
 
     before: int
     frame: Frame
 
 
-class LogFeed:
+class RunFeed:
     """The end of one run, encoded."""
 
-    def __init__(self, store: Store, run: Run, turns: Turns, *, hearing: bool) -> None:
+    def __init__(self, store: Store, run: Run, turns: KeyedLock, *, hearing: bool) -> None:
         self._store, self._run, self._turns = store, run, turns
         self._frames: deque[Frame] = deque()
         self._size, self._first = 0, run.events  # of the frames: their bytes, and the first one's sequence
-        self._asides: deque[Aside] = deque(maxlen=BEHIND)
+        self._asides: deque[Ephemeral] = deque(maxlen=BEHIND)
         self._told = 0
         self._heard = AnnotationCursor(store, run) if hearing and run.status not in CLOSED else None
         self._listening = asyncio.Lock()
@@ -103,7 +103,7 @@ class LogFeed:
 
     def tell(self, frame: Frame) -> None:
         self._told += 1
-        self._asides.append(Aside(self._next, frame))
+        self._asides.append(Ephemeral(self._next, frame))
         self._ring()
 
     @property

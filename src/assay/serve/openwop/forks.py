@@ -11,26 +11,26 @@ from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.refusals import NotProvided
 from assay.runs.replay import fork_point
 from assay.serve.openwop.runs import new_run_id, no_doubles, urls
-from assay.serve.openwop.surface import Forkable, run_of, surface_of
-from assay.serve.rest.answers import Answer, Headers, answer
+from assay.serve.openwop.surface import Forkable, host_of, run_of
+from assay.serve.rest.answers import Headers, Response, answer
 from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
-from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
 
 _request = msgspec.json.Decoder(ForkRequest).decode
 
 
-async def fork_run(call: Call) -> Answer:
+async def fork_run(call: HttpRequest) -> Response:
     """Whoever copies a run must be allowed to read it, too."""
     call.query()
     call.host.load.open()
-    surface = surface_of(call)
+    surface = host_of(call)
     authorize(call.who, "runs:read")
     if not surface.replay:
         raise NotProvided("replay")
     form_of(call)
-    body = await whole(call)
+    body = await read_body(call)
     request = _sensible(decoded(_request, body, call.host.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
     no_doubles(call, overlay.get("configurable", overlay))
@@ -40,7 +40,7 @@ async def fork_run(call: Call) -> Answer:
         raise NotProvided("replay")
     from_seq = 0 if request.from_seq is UNSET else request.from_seq
     fork_point(source, from_seq)
-    once = Once(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
     run = new_run_id()
 
     async def begin(documents: list[PutDocument]) -> None:

@@ -6,11 +6,11 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
-from assay.serve.openwop.surface import Surface, surface_of
-from assay.serve.rest.answers import Answer, answer, encode
+from assay.serve.openwop.surface import OpenWopHost, host_of
+from assay.serve.rest.answers import Response, answer, encode
 from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
 
 _any = msgspec.json.Decoder().decode
 LOCAL = "local.assay"
@@ -37,51 +37,51 @@ def listed(card: AgentCard) -> dict[str, Any]:
     return entry
 
 
-def _cards(surface: Surface) -> list[AgentCard]:
+def _cards(surface: OpenWopHost) -> list[AgentCard]:
     cards = surface.cards()
     if not cards:
         raise NotFound("no agents are declared here; [agents] in assay.toml declares them")
     return sorted(cards, key=lambda card: card.agent_id)
 
 
-async def list_agents(call: Call) -> Answer:
+async def list_agents(call: HttpRequest) -> Response:
     call.query()
-    cards = _cards(surface_of(call))
+    cards = _cards(host_of(call))
     return answer({"agents": [listed(card) for card in cards], "total": len(cards)})
 
 
-async def get_agent(call: Call) -> Answer:
+async def get_agent(call: HttpRequest) -> Response:
     call.query()
     (said,) = call.scope["path_params"].values()
-    for card in _cards(surface_of(call)):
+    for card in _cards(host_of(call)):
         if card.agent_id == said:
             return answer(listed(card))
     raise NotFound(f"there is no agent {said[:256]!r}")
 
 
-async def put_suite(call: Call) -> Answer:
+async def put_suite(call: HttpRequest) -> Response:
     """201 a new one, 200 the same again; another content under a version that is there is 409."""
     call.query()
     form_of(call)
-    body = await whole(call)
-    shelved, new = await surface_of(call).shelf.put(call.tenant, decoded(_any, body, call.host.limits))
+    body = await read_body(call)
+    shelved, new = await host_of(call).shelf.put(call.tenant, decoded(_any, body, call.host.limits))
     headers = ((b"location", f"/v1/host/assay/suites/{shelved.suite_id}@{shelved.version}".encode()),)
     return answer(shelved, 201 if new else 200, headers)
 
 
-async def list_suites(call: Call) -> Answer:
+async def list_suites(call: HttpRequest) -> Response:
     asked = call.query("after", "limit")
     limit = asked.get("limit", "100")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= 1000):
         raise InvalidRequest(Problem("limit", f"wanted a number from 1 to 1000, got {limit[:40]!r}"))
-    suites = await surface_of(call).shelf.list(call.tenant, after=asked.get("after", ""), limit=int(limit))
+    suites = await host_of(call).shelf.list(call.tenant, after=asked.get("after", ""), limit=int(limit))
     return answer({"suites": suites})
 
 
-async def get_suite(call: Call) -> Answer:
+async def get_suite(call: HttpRequest) -> Response:
     call.query()
     (said,) = call.scope["path_params"].values()
-    found = await surface_of(call).shelf.get(call.tenant, said)
+    found = await host_of(call).shelf.get(call.tenant, said)
     if found is None:
         raise NotFound(f"there is no suite {said[:200]!r}")
-    return Answer(encode(found))
+    return Response(encode(found))

@@ -3,10 +3,10 @@
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus
 from assay.protocol.values import JSON
-from assay.serve.openwop.surface import Surface, surface_of
+from assay.serve.openwop.surface import OpenWopHost, host_of
 from assay.serve.rest import pages
-from assay.serve.rest.answers import Answer, answer
-from assay.serve.rest.call import Call
+from assay.serve.rest.answers import Response, answer
+from assay.serve.rest.call import HttpRequest
 from assay.serve.rest.operations import before, moment
 
 STATUSES: tuple[RunStatus, ...] = (
@@ -15,9 +15,9 @@ STATUSES: tuple[RunStatus, ...] = (
 )  # fmt: skip
 
 
-async def list_runs(call: Call) -> Answer:
+async def list_runs(call: HttpRequest) -> Response:
     asked = call.query("status", "mode", "workflowId", "since", "until", "page_size", "page_token")
-    surface = surface_of(call)
+    surface = host_of(call)
     size = pages.size(asked.get("page_size"), call.host.serving.max_page)
     status, name = asked.get("status"), asked.get("workflowId")
     if status is not None and status not in STATUSES:
@@ -42,11 +42,11 @@ async def list_runs(call: Call) -> Answer:
     following: JSON = {}
     if len(runs) > size:
         last = runs[size - 1]
-        following = {"nextPageToken": pages.token(pages.Listed(last.created, last.id, digest))}
+        following = {"nextPageToken": pages.token(pages.RunCursor(last.created, last.id, digest))}
     return answer({"runs": shown, **following})
 
 
-def _kind(surface: Surface, mode: str | None) -> str | None:
+def _kind(surface: OpenWopHost, mode: str | None) -> str | None:
     """`eval`, or `workflow` for the others."""
     kinds = {"eval": surface.evals, "workflow": surface.workflows}
     if mode is None:

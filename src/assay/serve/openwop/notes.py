@@ -14,32 +14,32 @@ from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.reading import all_events as whole_log
 from assay.runs.refusals import NotProvided
-from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
-from assay.serve.rest.answers import Answer, answer
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.rest.answers import Response, answer
 from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
-from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
 
 LONGEST = 100_000  # events of one run that are compared
 _create = msgspec.json.Decoder(AnnotationCreate).decode
 COMPARED = ("status", "variables", "channels", "outputs", "error")
 
 
-def _offered(surface: Surface) -> None:
+def _offered(surface: OpenWopHost) -> None:
     if not surface.feedback:
         raise NotProvided("feedback")
 
 
-async def annotate_run(call: Call) -> Answer:
+async def annotate_run(call: HttpRequest) -> Response:
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     _offered(surface)
     form_of(call)
-    body = await whole(call)
+    body = await read_body(call)
     said = decoded(_create, body, call.host.limits)
     run = await run_of(call, surface)
-    once = Once(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
 
     async def make(along: Callable[[Annotation], list[PutDocument]]) -> Annotation:
         now = call.host.clock.now()
@@ -51,19 +51,19 @@ async def annotate_run(call: Call) -> Answer:
     return answer(made, 201, REPLAYED if replayed else ())
 
 
-async def list_annotations(call: Call) -> Answer:
+async def list_annotations(call: HttpRequest) -> Response:
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     _offered(surface)
     run = await run_of(call, surface)
     await call.host.office.reading(run)
     return answer({"annotations": await annotations(surface.store, run)})
 
 
-async def diff_runs(call: Call) -> Answer:
+async def diff_runs(call: HttpRequest) -> Response:
     """The run of the path beside another; both must be ours."""
     asked = call.query("against")
-    surface = surface_of(call)
+    surface = host_of(call)
     if not asked.get("against"):
         raise InvalidRequest(Problem("against", "wanted the id of the run to compare with"))
     authorize(call.who, "runs:read")

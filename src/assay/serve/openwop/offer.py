@@ -5,19 +5,19 @@ from typing import Any
 from msgspec import Struct
 
 
-class EvalOffer(Struct, frozen=True, kw_only=True):
+class EvalCapability(Struct, frozen=True, kw_only=True):
     modes: tuple[str, ...]
     max_tasks: int
     max_cost_usd: float | None = None
 
 
-class Offer(Struct, frozen=True, kw_only=True):
+class Capabilities(Struct, frozen=True, kw_only=True):
     """What is switched on here and works; what is None or false is left out."""
 
     version: str
     max_body_bytes: int
     max_run_ms: int
-    evals: EvalOffer | None = None
+    evals: EvalCapability | None = None
     agents: bool = False  # at least one is declared (contract §7.7)
     live: tuple[str, ...] = ()  # by which ways they can be invoked (RFC 0077)
     feedback: bool = False

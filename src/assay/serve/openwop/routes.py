@@ -10,7 +10,7 @@ from assay.serve.openwop.notes import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, get_run
 from assay.serve.openwop.stream import follow_run, poll_run
 from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
-from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
+from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
 AFTER = Parameter("lastSequence", {"type": "integer", "minimum": -1}, "only events after this one; -1: all")
@@ -18,8 +18,8 @@ SINCE = Parameter("since", {"type": "integer", "minimum": -1}, "another name of 
 RUN = "/v1/runs/{run_id}"
 
 
-def _cancels(path: str, id: str, summary: str) -> Operation:
-    return Operation(
+def _cancels(path: str, id: str, summary: str) -> RouteSpec:
+    return RouteSpec(
         method="POST",
         path=path,
         endpoint=cancel_run,
@@ -29,7 +29,7 @@ def _cancels(path: str, id: str, summary: str) -> Operation:
         takes="CancelRequest",
         optional=True,
         gives={
-            200: Given(
+            200: ResponseSpec(
                 "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelAnswer"
             )
         },
@@ -39,7 +39,7 @@ def _cancels(path: str, id: str, summary: str) -> Operation:
 
 
 OPENWOP = [
-    Operation(
+    RouteSpec(
         method="GET",
         path="/.well-known/openwop",
         endpoint=discover,
@@ -47,23 +47,23 @@ OPENWOP = [
         id="getCapabilities",
         summary="What this host offers, truthfully",
         gives={
-            200: Given("the capabilities", "Capabilities", headers=("ETag",)),
-            304: Given("it is what you have"),
+            200: ResponseSpec("the capabilities", "Capabilities", headers=("ETag",)),
+            304: ResponseSpec("it is what you have"),
         },
         refuses=(400, 404),
         parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/asyncapi.json",
         endpoint=show_asyncapi,
         scope=None,
         id="getAsyncAPI",
         summary="The events of runs, as an AsyncAPI document",
-        gives={200: Given("AsyncAPI 3", "Channels")},
+        gives={200: ResponseSpec("AsyncAPI 3", "Channels")},
         refuses=(400,),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/runs",
         endpoint=create_run,
@@ -71,32 +71,35 @@ OPENWOP = [
         id="createRun",
         summary="Start a run: an agent eval with `mode: eval`, else a workflow",
         takes="RunRequest",
-        gives={201: Given("it is under way", "RunCreated", headers=("Location",))},
+        gives={201: ResponseSpec("it is under way", "RunCreated", headers=("Location",))},
         refuses=(400, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=RUN,
         endpoint=get_run,
         scope=READ,
         id="getRun",
         summary="A run as it is: a RunSnapshot",
-        gives={200: Given("the run", "RunSnapshot", headers=("ETag",)), 304: Given("it is what you have")},
+        gives={
+            200: ResponseSpec("the run", "RunSnapshot", headers=("ETag",)),
+            304: ResponseSpec("it is what you have"),
+        },
         refuses=(400, 404),
         parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}/eval-summary",
         endpoint=eval_summary,
         scope=READ,
         id="getEvalSummary",
         summary="The scorecard of an eval run that completed",
-        gives={200: Given("the scorecard", "EvalSummary")},
+        gives={200: ResponseSpec("the scorecard", "EvalSummary")},
         refuses=(400, 404, 409),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/host/assay/runs/{run_id}/eval-report",
         endpoint=eval_report,
@@ -104,7 +107,7 @@ OPENWOP = [
         id="getEvalReport",
         summary="All there is to say of an eval run: evidence, trials, who judged, what people corrected",
         gives={
-            200: Given(
+            200: ResponseSpec(
                 "the report, with the evidence of some tasks; as lines, the evidence alone, a trial each",
                 "EvalDetail",
                 "TestCaseResult",
@@ -124,14 +127,14 @@ OPENWOP = [
             ),
         ),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}/events",
         endpoint=follow_run,
         scope=READ,
         id="streamRunEvents",
         summary="What happens, as it happens; with `Accept: application/json`, what has happened",
-        gives={200: Given("server-sent events, until the run ends", "EventPage", stream=True)},
+        gives={200: ResponseSpec("server-sent events, until the run ends", "EventPage", stream=True)},
         refuses=(400, 404),
         parameters=(
             Parameter(
@@ -149,14 +152,14 @@ OPENWOP = [
             ),
         ),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}/events/poll",
         endpoint=poll_run,
         scope=READ,
         id="pollRunEvents",
         summary="What happened after an event; waits for a while if there is nothing yet",
-        gives={200: Given("a page of events", "EventPage")},
+        gives={200: ResponseSpec("a page of events", "EventPage")},
         refuses=(400, 404),
         parameters=(
             AFTER,
@@ -166,7 +169,7 @@ OPENWOP = [
     ),
     _cancels(f"{RUN}/cancel", "cancelRun", "Stop a run: what is recorded stays"),
     _cancels(f"{RUN}:cancel", "cancelRunByVerb", "The same"),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/runs:bulk-cancel",
         endpoint=bulk_cancel,
@@ -174,11 +177,11 @@ OPENWOP = [
         id="bulkCancelRuns",
         summary="Stop up to a hundred runs; each is answered for",
         takes="BulkCancelRequest",
-        gives={200: Given("what came of each", "BulkCancelAnswer")},
+        gives={200: ResponseSpec("what came of each", "BulkCancelAnswer")},
         refuses=(400, 409, 413, 415),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path=f"{RUN}:fork",
         endpoint=fork_run,
@@ -186,11 +189,11 @@ OPENWOP = [
         id="forkRun",
         summary="A new run from what this one recorded: all of it, or what it left undone; needs `runs:read` too",
         takes="ForkRequest",
-        gives={201: Given("the new run", "ForkCreated", headers=("Location",))},
+        gives={201: ResponseSpec("the new run", "ForkCreated", headers=("Location",))},
         refuses=(400, 404, 409, 413, 415, 422, 501),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path=f"{RUN}/interrupts/{{node_id}}",
         endpoint=respond,
@@ -198,52 +201,52 @@ OPENWOP = [
         id="resolveInterrupt",
         summary="Answer a run that waits for a person; the first answer counts",
         takes="InterruptAnswer",
-        gives={200: Given("it goes on", "InterruptResolved")},
+        gives={200: ResponseSpec("it goes on", "InterruptResolved")},
         refuses=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}/ancestry",
         endpoint=ancestry,
         scope=READ,
         id="getRunAncestry",
         summary="By which run this one was started, and how",
-        gives={200: Given("one hop", "Ancestry")},
+        gives={200: ResponseSpec("one hop", "Ancestry")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/workflows/{workflow_id}",
         endpoint=get_workflow,
         scope=MANIFEST,
         id="getWorkflow",
         summary="A workflow as it is written down",
-        gives={200: Given("its definition", "WorkflowDefinition")},
+        gives={200: ResponseSpec("its definition", "WorkflowDefinition")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/host/assay/runs/{run_id}/verification",
         endpoint=verification,
         scope=READ,
         id="getVerification",
         summary="The verdicts of a workflow's run, whose work they are about, and whether it reached its goal",
-        gives={200: Given("the report", "Report")},
+        gives={200: ResponseSpec("the report", "Report")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}:diff",
         endpoint=diff_runs,
         scope=READ,
         id="diffRuns",
         summary="A run beside another: where their logs part, and what came out different",
-        gives={200: Given("the differences", "RunDiff")},
+        gives={200: ResponseSpec("the differences", "RunDiff")},
         refuses=(400, 404),
         parameters=(Parameter("against", {"type": "string"}, "the other run"),),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path=f"{RUN}/annotations",
         endpoint=annotate_run,
@@ -251,41 +254,41 @@ OPENWOP = [
         id="annotateRun",
         summary="Say something of a run, an event or a node; on a score, correct it",
         takes="AnnotationCreate",
-        gives={201: Given("it is kept, without what looks like a secret", "Annotation")},
+        gives={201: ResponseSpec("it is kept, without what looks like a secret", "Annotation")},
         refuses=(400, 404, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path=f"{RUN}/annotations",
         endpoint=list_annotations,
         scope=READ,
         id="listAnnotations",
         summary="What was said of a run",
-        gives={200: Given("in the order it was said", "AnnotationList")},
+        gives={200: ResponseSpec("in the order it was said", "AnnotationList")},
         refuses=(400, 404, 501),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/agents",
         endpoint=list_agents,
         scope=MANIFEST,
         id="listAgents",
         summary="Who can be run here",
-        gives={200: Given("the inventory", "AgentInventory")},
+        gives={200: ResponseSpec("the inventory", "AgentInventory")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/agents/{agent_id}",
         endpoint=get_agent,
         scope=MANIFEST,
         id="getAgent",
         summary="One of them",
-        gives={200: Given("its entry", "AgentEntry")},
+        gives={200: ResponseSpec("its entry", "AgentEntry")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/host/assay/suites",
         endpoint=put_suite,
@@ -294,19 +297,19 @@ OPENWOP = [
         summary="Put a suite on the shelf; a version does not change",
         takes="AgentEvalSuite",
         gives={
-            200: Given("it was there", "Shelved", headers=("Location",)),
-            201: Given("it is there now", "Shelved", headers=("Location",)),
+            200: ResponseSpec("it was there", "Shelved", headers=("Location",)),
+            201: ResponseSpec("it is there now", "Shelved", headers=("Location",)),
         },
         refuses=(400, 409, 413, 415),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/host/assay/suites",
         endpoint=list_suites,
         scope="suites:read",
         id="listSuites",
         summary="The suites on the shelf",
-        gives={200: Given("a page of them", "ShelvedList")},
+        gives={200: ResponseSpec("a page of them", "ShelvedList")},
         refuses=(400,),
         parameters=(
             Parameter("after", {"type": "string"}, "the last one you have, as suiteId@version"),
@@ -317,24 +320,24 @@ OPENWOP = [
             ),
         ),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/host/assay/suites/{suite_ref}",
         endpoint=get_suite,
         scope="suites:read",
         id="getSuite",
         summary="A suite, as it was put there; without a version, the highest",
-        gives={200: Given("the suite", "AgentEvalSuite")},
+        gives={200: ResponseSpec("the suite", "AgentEvalSuite")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/host/assay/runs",
         endpoint=list_runs,
         scope=READ,
         id="listRuns",
         summary="The runs of this tenant, newest first",
-        gives={200: Given("a page of them", "RunList")},
+        gives={200: ResponseSpec("a page of them", "RunList")},
         refuses=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),

@@ -25,12 +25,12 @@ from assay.protocol.runs import (
 from assay.protocol.secrets import redacted
 from assay.protocol.values import is_object
 from assay.runs.refusals import ForeignTenant, MockForbidden
-from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
-from assay.serve.rest.answers import Answer, Headers, answer, told
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.rest.answers import Headers, Response, answer, error_body
 from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import NAME, Call
-from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import NAME, HttpRequest
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
 
 PATIENCE = 2.8  # seconds that a cancel waits for the end
 LARGE = 64 * 1024  # bytes of a body that is not looked through on the loop
@@ -45,13 +45,13 @@ _cancel = msgspec.json.Decoder(CancelRequest).decode
 _bulk = msgspec.json.Decoder(BulkCancelRequest).decode
 
 
-async def create_run(call: Call) -> Answer:
+async def create_run(call: HttpRequest) -> Response:
     """A run that will fail later is still created: only what cannot be begun is refused."""
     call.query()
     call.host.load.open()
-    surface = surface_of(call)
+    surface = host_of(call)
     form_of(call)
-    body = await whole(call)
+    body = await read_body(call)
     request = decoded(_request, body, call.host.limits)
     _permitted(call, request)
     if len(body) > LARGE:
@@ -59,7 +59,7 @@ async def create_run(call: Call) -> Answer:
     else:
         request = _without_secrets(request)
     kind = surface.kind_for(request)
-    once = Once(call, "POST /v1/runs", lambda: digest_of(body))
+    once = IdempotentRequest(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_run_id()
 
     async def begin(documents: list[PutDocument]) -> None:
@@ -78,14 +78,14 @@ def new_run_id() -> str:
     return new_id().replace("eval_", "run-")
 
 
-def _permitted(call: Call, request: RunRequest) -> None:
+def _permitted(call: HttpRequest, request: RunRequest) -> None:
     """The tenant is the credential's; test doubles are not offered (contract §1.1, §2.2)."""
     if request.tenant_id is not UNSET and request.tenant_id != call.tenant:
         raise ForeignTenant
     no_doubles(call, {} if request.configurable is UNSET else request.configurable)
 
 
-def no_doubles(call: Call, configurable: object) -> None:
+def no_doubles(call: HttpRequest, configurable: object) -> None:
     if is_object(configurable) and "mockProvider" in configurable:
         raise MockForbidden("mock_provider_forbidden", "configurable.mockProvider is not offered here")
     if call.header(b"x-force-engine-version") is not None:
@@ -99,7 +99,7 @@ def _without_secrets(request: RunRequest) -> RunRequest:
     return msgspec.structs.replace(request, **kept)
 
 
-def matches(call: Call, tag: bytes) -> bool:
+def matches(call: HttpRequest, tag: bytes) -> bool:
     """Whether it is what the client has (RFC 9110 §13.1.2)."""
     said = call.headers.get(b"if-none-match", b"")
     return said.strip() == b"*" or tag in [one.strip().removeprefix(b"W/") for one in said.split(b",")]
@@ -110,29 +110,29 @@ def _beginning(run: Run) -> str:
     return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
 
 
-def urls(call: Call, run: str) -> dict[str, str]:
+def urls(call: HttpRequest, run: str) -> dict[str, str]:
     base = call.base_url
     return {"events_url": f"{base}/v1/runs/{run}/events", "status_url": f"{base}/v1/runs/{run}"}
 
 
-async def get_run(call: Call) -> Answer:
+async def get_run(call: HttpRequest) -> Response:
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     run = await run_of(call, surface)
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
     if matches(call, tag):
-        return Answer(b"", 304, headers=((b"etag", tag),))
+        return Response(b"", 304, headers=((b"etag", tag),))
     await call.host.office.reading(run)
     return answer(await snapshot(surface, run), headers=((b"etag", tag),))
 
 
-async def cancel_run(call: Call) -> Answer:
+async def cancel_run(call: HttpRequest) -> Response:
     """What is recorded stays. A run that has ended is left as it is, and its status is the answer (contract §3.5)."""
     call.query()
-    surface, run = surface_of(call), call.run_id
-    body = await whole(call) or b"{}"
+    surface, run = host_of(call), call.run_id
+    body = await read_body(call) or b"{}"
     said = decoded(_cancel, body, call.host.limits)
-    once = Once(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
+    once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, surface, run, said.reason, documents)
@@ -142,8 +142,8 @@ async def cancel_run(call: Call) -> Answer:
 
 
 async def _cancelled(
-    call: Call,
-    surface: Surface,
+    call: HttpRequest,
+    surface: OpenWopHost,
     id: str,
     reason: str | msgspec.UnsetType,
     documents: Sequence[PutDocument] = (),
@@ -163,16 +163,16 @@ async def _cancelled(
     return CancelResponse(run_id=run.id, status=status or "cancelling")
 
 
-async def bulk_cancel(call: Call) -> Answer:
+async def bulk_cancel(call: HttpRequest) -> Response:
     """Each on its own: one that cannot be cancelled does not keep the others."""
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     form_of(call)
-    body = await whole(call)
+    body = await read_body(call)
     request = decoded(_bulk, body, call.host.limits)
     if len(request.run_ids) > MOST:
         raise TooMany(len(request.run_ids))
-    once = Once(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
+    once = IdempotentRequest(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
 
     async def cancel() -> BulkCancelResponse:
         each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
@@ -183,7 +183,7 @@ async def bulk_cancel(call: Call) -> Answer:
 
 
 async def _one(
-    call: Call, surface: Surface, id: str, reason: str | msgspec.UnsetType, once: Once
+    call: HttpRequest, surface: OpenWopHost, id: str, reason: str | msgspec.UnsetType, once: IdempotentRequest
 ) -> BulkCancelled:
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, surface, id, reason, documents)
@@ -194,7 +194,7 @@ async def _one(
         done, _ = await once.done(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.note(refusal, id)
-        said = told(refusal, call.id)
+        said = error_body(refusal, call.id)
         return BulkCancelled(run_id=id, ok=False, error=BulkError(code=said.error, message=said.message))
     return BulkCancelled(run_id=id, ok=True, status=done.status)
 

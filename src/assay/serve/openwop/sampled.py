@@ -20,14 +20,14 @@ from assay.runs.reading import all_events as whole_log
 from assay.runs.refusals import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.runs import new_run_id
-from assay.serve.openwop.surface import Surface, run_of, surface_of
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.answers import Response, answer
 from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
 from assay.serve.rest.guard import Endpoint
-from assay.serve.rest.operation import Given, Operation, Parameter
+from assay.serve.rest.operation import Parameter, ResponseSpec, RouteSpec
 from assay.workflow.seams import dispatch
 
 BASE = "/v1/host/sample"
@@ -63,17 +63,17 @@ class Emitted(_Body, frozen=True, kw_only=True):
 _eval_run = msgspec.json.Decoder(EvalRun).decode
 _live = msgspec.json.Decoder(LiveInvoke).decode
 _emitted = msgspec.json.Decoder(Emitted).decode
-_invented: WeakKeyDictionary[Surface, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
+_invented: WeakKeyDictionary[OpenWopHost, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
 
 
-def _of(surface: Surface) -> defaultdict[str, list[JSON]]:
+def _of(surface: OpenWopHost) -> defaultdict[str, list[JSON]]:
     return _invented.setdefault(surface, defaultdict(list))
 
 
-async def read_log(call: Call) -> Answer:
+async def read_log(call: HttpRequest) -> Response:
     """A run that is not there, or not ours, has no events: a suite asks for one to see whether this is here."""
     asked = call.query(*FILTERS)
-    surface = surface_of(call)
+    surface = host_of(call)
     events = [one for one in _of(surface)[call.tenant] if one["runId"] == call.run_id]
     try:
         run = await run_of(call, surface)
@@ -84,19 +84,19 @@ async def read_log(call: Call) -> Answer:
     return answer({"events": [one for one in events if all(one.get(n) == value for n, value in wanted)]})
 
 
-async def reset(call: Call) -> Answer:
+async def reset(call: HttpRequest) -> Response:
     """What was invented is gone; runs stay."""
     call.query()
-    await whole(call)
-    _of(surface_of(call)).pop(call.tenant, None)
+    await read_body(call)
+    _of(host_of(call)).pop(call.tenant, None)
     return answer({"ok": True})
 
 
-async def emit_usage(call: Call) -> Answer:
+async def emit_usage(call: HttpRequest) -> Response:
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     form_of(call)
-    said = decoded(_emitted, await whole(call), call.host.limits)
+    said = decoded(_emitted, await read_body(call), call.host.limits)
     if "secret:" in msgspec.json.encode(said.payload).decode():
         raise CredentialLeak
     try:
@@ -120,11 +120,11 @@ async def emit_usage(call: Call) -> Answer:
     return answer({"ok": True, "eventId": event["eventId"]})
 
 
-async def eval_run(call: Call) -> Answer:
+async def eval_run(call: HttpRequest) -> Response:
     """To its end, before anything is answered."""
     call.query()
     form_of(call)
-    said = decoded(_eval_run, await whole(call) or b"{}", call.host.limits)
+    said = decoded(_eval_run, await read_body(call) or b"{}", call.host.limits)
     modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
     run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
     told = run.head
@@ -140,11 +140,11 @@ async def eval_run(call: Call) -> Answer:
     )
 
 
-async def live_invoke(call: Call) -> Answer:
+async def live_invoke(call: HttpRequest) -> Response:
     """One invocation, as the one task of an eval, or as the one node of a workflow."""
     call.query()
     form_of(call)
-    said = decoded(_live, await whole(call) or b"{}", call.host.limits)
+    said = decoded(_live, await read_body(call) or b"{}", call.host.limits)
     agent = said.agent_id
     if agent is UNSET:
         agent = STRICT if said.return_schema_ref == STRICT_SCHEMA else SAMPLE
@@ -156,14 +156,14 @@ async def live_invoke(call: Call) -> Answer:
         return await _as_a_node(call, agent, suite["tasks"][0]["input"])
     run = await _ended(call, suite, agent, {})
     ends: JSON = {}
-    async for event in whole_log(surface_of(call).store, run.id):
+    async for event in whole_log(host_of(call).store, run.id):
         if event["type"] == "agent.invocation.completed":
             ends = {name: event["payload"][name] for name in ("invocationId", "outcome")}
     return answer({"runId": run.id, **ends})
 
 
-async def _as_a_node(call: Call, agent: str, task: JSON) -> Answer:
-    surface = surface_of(call)
+async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
+    surface = host_of(call)
     room = workflows_of(surface).room
     card = next((card for card in surface.cards() if card.agent_id == agent), None)
     if card is None:
@@ -173,9 +173,9 @@ async def _as_a_node(call: Call, agent: str, task: JSON) -> Answer:
     return answer({"runId": told["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
 
-async def _ended(call: Call, suite: JSON, agent: str, configurable: JSON) -> Run:
+async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON) -> Run:
     """As POST /v1/runs does it, and then to the end."""
-    surface = surface_of(call)
+    surface = host_of(call)
     offered = evals_of(surface)
     shelved, _ = await surface.shelf.put(call.tenant, suite)
     request = RunRequest(
@@ -191,15 +191,15 @@ async def _ended(call: Call, suite: JSON, agent: str, configurable: JSON) -> Run
     return await call.unless_gone(desk.ended(opened.id))
 
 
-def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> Operation:
-    return Operation(
+def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> RouteSpec:
+    return RouteSpec(
         method=method,
         path=BASE + path,
         endpoint=endpoint,
         scope=scope,
         id=id,
         summary="For a conformance suite",
-        gives={200: Given("what came of it")},
+        gives={200: ResponseSpec("what came of it")},
         refuses=(400, 404, 413, 415),
         parameters=tuple(Parameter(name, {"type": "string"}, "only those") for name in filters),
     )

@@ -9,14 +9,14 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.values import is_list, is_object
 from assay.serve.openwop.sampled import SAMPLED
-from assay.serve.openwop.surface import surface_of
+from assay.serve.openwop.surface import host_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.rest.answers import Answer, answer
+from assay.serve.rest.answers import Response, answer
 from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
 from assay.serve.rest.guard import Endpoint
-from assay.serve.rest.operation import Given, Operation
+from assay.serve.rest.operation import ResponseSpec, RouteSpec
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
 from assay.workflow.models import program_mock
@@ -43,10 +43,10 @@ async def _program(room: WorkflowService, who: Principal, body: Any) -> dict[str
     return {"ok": True, "count": await program_mock(room.store, who.tenant, body["nodeId"], entries)}
 
 
-async def _dispatch(call: Call) -> Answer:
+async def _dispatch(call: HttpRequest) -> Response:
     """An agent of the inventory: where that is not offered, there is none."""
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     room, said = workflows_of(surface).room, call.scope["path_params"]["agent_id"]
     card = next((card for card in surface.cards() if card.agent_id == said), None)
     if card is None:
@@ -54,30 +54,32 @@ async def _dispatch(call: Call) -> Answer:
     form_of(call)
     return answer(
         await seams.dispatch(
-            room, call.who, card, decoded(_any, await whole(call) or b"{}", call.host.limits)
+            room, call.who, card, decoded(_any, await read_body(call) or b"{}", call.host.limits)
         )
     )
 
 
-def _route(path: str, id: str, seam: Seam) -> Operation:
-    async def endpoint(call: Call) -> Answer:
+def _route(path: str, id: str, seam: Seam) -> RouteSpec:
+    async def endpoint(call: HttpRequest) -> Response:
         call.query()
-        room = workflows_of(surface_of(call)).room
+        room = workflows_of(host_of(call)).room
         form_of(call)
-        return answer(await seam(room, call.who, decoded(_any, await whole(call) or b"{}", call.host.limits)))
+        return answer(
+            await seam(room, call.who, decoded(_any, await read_body(call) or b"{}", call.host.limits))
+        )
 
     return _operation(path, id, endpoint)
 
 
-def _operation(path: str, id: str, endpoint: Endpoint) -> Operation:
-    return Operation(
+def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
+    return RouteSpec(
         method="POST",
         path=SAMPLE + path,
         endpoint=endpoint,
         scope="",
         id=id,
         summary="For a conformance suite",
-        gives={200: Given("what came of it")},
+        gives={200: ResponseSpec("what came of it")},
         refuses=(400, 404, 413, 415),
     )
 
@@ -93,7 +95,7 @@ SEAMS = [
 ]
 
 
-def under(prefix: str) -> list[Operation]:
+def under(prefix: str) -> list[RouteSpec]:
     """The same at another place: a later major has them elsewhere (contract §0.1)."""
     return [
         msgspec.structs.replace(one, path=prefix + one.path.removeprefix(SAMPLE), id=f"{one.id}Again")

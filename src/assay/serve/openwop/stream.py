@@ -15,9 +15,9 @@ from assay.protocol.runs import EventPage
 from assay.runs.modes import SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
 from assay.runs.reading import read_page
 from assay.serve.openwop.feed import Frame
-from assay.serve.openwop.surface import Surface, run_of, snapshot, surface_of
-from assay.serve.rest.answers import Answer, answer, log
-from assay.serve.rest.call import Call
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.rest.answers import Response, answer, log
+from assay.serve.rest.call import HttpRequest
 
 PAGE = 1_000  # events in one answer
 ASIDE = frozenset({"progress", "run.annotated"})  # not in the log: whoever hears updates hears them
@@ -36,7 +36,7 @@ class LogStream:
     """Frames until the run ends, the client leaves or the host stops; then the connection is closed."""
 
     def __init__(
-        self, call: Call, surface: Surface, run: Run, after: int, modes: Sequence[str], buffer: int
+        self, call: HttpRequest, surface: OpenWopHost, run: Run, after: int, modes: Sequence[str], buffer: int
     ) -> None:
         self._call, self._surface, self._run = call, surface, run
         self._after, self._modes, self._buffer = after, modes, buffer / 1000
@@ -135,10 +135,10 @@ def _batch(frames: list[Frame]) -> bytes:
     return b"%bevent: batch\ndata: [%b]\n\n" % (id, b",".join(frame.data for frame in frames))
 
 
-async def follow_run(call: Call) -> Answer | LogStream:
+async def follow_run(call: HttpRequest) -> Response | LogStream:
     """The query first, whatever is accepted; then a stream, or the page of it that is there."""
     asked = call.query("streamMode", "bufferMs", "lastSequence", "since")
-    surface = surface_of(call)
+    surface = host_of(call)
     modes, buffer = modes_of(asked.get("streamMode")), buffer_of(asked.get("bufferMs"))
     after = _after(asked, call.header(b"last-event-id"))
     accepted = call.headers.get(b"accept", b"").lower()
@@ -150,11 +150,11 @@ async def follow_run(call: Call) -> Answer | LogStream:
     return LogStream(call, surface, run, after, modes, buffer)
 
 
-async def poll_run(call: Call) -> Answer:
+async def poll_run(call: HttpRequest) -> Response:
     """What came after `lastSequence`: at once if there is anything, else for a while."""
     asked = call.query("lastSequence", "since", "timeout")
     after, seconds = _after(asked), _seconds(asked.get("timeout"))
-    surface = surface_of(call)
+    surface = host_of(call)
     run = await run_of(call, surface)
     if run.status not in CLOSED and run.events <= after + 1:
         waiting = call.host.office.store.wait_for_events(run.id, after=after, timeout=seconds)
@@ -163,7 +163,7 @@ async def poll_run(call: Call) -> Answer:
     return await _page(call, run, after)
 
 
-async def _page(call: Call, run: Run, after: int) -> Answer:
+async def _page(call: HttpRequest, run: Run, after: int) -> Response:
     docs = await read_page(call.host.office.store, run.id, after=after, limit=PAGE)
     if docs:  # whoever waits for news is shown nothing
         await call.host.office.reading(run)

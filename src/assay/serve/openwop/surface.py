@@ -11,12 +11,12 @@ from assay.ports import Principal, PutDocument, Run, Store
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.runs.refusals import NotProvided
-from assay.serve.openwop.feed import LogFeeds
-from assay.serve.openwop.offer import Offer
-from assay.serve.rest.call import NAME, Call
+from assay.serve.openwop.feed import RunFeeds
+from assay.serve.openwop.offer import Capabilities
+from assay.serve.rest.call import NAME, HttpRequest
 
 
-class Offered(Protocol):
+class RunResource(Protocol):
     """A kind of run that can be started and shown over OpenWOP."""
 
     async def open(
@@ -48,7 +48,7 @@ class Forkable(Protocol):
         ...
 
 
-class Surface:
+class OpenWopHost:
     """
     One process's: by kind of run, what can be started.
 
@@ -58,8 +58,8 @@ class Surface:
     def __init__(
         self,
         store: Store,
-        kinds: Mapping[str, Offered],
-        offer: Callable[[], Offer],
+        kinds: Mapping[str, RunResource],
+        offer: Callable[[], Capabilities],
         *,
         shelf: SuiteStore,
         evals: str | None = None,
@@ -71,12 +71,12 @@ class Surface:
         self.store, self.kinds, self.offer = store, kinds, offer
         self.evals, self.workflows, self.shelf, self.cards = evals, workflows, shelf, cards
         self.feedback, self.replay = feedback, replay
-        self.feeds = LogFeeds(store, hearing=feedback)
+        self.feeds = RunFeeds(store, hearing=feedback)
 
     def stop(self) -> None:
         self.feeds.close()
 
-    def kind_for(self, request: RunRequest) -> Offered:
+    def kind_for(self, request: RunRequest) -> RunResource:
         """By `mode`: an eval or an ordinary run (contract §3.2, steps 3 and 4)."""
         if request.mode is not UNSET:
             if request.mode != "eval":
@@ -91,14 +91,14 @@ class Surface:
         return self.kinds[self.workflows]
 
 
-def surface_of(call: Call) -> Surface:
+def host_of(call: HttpRequest) -> OpenWopHost:
     surface = call.host.surface
-    if not isinstance(surface, Surface):
+    if not isinstance(surface, OpenWopHost):
         raise NotFound("this host has no OpenWOP surface")
     return surface
 
 
-async def run_of(call: Call, surface: Surface, id: str | None = None) -> Run:
+async def run_of(call: HttpRequest, surface: OpenWopHost, id: str | None = None) -> Run:
     """The run that the path names: ours, and of a kind that is on this surface."""
     call.named = said = call.run_id if id is None else id
     if NAME.fullmatch(said):
@@ -108,7 +108,7 @@ async def run_of(call: Call, surface: Surface, id: str | None = None) -> Run:
     raise NotFound(f"there is no run {said[:128]!r}")
 
 
-async def snapshot(surface: Surface, run: Run) -> dict[str, Any]:
+async def snapshot(surface: OpenWopHost, run: Run) -> dict[str, Any]:
     """A RunSnapshot."""
     document: dict[str, Any] = {"runId": run.id, "workflowId": run.name, "status": run.status}
     for name, moment in (("startedAt", run.started), ("completedAt", run.ended)):

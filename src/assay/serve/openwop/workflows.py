@@ -10,12 +10,12 @@ from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.protocol.values import JSON
-from assay.serve.openwop.surface import Surface, run_of, surface_of
-from assay.serve.rest.answers import Answer, answer
+from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
+from assay.serve.rest.answers import Response, answer
 from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Call
-from assay.serve.rest.idempotency import REPLAYED, Once
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
 from assay.workflow.opening import KIND
 from assay.workflow.phases import HostInfo, execution_model
 from assay.workflow.replay import forked
@@ -25,7 +25,7 @@ from assay.workflow.samples import PREFIX, document
 _answer = msgspec.json.Decoder(InterruptRequest).decode
 
 
-class WorkflowOffered:
+class WorkflowRuns:
     """The kind `workflow` on the run surface."""
 
     name = KIND
@@ -88,30 +88,30 @@ class WorkflowOffered:
         }
 
 
-def workflows_of(surface: Surface) -> WorkflowOffered:
+def workflows_of(surface: OpenWopHost) -> WorkflowRuns:
     offered = surface.kinds.get(KIND) if surface.workflows is not None else None
-    if not isinstance(offered, WorkflowOffered):
+    if not isinstance(offered, WorkflowRuns):
         raise NotFound("there are no workflows here")
     return offered
 
 
-async def get_workflow(call: Call) -> Answer:
+async def get_workflow(call: HttpRequest) -> Response:
     call.query()
     (said,) = call.scope["path_params"].values()
-    return answer(document(workflows_of(surface_of(call)).room.workflow(said)))
+    return answer(document(workflows_of(host_of(call)).room.workflow(said)))
 
 
-async def respond(call: Call) -> Answer:
+async def respond(call: HttpRequest) -> Response:
     """200, and it goes on; whoever comes second is in conflict."""
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     room = workflows_of(surface).room
     named = call.scope["path_params"]
     run = await run_of(call, surface, named["run_id"])
     form_of(call)
-    body, node = await whole(call), named["node_id"]
+    body, node = await read_body(call), named["node_id"]
     said = decoded(_answer, body, call.host.limits)
-    once = Once(
+    once = IdempotentRequest(
         call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
     )
 
@@ -123,18 +123,18 @@ async def respond(call: Call) -> Answer:
     return answer(resolved, headers=REPLAYED if replayed else ())
 
 
-async def ancestry(call: Call) -> Answer:
+async def ancestry(call: HttpRequest) -> Response:
     """Of any kind of run; a host that is off for others has none to tell."""
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     offered = workflows_of(surface)
     run = await run_of(call, surface)
     return answer(await offered.room.ancestry(run.id, call.tenant, offered.host.host_id))
 
 
-async def verification(call: Call) -> Answer:
+async def verification(call: HttpRequest) -> Response:
     call.query()
-    surface = surface_of(call)
+    surface = host_of(call)
     run = await run_of(call, surface)
     await call.host.office.reading(run)
     return answer(await workflows_of(surface).room.report(run.id, call.tenant))

@@ -44,11 +44,11 @@ STATUS: dict[type[Exception], int] = {
     refusals.MockForbidden: 403,
 }
 CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
-AWAY = 2.0  # seconds after which a database may be back
-SHOWN = 5  # problems in the sentence; the rest is in the details
+DEFAULT_RETRY_AFTER = 2.0  # seconds after which a database may be back
+MAX_PROBLEMS = 5  # problems in the sentence; the rest is in the details
 
 
-class Answer(NamedTuple):
+class Response(NamedTuple):
     """A status and a body, whole or in pieces."""
 
     body: bytes | AsyncGenerator[bytes]
@@ -63,8 +63,8 @@ class Streaming(Protocol):
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
-def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:
-    return Answer(encode(value), status, JSON, headers)
+def answer(value: Any, status: int = 200, headers: Headers = ()) -> Response:
+    return Response(encode(value), status, JSON, headers)
 
 
 def status_of(refusal: Refusal) -> int:
@@ -72,14 +72,14 @@ def status_of(refusal: Refusal) -> int:
     return next(STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS)
 
 
-def refused(refusal: Refusal, request: str) -> Answer:
+def error_response(refusal: Refusal, request: str) -> Response:
     """The closed body, with the headers that go with it."""
     status = status_of(refusal)
     headers: list[tuple[bytes, bytes]] = []
     if status == 500:
-        return failed(refusal, request)
+        return internal_error(refusal, request)
     if status == 503 or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
-        seconds: float = getattr(refusal, "retry_after", AWAY)
+        seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
         headers.append((b"retry-after", b"%d" % max(1, math.ceil(seconds))))
     if isinstance(refusal, errors.Unauthenticated):
         headers.append((b"www-authenticate", b'Bearer realm="assay"'))
@@ -87,10 +87,10 @@ def refused(refusal: Refusal, request: str) -> Answer:
         headers.append((b"allow", ", ".join(refusal.allowed).encode()))
     if status in CLOSING:
         headers.append((b"connection", b"close"))
-    return Answer(encode(told(refusal, request)), status, JSON, tuple(headers))
+    return Response(encode(error_body(refusal, request)), status, JSON, tuple(headers))
 
 
-def told(refusal: Refusal, request: str) -> ErrorResponse:
+def error_body(refusal: Refusal, request: str) -> ErrorResponse:
     """What is said of it. What our own world said stays in our log, by the number of the request."""
     if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
         log.error("request %s: %s", request, redacted_text(str(refusal)))
@@ -104,12 +104,12 @@ def told(refusal: Refusal, request: str) -> ErrorResponse:
     )
 
 
-def failed(surprise: BaseException, request: str) -> Answer:
+def internal_error(surprise: BaseException, request: str) -> Response:
     """A bug of ours: its number, and never a traceback."""
-    return Answer(encode(failure(surprise, request)), 500)
+    return Response(encode(internal_error_body(surprise, request)), 500)
 
 
-def failure(surprise: BaseException, request: str) -> ErrorResponse:
+def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
     """Told to our log, and to the client by its number alone."""
     log.error("request %s failed", request, exc_info=surprise)
     return ErrorResponse(
@@ -122,6 +122,6 @@ def failure(surprise: BaseException, request: str) -> ErrorResponse:
 def _sentence(refusal: Refusal) -> str:
     if not isinstance(refusal, InvalidRequest):
         return str(refusal)
-    said = "; ".join(str(problem) for problem in refusal.problems[:SHOWN])
-    more = len(refusal.problems) - SHOWN
+    said = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])
+    more = len(refusal.problems) - MAX_PROBLEMS
     return f"{said}; and {more} more" if more > 0 else said

@@ -14,20 +14,20 @@ from assay.errors import Refusal
 from assay.fep.office import EvaluationService
 from assay.ports.supervise import supervise
 from assay.runs.desk import RunExecutor
-from assay.serve.limits import Serving
-from assay.serve.openwop.surface import Surface
+from assay.serve.limits import ServerLimits
+from assay.serve.openwop.surface import OpenWopHost
 from assay.serve.rest import openapi
 from assay.serve.rest.answers import encode, log
-from assay.serve.rest.call import Authenticate, Host
-from assay.serve.rest.guard import VERSION, Admitted, Door, Nowhere, resource_of
+from assay.serve.rest.call import Authenticate, ServerState
+from assay.serve.rest.guard import VERSION, MethodSpec, NotFoundHandler, RouteHandler, resource_of
 from assay.serve.rest.idempotency import sweep
-from assay.serve.rest.routes import ROUTES, Operation
-from assay.serve.rest.seen import Seen, watched
+from assay.serve.rest.routes import ROUTES, RouteSpec
+from assay.serve.rest.seen import Instrumented, enable_metrics
 
 SWEEPING = 3_600.0  # seconds between two looks for keys that may be forgotten
 
 
-class Part(Convertor[str]):
+class PathSegment(Convertor[str]):
     """A part of a path without its verb: `a:cancel` is not the id `a:cancel` (openwop-contract §0.7)."""
 
     regex = "[^/:]+"
@@ -43,19 +43,19 @@ def create_app(
     desk: RunExecutor,
     office: EvaluationService,
     authenticate: Authenticate,
-    serving: Serving | None = None,
-    routes: Sequence[Operation] = ROUTES,
-    surface: Surface | None = None,
+    serving: ServerLimits | None = None,
+    routes: Sequence[RouteSpec] = ROUTES,
+    surface: OpenWopHost | None = None,
 ) -> Starlette:
     """An ASGI application. Its host, `app.state.host`, is told to `stop` before the server waits for its connections."""
-    register_url_convertor("part", Part())
-    host = Host(desk, office, authenticate, serving or Serving())
+    register_url_convertor("part", PathSegment())
+    host = ServerState(desk, office, authenticate, serving or ServerLimits())
     host.surface = surface
     host.openapi = encode(openapi.document(routes))
-    paths: dict[str, dict[str, Admitted]] = {}
+    paths: dict[str, dict[str, MethodSpec]] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method] = Admitted(route.endpoint, route.scope)
-    doors = {path: Seen(path, Door(host, methods)) for path, methods in paths.items()}
+        paths.setdefault(route.path, {})[route.method] = MethodSpec(route.endpoint, route.scope)
+    doors = {path: Instrumented(path, RouteHandler(host, methods)) for path, methods in paths.items()}
     resources = {resource_of(path[len(VERSION) - 1 :]) for path in paths if path.startswith(VERSION)}
     fixed = {path: door for path, door in doors.items() if "{" not in path}
     ways = [Route(re.sub(r"\{(\w+)\}", r"{\1:part}", path), door) for path, door in doors.items()]
@@ -79,17 +79,20 @@ def create_app(
             scope["path_params"] = {}
             await door(scope, receive, send)
 
-    watched(host)
+    enable_metrics(host)
     app = Starlette(lifespan=lifespan)
     app.router = Router(
-        ways, redirect_slashes=False, default=Seen("", Nowhere(host, resources)), lifespan=lifespan
+        ways,
+        redirect_slashes=False,
+        default=Instrumented("", NotFoundHandler(host, resources)),
+        lifespan=lifespan,
     )
     app.middleware_stack = straight  # a door lets nothing out that Starlette would have to catch
     app.state.host = host
     return app
 
 
-async def _sweeping(host: Host) -> None:
+async def _sweeping(host: ServerState) -> None:
     while True:
         try:
             await sweep(host)

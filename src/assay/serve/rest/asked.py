@@ -30,7 +30,7 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.misfits import beyond, is_beyond, message_of, place_in, problems_in
 from assay.protocol.values import JSON, is_deeper, is_list, is_object, shown
 from assay.serve.footprint import bounded
-from assay.serve.rest.plans import Planned, Plans
+from assay.serve.rest.plans import CachedPlan, PlanCache
 from assay.serve.rest.sorted_json import sorted_json
 
 T = TypeVar("T")
@@ -45,14 +45,14 @@ _CASE_ALONE = b'{"test_case":%b,"output":{"value":0}}'
 _OUTPUT_ALONE = b'{"test_case":{"id":"-","input":0},"output":%b}'
 
 
-class Head(Struct, frozen=True, forbid_unknown_fields=True):
+class StreamHeader(Struct, frozen=True, forbid_unknown_fields=True):
     """The first line of a body of lines."""
 
     checks: Raw = ABSENT
     experiment_metadata: Raw = ABSENT
 
 
-class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class RawRequest(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A request whose parts are not read yet."""
 
     test_cases: list[Raw]
@@ -61,7 +61,7 @@ class Wire(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     experiment_metadata: Raw = ABSENT
 
 
-class Whole(Struct, frozen=True):
+class ParsedRequest(Struct, frozen=True):
     """A request that makes sense, with its contexts in memory; and where what its results are made of goes, if anybody wants it."""
 
     asked: PlannedEvaluation
@@ -69,13 +69,13 @@ class Whole(Struct, frozen=True):
     told: list[ScoredParts | None] | None = None
 
 
-_wire = msgspec.json.Decoder(Wire).decode
-_head = msgspec.json.Decoder(Head).decode
+_wire = msgspec.json.Decoder(RawRequest).decode
+_head = msgspec.json.Decoder(StreamHeader).decode
 
 
 def read_request(
-    body: bytes, plans: Plans, limits: Limits, elements: int, *, arguments: bool = True
-) -> Whole:
+    body: bytes, plans: PlanCache, limits: Limits, elements: int, *, arguments: bool = True
+) -> ParsedRequest:
     """
     Every problem at once, each with its place, before anything runs (decision 33). No part has more elements.
 
@@ -92,7 +92,7 @@ def read_request(
         body = b""  # which is not what is in `wire`
     if len(body) > elements:
         _bounded_parts(wire, elements)
-    return asked_for(
+    return parse_parts(
         lambda: _contexts(wire, body, limits),
         lambda: experiment_of(bytes(wire.experiment_metadata), limits),
         lambda: plans.of(bytes(wire.checks), arguments=arguments),
@@ -101,7 +101,7 @@ def read_request(
     )
 
 
-def _readable(said: Any) -> Wire:
+def _readable(said: Any) -> RawRequest:
     """As much of a request as can be read of what is none, to say what else is wrong with it."""
     members: dict[str, Any] = said if is_object(said) else {}
 
@@ -112,7 +112,7 @@ def _readable(said: Any) -> Wire:
     def part(name: str) -> Raw:
         return Raw(_encode(members[name])) if name in members else ABSENT
 
-    return Wire(
+    return RawRequest(
         test_cases=listed("test_cases"),
         outputs=listed("outputs"),
         checks=part("checks"),
@@ -120,7 +120,7 @@ def _readable(said: Any) -> Wire:
     )
 
 
-def _bounded_parts(wire: Wire, most: int) -> None:
+def _bounded_parts(wire: RawRequest, most: int) -> None:
     gathering = Gathering()
     for name in ("test_cases", "outputs"):
         for at, part in enumerate(getattr(wire, name)):
@@ -131,13 +131,13 @@ def _bounded_parts(wire: Wire, most: int) -> None:
     gathering.refuse()
 
 
-def asked_for(
+def parse_parts(
     read: Callable[[], Found],
     name: Callable[[], ExperimentMetadata | None],
-    plan: Callable[[], Planned],
-    plans: Plans,
+    plan: Callable[[], CachedPlan],
+    plans: PlanCache,
     problems: Sequence[Problem] = (),
-) -> Whole:
+) -> ParsedRequest:
     """From what each part of a request is read with; what is wrong with any of them is said together with `problems`."""
     gathering = Gathering()
     gathering.problems += problems
@@ -157,12 +157,12 @@ def asked_for(
     gathering.refuse()
     assert planned is not None
     slow = waits(planned.plan, contexts)
-    return Whole(
+    return ParsedRequest(
         PlannedEvaluation(planned.plan, planned.checks, experiment, len(contexts), slow, own), contexts
     )
 
 
-def read_head(line: bytes) -> Head:
+def read_head(line: bytes) -> StreamHeader:
     return decoded(_head, line)
 
 
@@ -228,7 +228,7 @@ def _all_problems(body: bytes, kind: Any) -> list[Problem]:
         return []
 
 
-def _contexts(wire: Wire, body: bytes, limits: Limits) -> Found:
+def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> Found:
     cases, outputs = wire.test_cases, wire.outputs
     lines = [
         b"".join((b'{"test_case":', case, b',"output":', output, b"}"))
@@ -238,9 +238,9 @@ def _contexts(wire: Wire, body: bytes, limits: Limits) -> Found:
         lines = [msgspec.json.format(line, indent=-1) if b"\n" in line else line for line in lines]
     documents = _documents(body)
     if documents is None:
-        found = gathered(map(read_context, lines[: limits.max_cases], repeat(limits)))
+        found = read_contexts(map(read_context, lines[: limits.max_cases], repeat(limits)))
     else:
-        found = gathered(map(context_of, lines[: limits.max_cases], documents, repeat(limits)))
+        found = read_contexts(map(context_of, lines[: limits.max_cases], documents, repeat(limits)))
     problems = unpaired(len(cases), len(outputs), limits)
     if not problems:
         return found
@@ -262,7 +262,7 @@ def _half(line: bytes, at: int, name: str, limits: Limits) -> list[Problem]:
     return []
 
 
-def gathered(read: "map[Context]") -> Found:
+def read_contexts(read: "map[Context]") -> Found:
     """The contexts of a request, and what is wrong with the others; one id stands for one case."""
     contexts: list[Context] = []
     gaps: set[int] = set()  # of what could not be read

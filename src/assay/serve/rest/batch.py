@@ -16,12 +16,12 @@ from assay.protocol.operations import (
     BatchSummary,
     ErrorResponse,
 )
-from assay.serve.rest.answers import Answer, encode, told
-from assay.serve.rest.asked import ARGUMENTS, Whole, decoded, shows_arguments
-from assay.serve.rest.bodies import form_of, whole
-from assay.serve.rest.call import Asking, Call
-from assay.serve.rest.idempotency import REPLAYED, Once
-from assay.serve.rest.starting import LARGE, Begun, Wanted, begin, digest_for, read
+from assay.serve.rest.answers import Response, encode, error_body
+from assay.serve.rest.asked import ARGUMENTS, ParsedRequest, decoded, shows_arguments
+from assay.serve.rest.bodies import form_of, read_body
+from assay.serve.rest.call import HttpRequest, RequestContext
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.rest.starting import LARGE, Started, Submission, begin, digest_for, read
 
 CONCURRENT = 4
 LARGEST = 2**53 - 1  # of a number of a batch's options
@@ -29,12 +29,12 @@ PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out
 _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 
 
-class Part:
+class BatchItem:
     """One evaluation of a batch: a run, or why there is none."""
 
-    def __init__(self, index: int, read: Callable[[], Awaitable[Whole]]) -> None:
+    def __init__(self, index: int, read: Callable[[], Awaitable[ParsedRequest]]) -> None:
         self.index, self.read = index, read
-        self.begun: Begun | None = None
+        self.begun: Started | None = None
         self.error: ErrorResponse | None = None
         self.done = False
 
@@ -45,11 +45,11 @@ class Part:
         self.error = ErrorResponse(error=code, message=message, details=details)
 
     def refuse(self, refusal: Refusal, request: str) -> None:
-        said = told(refusal, request)
+        said = error_body(refusal, request)
         self.fail(said.error, said.message, **({} if said.details is UNSET else said.details))
 
 
-class Kept(msgspec.Struct, frozen=True):
+class StoredBatch(msgspec.Struct, frozen=True):
     """What came of a batch: the runs by index, the errors, and when."""
 
     runs: list[str | None]
@@ -57,39 +57,43 @@ class Kept(msgspec.Struct, frozen=True):
     summary: BatchSummary
 
 
-async def run_batch(call: Call) -> Answer:
+async def run_batch(call: HttpRequest) -> Response:
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.host.load.open()
     form_of(call)
-    body = await whole(call, in_parts=True)
+    body = await read_body(call, in_parts=True)
     request = (
         await call.aside(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
     )
     options = BatchOptions() if request.options is UNSET else request.options
-    once = Once(call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments))
+    once = IdempotentRequest(
+        call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments)
+    )
     parts = [
-        Part(index, partial(read, call, bytes(one), arguments=arguments))
+        BatchItem(index, partial(read, call, bytes(one), arguments=arguments))
         for index, one in enumerate(request.evaluations)
     ]
     kept, replayed = await conduct(call, parts, options, once)
-    return Answer(_document(call, kept, parts), headers=REPLAYED if replayed else ())
+    return Response(_document(call, kept, parts), headers=REPLAYED if replayed else ())
 
 
-async def conduct(call: Asking, parts: list[Part], options: BatchOptions, once: Once) -> tuple[Kept, bool]:
+async def conduct(
+    call: RequestContext, parts: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+) -> tuple[StoredBatch, bool]:
     """Every part to its end, or to the end of the batch's time; and whether an earlier request did."""
     _possible(call, parts, options)
 
-    def final(kept: Kept) -> bool:
+    def final(kept: StoredBatch) -> bool:
         return not any(one.error in PASSING for one in kept.errors)
 
-    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, Kept, final)
+    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, StoredBatch, final)
     if replayed:
         for run in filter(None, kept.runs):
             await call.host.office.reading(await call.host.desk.get(run, call.tenant))
     return kept, replayed
 
 
-def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:
+def _possible(call: RequestContext, parts: list[BatchItem], options: BatchOptions) -> None:
     problems: list[Problem] = []
     if len(parts) > (most := call.host.serving.max_batch):
         said = f"{len(parts)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
@@ -106,7 +110,9 @@ def _possible(call: Asking, parts: list[Part], options: BatchOptions) -> None:
 
 
 class _Batch:
-    def __init__(self, call: Asking, parts: list[Part], options: BatchOptions, once: Once) -> None:
+    def __init__(
+        self, call: RequestContext, parts: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+    ) -> None:
         self._call, self._parts, self._once = call, parts, once
         most = call.host.serving.max_tenant_runs
         self._gate = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, most))
@@ -114,7 +120,7 @@ class _Batch:
         self._seconds = None if options.timeout_ms is UNSET else options.timeout_ms / 1000
         self._failed: int | None = None
 
-    async def run(self) -> Kept:
+    async def run(self) -> StoredBatch:
         clock = self._call.host.clock
         started, began = clock.now(), time.monotonic()
         tasks = [asyncio.create_task(self._one(part)) for part in self._parts]
@@ -140,9 +146,9 @@ class _Batch:
             completed_at=clock.now(),
         )
         runs = [part.begun.run if part.begun and part.error is None else None for part in self._parts]
-        return Kept(runs, errors, summary)
+        return StoredBatch(runs, errors, summary)
 
-    async def _one(self, part: Part) -> None:
+    async def _one(self, part: BatchItem) -> None:
         async with self._gate:
             if self._fail_fast and self._failed is not None:
                 said = f"not begun: evaluation {self._failed} failed, and fail_fast is set"
@@ -158,8 +164,8 @@ class _Batch:
             if part.error is not None and self._failed is None:
                 self._failed = part.index
 
-    async def _through(self, part: Part) -> None:
-        want = Wanted(await part.read(), self._once)
+    async def _through(self, part: BatchItem) -> None:
+        want = Submission(await part.read(), self._once)
         part.begun = await begin(self._call, want, f".{part.index}")
         if part.begun.made is None:
             run = await self._call.host.desk.ended(part.begun.run)
@@ -177,7 +183,7 @@ class _Batch:
         await asyncio.gather(*stopping, return_exceptions=True)
 
 
-async def _document(call: Call, kept: Kept, parts: list[Part]) -> AsyncGenerator[bytes]:
+async def _document(call: HttpRequest, kept: StoredBatch, parts: list[BatchItem]) -> AsyncGenerator[bytes]:
     """The BatchEvaluationResponse in pieces, the results in the order of their requests."""
     yield b'{"results":['
     comma = b""

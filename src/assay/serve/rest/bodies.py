@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from assay.serve.footprint import Footprint, bounded, footprint
-from assay.serve.rest.call import Call, Gone
+from assay.serve.rest.call import ClientDisconnected, HttpRequest
 
 SLOWEST = 1024  # bytes a second, once a body has had its time
 BLOCK = 1 << 18
@@ -16,7 +16,7 @@ SLICE = 1 << 12
 _TYPES = {"application/json": "json", "application/x-ndjson": "lines", "application/ndjson": "lines"}
 
 
-def form_of(call: Call, *, lines: bool = False) -> str:
+def form_of(call: HttpRequest, *, lines: bool = False) -> str:
     """`json` or `lines`, by the content type."""
     if call.headers.get(b"content-type") == b"application/json":
         return "json"
@@ -35,7 +35,7 @@ def form_of(call: Call, *, lines: bool = False) -> str:
     return form
 
 
-async def whole(call: Call, *, in_parts: bool = False) -> bytes:
+async def read_body(call: HttpRequest, *, in_parts: bool = False) -> bytes:
     """A body that is held in memory, which counts with what it becomes. `in_parts`: it is not decoded in one go."""
     body = await _whole(call)
     if not in_parts:
@@ -43,7 +43,7 @@ async def whole(call: Call, *, in_parts: bool = False) -> bytes:
     return body
 
 
-async def _whole(call: Call) -> bytes:
+async def _whole(call: HttpRequest) -> bytes:
     most = call.host.serving.max_body_bytes
     first: Any = None
     if b"content-encoding" not in call.headers and _announced(call) <= most:
@@ -53,7 +53,7 @@ async def _whole(call: Call) -> bytes:
             return unmarked(first["body"])
     parts: list[bytes] = []
     taken = Footprint()
-    async for part in pieces(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
+    async for part in stream_body(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
         call.share.hold(taken.more(part))
         parts.append(part)
     return unmarked(parts[0] if len(parts) == 1 else b"".join(parts))
@@ -64,8 +64,8 @@ def unmarked(body: bytes) -> bytes:
     return body[3:] if body.startswith(b"\xef\xbb\xbf") else body
 
 
-async def pieces(
-    call: Call, most: int, setting: str, seconds: float, first: Any = None
+async def stream_body(
+    call: HttpRequest, most: int, setting: str, seconds: float, first: Any = None
 ) -> AsyncIterator[bytes]:
     """A body as it comes, unpacked; more of it than allowed is refused, as is one that takes longer than so many seconds."""
     coding = (call.header(b"content-encoding") or "identity").lower()
@@ -77,7 +77,7 @@ async def pieces(
         raise TooLarge("the body", most, setting)
     size = sent = 0
     packed = coding != "identity"
-    unzip = Unzip() if packed else None
+    unzip = GzipReader() if packed else None
     async for chunk in _received(call, seconds, first):
         sent += len(chunk)
         if sent > most:  # packed, it may come to nothing and have no end
@@ -91,12 +91,12 @@ async def pieces(
         unzip.end()
 
 
-def _announced(call: Call) -> int:
+def _announced(call: HttpRequest) -> int:
     said = call.headers.get(b"content-length", b"0")
     return int(said) if said.isdigit() else 0
 
 
-async def _message(call: Call) -> Any:
+async def _message(call: HttpRequest) -> Any:
     """What comes next of the body, in time."""
     seconds = call.host.serving.body_seconds
     coming = call.receive().__await__()
@@ -107,15 +107,15 @@ async def _message(call: Call) -> Any:
     else:
         try:
             async with asyncio.timeout(seconds):
-                message = await Begun(first, coming)
+                message = await StartedAwaitable(first, coming)
         except TimeoutError:
             raise too_slow(seconds) from None
     if message["type"] == "http.disconnect":
-        raise Gone
+        raise ClientDisconnected
     return message
 
 
-class Begun:
+class StartedAwaitable:
     """What was let run until it waited, for `first`; to be awaited as if it had not."""
 
     def __init__(self, first: Any, coming: Generator[Any, Any, Any]) -> None:
@@ -129,7 +129,7 @@ class Begun:
             self._coming.close()
 
 
-async def _received(call: Call, seconds: float, message: Any) -> AsyncIterator[bytes]:
+async def _received(call: HttpRequest, seconds: float, message: Any) -> AsyncIterator[bytes]:
     patience = call.host.serving.body_seconds
     began = time.monotonic()
     size = 0
@@ -160,7 +160,7 @@ def too_slow(seconds: float) -> InvalidRequest:
     )
 
 
-class Unzip:
+class GzipReader:
     """gzip, a bounded piece at a time, so that a bomb is no more than its first pieces."""
 
     def __init__(self) -> None:

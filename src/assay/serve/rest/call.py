@@ -15,11 +15,11 @@ from assay.fep.office import EvaluationService
 from assay.ports import Principal, Run
 from assay.ports.audit import Actor, acting
 from assay.runs.desk import RunExecutor
-from assay.serve.limits import Serving
-from assay.serve.rest.feeds import Feeds
-from assay.serve.rest.load import Load
-from assay.serve.rest.plans import Plans
-from assay.serve.rest.turns import Turns
+from assay.serve.limits import ServerLimits
+from assay.serve.rest.feeds import EvaluationFeeds
+from assay.serve.rest.load import AdmissionControl
+from assay.serve.rest.plans import PlanCache
+from assay.serve.rest.turns import KeyedLock
 from assay.workers import pool
 
 Receive = Callable[[], Awaitable[Any]]
@@ -32,16 +32,16 @@ _WEIGHT = re.compile(r"q=[01](\.[0-9]{0,3})?")
 MOST = 128  # characters of a name that are kept
 MOST_PARAMETERS = 64  # of a query, and of one choice in an Accept
 MOST_CHOICES = 64  # in an Accept
-NOBODY = Principal(tenant="", id="")
+ANONYMOUS = Principal(tenant="", id="")
 _HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
 
 
-def new_number() -> str:
+def new_request_id() -> str:
     """Of a request that brought none."""
     return f"{_HERE}{next(_NUMBERS):x}"
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client went away: there is nobody to answer."""
 
 
@@ -51,19 +51,19 @@ class Followed(Protocol):
     def stop(self) -> None: ...
 
 
-class Host:
+class ServerState:
     """What requests are put to: one process's."""
 
     def __init__(
-        self, desk: RunExecutor, office: EvaluationService, authenticate: Authenticate, serving: Serving
+        self, desk: RunExecutor, office: EvaluationService, authenticate: Authenticate, serving: ServerLimits
     ) -> None:
         self.desk, self.office, self.authenticate, self.serving = desk, office, authenticate, serving
         self.limits = office.services.limits
         self.clock = office.services.clock
-        self.load = Load(serving, desk)
-        self.plans = Plans(office)
-        self.feeds = Feeds(office.store)
-        self.turns = Turns()
+        self.load = AdmissionControl(serving, desk)
+        self.plans = PlanCache(office)
+        self.feeds = EvaluationFeeds(office.store)
+        self.turns = KeyedLock()
         self.large = asyncio.Semaphore(
             1
         )  # for what is decoded in a thread: two of them would keep the loop waiting
@@ -101,18 +101,18 @@ def weights_of(accepted: bytes) -> dict[str, float]:
     return weights
 
 
-class Asking:
+class RequestContext:
     """What every transport's requests have."""
 
     __slots__ = ("headers", "host", "id", "named", "share", "who")
 
-    def __init__(self, host: Host, headers: dict[bytes, bytes]) -> None:
+    def __init__(self, host: ServerState, headers: dict[bytes, bytes]) -> None:
         self.host, self.headers = host, headers
         self.share = host.load.share()
-        self.who = NOBODY
+        self.who = ANONYMOUS
         self.named = ""  # the run it is about, once that is known
         given = self.header(b"x-request-id")
-        self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_number()
+        self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_request_id()
         acting.set(Actor(request=self.id))
 
     def by(self, who: Principal) -> None:
@@ -123,7 +123,7 @@ class Asking:
 
     async def note(self, refusal: Refusal, what: str = "") -> None:
         """That it was refused, if somebody we know is asking."""
-        if self.who is not NOBODY:
+        if self.who is not ANONYMOUS:
             await note_refusal(
                 self.host.office.store, self.who, what if _NAMED.fullmatch(what) else "", refusal
             )
@@ -153,7 +153,7 @@ class Asking:
             if wanted.done():
                 return wanted.result()
             if gone.done():
-                raise Gone
+                raise ClientDisconnected
             raise Unavailable(
                 "this host is about to stop; what was begun goes on when it is back", retry_after=5
             )
@@ -171,12 +171,12 @@ class Asking:
         await asyncio.Event().wait()
 
 
-class Call(Asking):
+class HttpRequest(RequestContext):
     """One over HTTP."""
 
     __slots__ = ("receive", "scope")
 
-    def __init__(self, host: Host, scope: Mapping[str, Any], receive: Receive) -> None:
+    def __init__(self, host: ServerState, scope: Mapping[str, Any], receive: Receive) -> None:
         super().__init__(host, together(scope["headers"]))
         self.scope, self.receive = scope, receive
 

@@ -9,15 +9,15 @@ from assay.checks.arguments import fields_of
 from assay.checks.checker import Checker, argument_schema
 from assay.checks.registry import Registry
 from assay.protocol.operations import CheckDescription
-from assay.serve.rest.answers import Answer, encode, log
-from assay.serve.rest.call import Call
+from assay.serve.rest.answers import Response, encode, log
+from assay.serve.rest.call import HttpRequest
 
 PATH = {"type": "string", "pattern": r"^\$\.", "description": "a path into the context (RFC 9535)"}
 
 
-async def list_checks(call: Call) -> Answer:
+async def list_checks(call: HttpRequest) -> Response:
     call.query()
-    return Answer(catalogue(call.host.office.registry))
+    return Response(catalogue(call.host.office.registry))
 
 
 @lru_cache(maxsize=4)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from assay.serve.rest.call import new_number
+from assay.serve.rest.call import new_request_id
 
 log = logging.getLogger("assay.serve")
 FULL = (
@@ -24,7 +24,7 @@ EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}  # no more
 AGAIN = 1.0  # seconds until somebody may be let in after that
 
 
-class Entrance:
+class Listener:
     """Lets in who comes to a socket, and sends home whoever is one too many: with 503, under TLS without a word."""
 
     def __init__(
@@ -89,14 +89,14 @@ class Entrance:
                 return
             self._exhausted = False
             if self.inside < self._most:
-                connection = Connection(accepted, self)
+                connection = CountedSocket(accepted, self)
                 task = self._loop.create_task(self._greet(connection))
                 self._coming.add(task)
                 task.add_done_callback(partial(self._greeted, connection))
             else:
                 self._send_home(accepted)
 
-    async def _greet(self, connection: "Connection") -> None:
+    async def _greet(self, connection: "CountedSocket") -> None:
         try:
             await self._loop.connect_accepted_socket(
                 self._connected, connection, ssl=self._tls, ssl_handshake_timeout=self._seconds
@@ -104,7 +104,7 @@ class Entrance:
         except OSError:  # it went away, or did not shake hands, or not in time: nobody is there to be told
             connection.close()
 
-    def _greeted(self, connection: "Connection", task: asyncio.Task[None]) -> None:
+    def _greeted(self, connection: "CountedSocket", task: asyncio.Task[None]) -> None:
         self._coming.discard(task)
         if task.cancelled():  # perhaps before it could begin
             connection.close()
@@ -139,7 +139,7 @@ class Entrance:
             accepted.setblocking(False)
             if self._tls is None:
                 said = said or SAID % self._most
-                accepted.send(FULL % (new_number().encode(), len(said), said))
+                accepted.send(FULL % (new_request_id().encode(), len(said), said))
 
 
 def _open_spare() -> int | None:
@@ -149,12 +149,12 @@ def _open_spare() -> int | None:
         return None
 
 
-class Connection(socket.socket):
+class CountedSocket(socket.socket):
     """Counted until it is closed, or given up to who closes it: the one is what asyncio does, the other what libuv does."""
 
-    def __init__(self, accepted: socket.socket, place: Entrance) -> None:
+    def __init__(self, accepted: socket.socket, place: Listener) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        self._place: Entrance | None = place
+        self._place: Listener | None = place
         place.inside += 1
 
     def close(self) -> None:

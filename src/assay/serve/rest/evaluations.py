@@ -12,12 +12,12 @@ from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
 from assay.serve.rest import pages
-from assay.serve.rest.answers import LINES, Answer, Headers, answer
+from assay.serve.rest.answers import LINES, Headers, Response, answer
 from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import whole
-from assay.serve.rest.call import Asking, Call
-from assay.serve.rest.idempotency import REPLAYED, Once
-from assay.serve.rest.starting import begin_wanted
+from assay.serve.rest.bodies import read_body
+from assay.serve.rest.call import HttpRequest, RequestContext
+from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.rest.starting import submit_body
 
 AGAIN = (b"cache-control", b"private, no-cache")  # may be kept, and is asked for again by its tag
 
@@ -26,29 +26,29 @@ _cancel = msgspec.json.Decoder(CancelRequest).decode
 PATIENCE = 2.8  # seconds to wait for a run to stop
 
 
-async def run_evaluation(call: Call) -> Answer:
+async def run_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluate: the whole result, when it is there."""
-    begun = await begin_wanted(call, "POST /v1/evaluate", at_once=True)
+    begun = await submit_body(call, "POST /v1/evaluate", at_once=True)
     headers: Headers = ((b"content-location", f"/v1/evaluations/{begun.run}".encode()),)
     if begun.replayed:
         headers += REPLAYED
     if begun.made is not None and not call.wants_lines:
-        return Answer(whole_result(*begun.made), headers=headers)
+        return Response(whole_result(*begun.made), headers=headers)
     run = await call.unless_gone(call.host.desk.ended(begun.run))
     if begun.replayed:
         await call.host.office.reading(run)
     return _results(call, run, headers)
 
 
-async def start_evaluation(call: Call) -> Answer:
+async def start_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations: an operation, at once."""
-    begun = await begin_wanted(call, "POST /v1/evaluations", at_once=False)
+    begun = await submit_body(call, "POST /v1/evaluations", at_once=False)
     run = await call.host.desk.get(begun.run, call.tenant)
     headers: Headers = ((b"location", f"/v1/operations/{run.id}".encode()),)
     return answer(call.host.office.operation(run), 202, headers + REPLAYED if begun.replayed else headers)
 
 
-async def get_evaluation(call: Call) -> Answer:
+async def get_evaluation(call: HttpRequest) -> Response:
     """GET /v1/evaluations/{id}: the result, whole, as lines, or a page of it."""
     asked = call.query("page_size", "page_token")
     run = await call.run()
@@ -58,7 +58,7 @@ async def get_evaluation(call: Call) -> Answer:
     tag = _tag(run, call, start, size)
     headers = (b"etag", tag), AGAIN
     if _known(call, tag):
-        return Answer(b"", 304, headers=headers)
+        return Response(b"", 304, headers=headers)
     await call.host.office.reading(run)
     return _results(call, run, headers, start, size)
 
@@ -69,12 +69,12 @@ def window(asked: dict[str, str], run: Run, most: int) -> tuple[int, int | None]
     if asked:
         size = pages.size(asked.get("page_size"), most)
     if said := asked.get("page_token"):
-        place = pages.place(said, pages.Counted)
+        place = pages.decode(said, pages.OffsetCursor)
         start = place.at
         if place.run != run.id or not 0 <= start < max(1, run.head.get("total", 0)):
-            raise pages.wrong()
+            raise pages.invalid_token()
     elif "page_token" in asked:
-        raise pages.wrong()
+        raise pages.invalid_token()
     return start, size
 
 
@@ -82,19 +82,21 @@ def following_page(run: Run, start: int, size: int | None) -> str | None:
     """The token of the page after this one."""
     if size is None or start + size >= run.head.get("total", 0):
         return None
-    return pages.token(pages.Counted(run.id, start + size))
+    return pages.token(pages.OffsetCursor(run.id, start + size))
 
 
-def _results(call: Call, run: Run, headers: Headers, start: int = 0, size: int | None = None) -> Answer:
+def _results(
+    call: HttpRequest, run: Run, headers: Headers, start: int = 0, size: int | None = None
+) -> Response:
     """The body stays a whole EvaluationRunResult; where it is a page, its metadata says where the next begins."""
     office, stop = call.host.office, None if size is None else start + size
     if following := following_page(run, start, size):
         link = f'</v1/evaluations/{run.id}?page_size={size}&page_token={following}>; rel="next"'
         headers += ((b"link", link.encode()),)
     if call.wants_lines:
-        return Answer(_lines(office, run, start, stop), 200, LINES, headers)
+        return Response(_lines(office, run, start, stop), 200, LINES, headers)
     metadata = {"next_page_token": following} if following else None
-    return Answer(office.document(run, start, stop, metadata), headers=headers)
+    return Response(office.document(run, start, stop, metadata), headers=headers)
 
 
 async def _lines(office: EvaluationService, run: Run, start: int, stop: int | None) -> AsyncGenerator[bytes]:
@@ -107,13 +109,13 @@ async def _lines(office: EvaluationService, run: Run, start: int, stop: int | No
     yield b"".join(held)
 
 
-def _tag(run: Run, call: Call, start: int, size: int | None) -> bytes:
+def _tag(run: Run, call: HttpRequest, start: int, size: int | None) -> bytes:
     """A run that has ended does not change; how it is shown may."""
     shown = f"{run.id} {run.events} {call.wants_lines} {start} {size}"
     return b'W/"%b"' % hashlib.sha256(shown.encode()).hexdigest()[:32].encode()
 
 
-def _known(call: Call, tag: bytes) -> bool:
+def _known(call: HttpRequest, tag: bytes) -> bool:
     said = call.headers.get(b"if-none-match", b"")
     return said.strip() == b"*" or tag.removeprefix(b"W/") in [
         one.strip().removeprefix(b"W/") for one in said.split(b",")
@@ -126,18 +128,20 @@ def unfinished(office: EvaluationService, run: Run) -> RunNotFinished:
     return RunNotFinished(f"evaluation {run.id} is {seen}: it has no result yet", seen)
 
 
-async def cancel_evaluation(call: Call) -> Answer:
+async def cancel_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
     call.query()
-    body, run = await whole(call) or b"{}", call.run_id
+    body, run = await read_body(call) or b"{}", call.run_id
     decoded(_cancel, body, call.host.limits)
-    once = Once(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
+    once = IdempotentRequest(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
     said, replayed = await cancelled_once(call, run, once)
     return answer(said, headers=REPLAYED if replayed else ())
 
 
-async def cancelled_once(call: Asking, id: str, once: Once) -> tuple[CancelOperationResponse, bool]:
+async def cancelled_once(
+    call: RequestContext, id: str, once: IdempotentRequest
+) -> tuple[CancelOperationResponse, bool]:
     """And whether an earlier request with this key did it."""
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelOperationResponse:
@@ -146,7 +150,7 @@ async def cancelled_once(call: Asking, id: str, once: Once) -> tuple[CancelOpera
     return await once.done(cancel, cancel)
 
 
-async def cancelled(call: Asking, id: str, documents: Sequence[PutDocument] = ()) -> bool:
+async def cancelled(call: RequestContext, id: str, documents: Sequence[PutDocument] = ()) -> bool:
     """Whether it has stopped by now; false: it was asked to."""
     run = await call.run_named(id)
     if run.status not in CLOSED:

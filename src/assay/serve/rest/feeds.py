@@ -18,8 +18,8 @@ from assay.ports import CLOSED, Event, Run, Store
 from assay.ports.supervise import guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
-from assay.serve.rest.turns import Turns
-from assay.serve.sharing import shared
+from assay.serve.rest.turns import KeyedLock
+from assay.serve.sharing import refcounted
 
 KEPT = 4 * 1024 * 1024  # bytes of frames at the end of a run, for those who are nearly there
 PAGE = 100
@@ -32,7 +32,7 @@ _ENDS: dict[str, OperationStatus] = {
 }
 
 
-class Place(NamedTuple):
+class Cursor(NamedTuple):
     """Where a follower is: the next event, and how many of its results it has had; and how it said so."""
 
     sequence: int = 0
@@ -40,18 +40,18 @@ class Place(NamedTuple):
     said: str = ""
 
 
-def place_of(text: str | None) -> Place:
+def cursor_of(text: str | None) -> Cursor:
     """From a Last-Event-ID."""
     if not text:
-        return Place()
+        return Cursor()
     sequence, dot, result = text.partition(".")
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 16):
         raise _no_event(text)
     if not dot:
-        return Place(int(sequence) + 1, said=text)
+        return Cursor(int(sequence) + 1, said=text)
     if not (result.isascii() and result.isdigit() and len(result) < 16):
         raise _no_event(text)
-    return Place(int(sequence), int(result) + 1, text)
+    return Cursor(int(sequence), int(result) + 1, text)
 
 
 def _no_event(text: str) -> InvalidRequest:
@@ -59,20 +59,20 @@ def _no_event(text: str) -> InvalidRequest:
     return InvalidRequest(Problem("Last-Event-ID", said))
 
 
-class Feeds:
+class EvaluationFeeds:
     """One feed a run, as long as somebody follows it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turns = Turns()  # of a tenant's followers, one by one: together they keep others waiting
-        self._feeds: dict[str, Feed] = {}
+        self._turns = KeyedLock()  # of a tenant's followers, one by one: together they keep others waiting
+        self._feeds: dict[str, EvaluationFeed] = {}
 
     def close(self) -> None:
         """Everybody is sent home; they know where they were."""
         for feed in self._feeds.values():
             feed.close()
 
-    async def check(self, run: Run, place: Place) -> None:
+    async def check(self, run: Run, place: Cursor) -> None:
         """An id that was never given is refused."""
         if place.sequence > run.events:
             raise _no_event(place.said)
@@ -81,17 +81,17 @@ class Feeds:
             if not events or place.results > _cases(events[0]):
                 raise _no_event(place.said)
 
-    async def follow(self, run: Run, place: Place) -> AsyncIterator[bytes]:
+    async def follow(self, run: Run, place: Cursor) -> AsyncIterator[bytes]:
         """Frames from this place on, to the end of the run."""
-        with shared(self._feeds, run.id, lambda: Feed(self._store, run, self._turns)) as feed:
+        with refcounted(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
             async for frames in feed.read(place):
                 yield frames
 
 
-class Feed:
+class EvaluationFeed:
     """The end of one run, framed; and how far the run was at every event."""
 
-    def __init__(self, store: Store, run: Run, turns: Turns) -> None:
+    def __init__(self, store: Store, run: Run, turns: KeyedLock) -> None:
         self._store, self._run, self._turns = store, run, turns
         self._done: list[int] = []  # cases, after each event
         self._frames: deque[bytes] = deque()
@@ -111,7 +111,7 @@ class Feed:
     def _next(self) -> int:
         return len(self._done)
 
-    async def read(self, place: Place) -> AsyncIterator[bytes]:
+    async def read(self, place: Cursor) -> AsyncIterator[bytes]:
         sequence, skip, _ = place
         while True:
             news = self._news

@@ -10,10 +10,10 @@ from starlette.types import Message, Receive, Scope, Send
 
 from assay.access.keys import authorize
 from assay.errors import InvalidRequest, MethodNotAllowed, NotFound, Problem, Refusal, Unauthenticated
-from assay.serve.rest.answers import HTML, TEXT, Answer, Streaming, failed, log, refused
-from assay.serve.rest.call import Asking, Call, Gone, Host
+from assay.serve.rest.answers import HTML, TEXT, Response, Streaming, error_response, internal_error, log
+from assay.serve.rest.call import ClientDisconnected, HttpRequest, RequestContext, ServerState
 
-Endpoint = Callable[[Call], Awaitable[Answer | Streaming]]
+Endpoint = Callable[[HttpRequest], Awaitable[Response | Streaming]]
 Header = tuple[bytes, bytes]
 
 SAFE: tuple[Header, ...] = (
@@ -30,27 +30,27 @@ VERSION = "/v1/"  # every path below it wants a good key, but for those whose op
 SMALL = 32 * 1024  # bytes that are not worth packing: it takes as long as the rest of a request
 
 
-class Admitted(NamedTuple):
+class MethodSpec(NamedTuple):
     """One method of a path; no scope: it is open to everybody."""
 
     endpoint: Endpoint
     scope: str | None
 
 
-class Door:
+class RouteHandler:
     """One path of the API: an ASGI application that says with which status it answered."""
 
-    def __init__(self, host: Host, methods: Mapping[str, Admitted]) -> None:
+    def __init__(self, host: ServerState, methods: Mapping[str, MethodSpec]) -> None:
         self._host, self._methods = host, dict(methods)
         self._open = any(admitted.scope is None for admitted in methods.values())
         if "GET" in methods:
             self._methods["HEAD"] = methods["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        call = Call(self._host, scope, receive)
+        call = HttpRequest(self._host, scope, receive)
         try:
             answer = await self._answer(call)
-            if isinstance(answer, Answer):
+            if isinstance(answer, Response):
                 return await _send(answer, call, send)
             if answer is None:
                 return 0
@@ -59,27 +59,27 @@ class Door:
         finally:
             call.share.give_back()
 
-    async def _answer(self, call: Call) -> Answer | Streaming | None:
+    async def _answer(self, call: HttpRequest) -> Response | Streaming | None:
         """Whatever happens inside; None: there is nobody to tell."""
         try:
             call.share.request()
             answer = await self._asked(call)
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, Response):
                 call.share.follow()
             return answer
         except Refusal as refusal:
             if isinstance(refusal, Unserved):
-                return refused(refusal, call.id)
+                return error_response(refusal, call.id)
             given = call.scope.get("path_params", {})
             named = call.named or next(iter(given.values()), call.scope["path"])
             await call.note(refusal, named)
-            return refused(refusal, call.id)
-        except Gone:
+            return error_response(refusal, call.id)
+        except ClientDisconnected:
             return None
         except Exception as surprise:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
-            return failed(surprise, call.id)
+            return internal_error(surprise, call.id)
 
-    async def _asked(self, call: Call) -> Answer | Streaming:
+    async def _asked(self, call: HttpRequest) -> Response | Streaming:
         method = call.scope["method"]
         admitted = self._methods.get(method)
         if admitted is None:
@@ -93,31 +93,31 @@ class Door:
             authorize(call.who, admitted.scope)
         return await admitted.endpoint(call)
 
-    async def _known(self, call: Call) -> None:
+    async def _known(self, call: HttpRequest) -> None:
         """Who is asking; Unauthenticated without a good key."""
-        call.by(await self._host.authenticate(key_of(call)))
+        call.by(await self._host.authenticate(credential_of(call)))
         call.share.request_of(call.who.tenant)
 
 
-class Nowhere(Door):
+class NotFoundHandler(RouteHandler):
     """
     All paths that are not served. Below `/v1/` a good key is wanted first, as for every path that is not open (contract §2.1).
 
     `resources` are the first parts of the paths below `/v1/`: a path that begins with one lacks its version.
     """
 
-    def __init__(self, host: Host, resources: Collection[str]) -> None:
+    def __init__(self, host: ServerState, resources: Collection[str]) -> None:
         super().__init__(host, {})
         self._resources = frozenset(resources)
 
-    async def _asked(self, call: Call) -> Answer | Streaming:
+    async def _asked(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
         if path.startswith(VERSION):
             await self._known(call)
             if path.startswith(
                 "/v1/packs"
             ):  # a registry would speak JSON, and there is none here (contract §11)
-                return Answer(b"there is no registry of packs here\n", 404, TEXT)
+                return Response(b"there is no registry of packs here\n", 404, TEXT)
         elif resource_of(path) in self._resources:
             raise InvalidRequest(Problem("path", f"wanted a path with its version, as {VERSION}{path[1:65]}"))
         raise Unserved
@@ -135,7 +135,7 @@ def resource_of(path: str) -> str:
     return path[1:].partition("/")[0].partition(":")[0]
 
 
-def key_of(call: Asking) -> str:
+def credential_of(call: RequestContext) -> str:
     """`Authorization: Bearer …` or `X-API-Key: …`; both only if they are the same."""
     said, key = call.header(b"authorization"), call.header(b"x-api-key")
     if said is not None:
@@ -148,7 +148,7 @@ def key_of(call: Asking) -> str:
     return key
 
 
-async def _send(answer: Answer, call: Call, send: Send) -> int:
+async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
     body, status, media, own = answer
     headers = [*own, (b"x-request-id", call.id.encode()), *(PAGE if media is HTML else SAFE)]
     if call.scope["scheme"] == "https":
@@ -174,7 +174,9 @@ async def _send(answer: Answer, call: Call, send: Send) -> int:
     return await _stream(start, _packed(body) if packed else body, call, send, head=head)
 
 
-async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send: Send, *, head: bool) -> int:
+async def _stream(
+    start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head: bool
+) -> int:
     """Piece by piece, for as long as the client takes them. The first is made before anything is said."""
     seconds = call.host.serving.send_seconds
     gone = asyncio.ensure_future(_gone(call.receive))
@@ -183,7 +185,7 @@ async def _stream(start: Message, body: AsyncGenerator[bytes], call: Call, send:
             try:
                 first = await anext(pieces, b"")
             except Refusal as refusal:
-                return await _send(refused(refusal, call.id), call, send)
+                return await _send(error_response(refusal, call.id), call, send)
             await send(start)
             if not head:
                 await send({"type": "http.response.body", "body": first, "more_body": True})
@@ -218,7 +220,7 @@ async def _packed(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     yield packer.flush()
 
 
-def _with_headers(send: Send, call: Call) -> Send:
+def _with_headers(send: Send, call: HttpRequest) -> Send:
     async def outer(message: Message) -> None:
         if message["type"] == "http.response.start":
             more: list[Any] = [(b"x-request-id", call.id.encode()), *SAFE]

@@ -16,7 +16,7 @@ from msgspec import Struct
 from assay.errors import Conflict, IdempotencyKeyReused, InvalidRequest, Problem
 from assay.ports import PutDocument, Transaction
 from assay.serve.rest.answers import Headers
-from assay.serve.rest.call import Asking, Host
+from assay.serve.rest.call import RequestContext, ServerState
 
 KIND = "idempotency"
 LONGEST = 255
@@ -24,7 +24,7 @@ REPLAYED: Headers = ((b"openwop-idempotent-replay", b"true"),)
 T = TypeVar("T")
 
 
-class Kept(Struct, frozen=True, omit_defaults=True):
+class StoredResponse(Struct, frozen=True, omit_defaults=True):
     """What a key stood for, and what came of it: a run, or an answer as it went out."""
 
     digest: str
@@ -39,14 +39,14 @@ class Started(NamedTuple):
     replayed: bool
 
 
-_decode = msgspec.json.Decoder(Kept).decode
+_decode = msgspec.json.Decoder(StoredResponse).decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Once:
+class IdempotentRequest:
     """One request with its key. Without a key everything is done, and nothing is kept."""
 
-    def __init__(self, call: Asking, operation: str, digest: Callable[[], str]) -> None:
+    def __init__(self, call: RequestContext, operation: str, digest: Callable[[], str]) -> None:
         self._call, self._operation, self._make_digest = call, operation, digest
         self._made = ""
         self._given = call.header(b"idempotency-key")
@@ -70,10 +70,10 @@ class Once:
         named = f"{self._operation}\n{self._given}"
         return f"{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()}{part}"
 
-    def put(self, kept: Kept, part: str = "") -> PutDocument:
+    def put(self, kept: StoredResponse, part: str = "") -> PutDocument:
         return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(kept))
 
-    async def kept(self, digest: str, part: str = "") -> Kept | None:
+    async def kept(self, digest: str, part: str = "") -> StoredResponse | None:
         document = await self._call.host.office.store.document(self._call.tenant, KIND, self.key(part))
         if document is None:
             return None
@@ -94,7 +94,7 @@ class Once:
         digest = self._digest()
 
         async def start() -> str:
-            await begin([self.put(Kept(digest=digest, run=run), part)])
+            await begin([self.put(StoredResponse(digest=digest, run=run), part)])
             return run
 
         async def old() -> str | None:
@@ -116,7 +116,7 @@ class Once:
         digest = self._digest()
 
         def along(answer: T) -> list[PutDocument]:
-            return [self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))]
+            return [self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))]
 
         async def old() -> T | None:
             kept = await self.kept(digest)
@@ -143,7 +143,7 @@ class Once:
         async def old() -> T | None:
             return None if await self.kept(digest, part) is None else await again()
 
-        return await self._once(lambda: do([self.put(Kept(digest=digest), part)]), old, part)
+        return await self._once(lambda: do([self.put(StoredResponse(digest=digest), part)]), old, part)
 
     async def _once(
         self, do: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
@@ -176,7 +176,7 @@ class Once:
             if not final(answer):
                 return answer, False
             try:
-                put = self.put(Kept(digest=digest, answer=msgspec.Raw(_encode(answer))))
+                put = self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))
                 await self._call.host.office.store.commit(Transaction(documents=[put]))
             except Conflict:
                 if (kept := await self.kept(digest)) is not None:
@@ -185,7 +185,7 @@ class Once:
         return answer, False
 
 
-async def sweep(host: Host) -> None:
+async def sweep(host: ServerState) -> None:
     """Forget keys that are old enough."""
     before = host.clock.now() - timedelta(hours=max(24.0, host.serving.replay_hours))
     while await host.office.store.sweep(KIND, before=before):

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 
 from assay.errors import RateLimited, TooLarge, Unavailable
 from assay.runs.desk import RunExecutor
-from assay.serve.limits import Serving
+from assay.serve.limits import ServerLimits
 
 
-class Load:
+class AdmissionControl:
     """One process's. Everything is a count that goes down again, however its request ends."""
 
-    def __init__(self, serving: Serving, desk: RunExecutor) -> None:
+    def __init__(self, serving: ServerLimits, desk: RunExecutor) -> None:
         self._serving, self._desk = serving, desk
         self.requests = self.followers = self.held = 0
         self.stopping = False
@@ -21,8 +21,8 @@ class Load:
         self.held_of: Counter[str] = Counter()
         self._seats: Counter[str] = Counter()
 
-    def share(self) -> "Share":
-        return Share(self, self._serving)
+    def share(self) -> "Reservation":
+        return Reservation(self, self._serving)
 
     @contextmanager
     def seat(self, tenant: str) -> Generator[None]:
@@ -50,12 +50,12 @@ class Load:
             raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
 
 
-class Share:
+class Reservation:
     """What one request takes of it. All is given back, however the request ends."""
 
     __slots__ = ("_counted", "_follows", "_held", "_load", "_serving", "_tenant")
 
-    def __init__(self, load: Load, serving: Serving) -> None:
+    def __init__(self, load: AdmissionControl, serving: ServerLimits) -> None:
         self._load, self._serving = load, serving
         self._counted = self._follows = False
         self._tenant: str | None = None

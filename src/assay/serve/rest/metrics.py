@@ -5,15 +5,15 @@ from typing import Any
 
 from assay.errors import Unavailable
 from assay.ports.watch import BOUNDS, COUNTERS, GAUGES, TIMES, Histogram, Metrics, telemetry
-from assay.serve.rest.answers import Answer
-from assay.serve.rest.call import Call
+from assay.serve.rest.answers import Response
+from assay.serve.rest.call import HttpRequest
 
 MEDIA = b"text/plain; version=0.0.4; charset=utf-8"
 
 
-async def show_metrics(call: Call) -> Answer:
+async def show_metrics(call: HttpRequest) -> Response:
     call.query()
-    return Answer(exposition(telemetry), media=MEDIA)
+    return Response(exposition(telemetry), media=MEDIA)
 
 
 def exposition(watch: Metrics) -> bytes:

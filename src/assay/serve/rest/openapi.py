@@ -11,7 +11,7 @@ from assay.agenteval.detail import EvalDetail
 from assay.agenteval.shelf import SuiteEntry
 from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite, verification
 from assay.serve.openwop.nouns import OPEN
-from assay.serve.rest.operation import Given, Operation, Parameter
+from assay.serve.rest.operation import Parameter, ResponseSpec, RouteSpec
 
 NOUNS: tuple[Any, ...] = (
     evaluation.EvaluationRequest,
@@ -70,7 +70,7 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-def document(routes: Iterable[Operation]) -> dict[str, Any]:
+def document(routes: Iterable[RouteSpec]) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -95,7 +95,7 @@ def document(routes: Iterable[Operation]) -> dict[str, Any]:
     }
 
 
-def _operation(route: Operation) -> dict[str, Any]:
+def _operation(route: RouteSpec) -> dict[str, Any]:
     said: dict[str, Any] = {"operationId": route.id, "summary": route.summary}
     refuses = {*route.refuses, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
     if route.scope is not None:
@@ -135,7 +135,7 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     }
 
 
-def _body(route: Operation) -> dict[str, Any]:
+def _body(route: RouteSpec) -> dict[str, Any]:
     content: dict[str, Any] = {"application/json": {"schema": _ref(route.takes)}}
     if route.lines:
         said = "a line with checks and experiment_metadata, then one {test_case, output} a line"
@@ -143,7 +143,7 @@ def _body(route: Operation) -> dict[str, Any]:
     return content
 
 
-def _given(given: Given) -> dict[str, Any]:
+def _given(given: ResponseSpec) -> dict[str, Any]:
     said: dict[str, Any] = {
         "description": given.description,
         "headers": {name: _header(name) for name in ("X-Request-Id", *given.headers)},

@@ -14,7 +14,7 @@ class Parameter(Struct, frozen=True):
     where: Literal["query", "header"] = "query"
 
 
-class Given(Struct, frozen=True):
+class ResponseSpec(Struct, frozen=True):
     """What is answered with a status: a noun, or nothing; as lines, as events, as a page."""
 
     description: str
@@ -25,7 +25,7 @@ class Given(Struct, frozen=True):
     stream: bool = False  # also as text/event-stream
 
 
-class Operation(Struct, frozen=True, kw_only=True):
+class RouteSpec(Struct, frozen=True, kw_only=True):
     method: str
     path: str
     endpoint: Endpoint
@@ -35,7 +35,7 @@ class Operation(Struct, frozen=True, kw_only=True):
     takes: str = ""  # the noun of the body
     lines: bool = False  # the body may be lines
     optional: bool = False  # there need be none
-    gives: dict[int, Given]
+    gives: dict[int, ResponseSpec]
     refuses: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
 

@@ -9,8 +9,8 @@ from assay.fep.evaluation import KIND
 from assay.ports import RunQuery, RunStatus
 from assay.protocol.operations import ListOperationsResponse
 from assay.serve.rest import pages
-from assay.serve.rest.answers import Answer, answer
-from assay.serve.rest.call import Asking, Call
+from assay.serve.rest.answers import Response, answer
+from assay.serve.rest.call import HttpRequest, RequestContext
 
 FILTERS = ("status", "experiment", "since", "until")
 STATUSES: dict[str, frozenset[RunStatus]] = {
@@ -24,17 +24,17 @@ STATUSES: dict[str, frozenset[RunStatus]] = {
 }
 
 
-async def get_operation(call: Call) -> Answer:
+async def get_operation(call: HttpRequest) -> Response:
     call.query()
     return answer(call.host.office.operation(await call.run()))
 
 
-async def list_evaluations(call: Call) -> Answer:
+async def list_evaluations(call: HttpRequest) -> Response:
     """Newest first; by status, experiment and when they were created."""
     return answer(await listed(call, call.query(*FILTERS, "page_size", "page_token")))
 
 
-async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
+async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsResponse:
     """A page of them, by what a transport has understood."""
     size = pages.size(asked.get("page_size"), call.host.serving.max_page)
     status, name = asked.get("status"), asked.get("experiment")
@@ -58,7 +58,7 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
     following = UNSET
     if len(runs) > size:
         last = runs[size - 1]
-        following = pages.token(pages.Listed(last.created, last.id, digest))
+        following = pages.token(pages.RunCursor(last.created, last.id, digest))
     operations = [call.host.office.operation(run) for run in runs[:size]]
     return ListOperationsResponse(operations=operations, next_page_token=following)
 
@@ -66,9 +66,9 @@ async def listed(call: Asking, asked: dict[str, str]) -> ListOperationsResponse:
 def before(token: str | None, digest: str) -> tuple[datetime, str] | None:
     if token is None:
         return None
-    place = pages.place(token, pages.Listed)
+    place = pages.decode(token, pages.RunCursor)
     if place.asked != digest or place.created.tzinfo is None or "\0" in place.id:
-        raise pages.wrong()
+        raise pages.invalid_token()
     return place.created, place.id
 
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 SIZE = 50
 
 
-class Listed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class RunCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The last run of a page of runs, and a digest of what was asked for."""
 
     created: datetime
@@ -23,7 +23,7 @@ class Listed(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     asked: str
 
 
-class Counted(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+class OffsetCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
     """The number of the next result of a run."""
 
     run: str
@@ -34,19 +34,19 @@ def digest(*asked: object) -> str:
     return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
 
 
-def token(place: Listed | Counted) -> str:
+def token(place: RunCursor | OffsetCursor) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
 
 
-def place(text: str, kind: type[T]) -> T:
+def decode(text: str, kind: type[T]) -> T:
     try:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         return msgspec.json.decode(data, type=kind)
     except (binascii.Error, ValueError, msgspec.MsgspecError):
-        raise wrong() from None
+        raise invalid_token() from None
 
 
-def wrong() -> InvalidRequest:
+def invalid_token() -> InvalidRequest:
     return InvalidRequest(Problem("page_token", "this is no token that this list gave out"))
 
 

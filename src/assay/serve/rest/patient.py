@@ -10,8 +10,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.protocol.operations import ErrorResponse
 from assay.serve.rest.answers import encode
-from assay.serve.rest.call import new_number
-from assay.serve.rest.seen import told
+from assay.serve.rest.call import new_request_id
+from assay.serve.rest.seen import record_request
 
 # Rubbish is answered, counted and no warning: whoever can reach the port could fill the log with it.
 log = logging.getLogger("assay.wire")
@@ -20,11 +20,11 @@ OFFERING = (b"upgrade", b"http2-settings")  # headers and options of a connectio
 PIPELINED = 64  # requests ahead of their answers
 
 
-class Refused(Exception):
+class HeadRefused(Exception):
     """A head that is not taken: goes up through the parser, and becomes the answer that `_refusal` holds."""
 
 
-class Patient(HttpToolsProtocol):
+class GuardedHttpProtocol(HttpToolsProtocol):
     """
     Closes a connection on which no request begins, or whose head does not end, in time or in bytes.
 
@@ -110,18 +110,18 @@ class Patient(HttpToolsProtocol):
         if len(headers) > self.most_headers:
             said = f"a request has more than {self.most_headers} headers (ASSAY_MAX_HEADERS)"
             self._refuse_head(said, "max_headers", self.most_headers)
-            raise Refused
+            raise HeadRefused
 
     def on_headers_complete(self) -> None:
         self._go_on()
         self._heading = False
         if self._unread > self.head_bytes and self._head() > self.head_bytes:
             self._too_long()
-            raise Refused
+            raise HeadRefused
         self._unread = 0
         if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
             self._refuse(f"wanted one header Host (RFC 9112 §3.2), got {self._hosts}")
-            raise Refused
+            raise HeadRefused
         if self.parser.should_upgrade() and (method := self.parser.get_method()) != b"CONNECT":
             self._upgrading, self._method = True, method
             return
@@ -129,7 +129,7 @@ class Patient(HttpToolsProtocol):
         self.headers = []  # where trailers go: they are nobody's headers
         if len(self.pipeline) > PIPELINED:
             self._refuse(f"more than {PIPELINED} requests are ahead of their answers")
-            raise Refused
+            raise HeadRefused
 
     def on_body(self, body: bytes) -> None:
         self._unread = 0
@@ -194,12 +194,12 @@ class Patient(HttpToolsProtocol):
             b"400 Bad Request",
             ErrorResponse(error="validation_error", message=msg),
         )
-        told("rest", "OTHER ", status[:3].decode(), 0.0)
+        record_request("rest", "OTHER ", status[:3].decode(), 0.0)
         data = encode(body)
         head = (
             b"HTTP/1.1 %b\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
             b"x-request-id: %b\r\nconnection: close\r\ncontent-length: %d\r\n\r\n"
-            % (status, new_number().encode(), len(data))
+            % (status, new_request_id().encode(), len(data))
         )
         self.transport.write(head + data)
         self.transport.close()

@@ -21,17 +21,17 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
-class Planned(NamedTuple):
+class CachedPlan(NamedTuple):
     plan: Plan
     checks: msgspec.Raw | None  # as they are kept with every run that has them
 
 
-class Plans:
+class PlanCache:
     def __init__(self, office: EvaluationService) -> None:
         self._office = office
-        self._kept = ByteCache[Planned](CACHED)
+        self._kept = ByteCache[CachedPlan](CACHED)
 
-    def of(self, text: bytes, *, arguments: bool = True) -> Planned:
+    def of(self, text: bytes, *, arguments: bool = True) -> CachedPlan:
         """The plan of these checks; of none, that of cases which bring their own. `arguments`: results say what checks were given."""
         owner, key = pool.owner.get(), text if arguments else b"-" + text
         found = self._kept.get(key, owner)
@@ -39,7 +39,7 @@ class Plans:
             return found
         given, office = self._given(text), self._office
         plan = plan_of(given, office.registry, office.services, Options(resolved_arguments=arguments))
-        made = Planned(plan, None if plan.checks is None else msgspec.Raw(_encode(plan.checks)))
+        made = CachedPlan(plan, None if plan.checks is None else msgspec.Raw(_encode(plan.checks)))
         if plan.shared is not None and len(text) <= LONGEST:
             self._kept.put(key, made, FACTOR * len(text), owner)
         return made

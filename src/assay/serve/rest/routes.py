@@ -6,17 +6,26 @@ from assay.serve.rest.checks import list_checks
 from assay.serve.rest.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
 from assay.serve.rest.health import health, show_openapi, show_page
 from assay.serve.rest.metrics import show_metrics
-from assay.serve.rest.operation import ARGUMENTS, MOMENT, ONCE, SIZE, TOKEN, Given, Operation, Parameter
+from assay.serve.rest.operation import (
+    ARGUMENTS,
+    MOMENT,
+    ONCE,
+    SIZE,
+    TOKEN,
+    Parameter,
+    ResponseSpec,
+    RouteSpec,
+)
 from assay.serve.rest.operations import STATUSES, get_operation, list_evaluations
 from assay.serve.rest.sse import follow_evaluation
 
 CREATE, READ, CANCEL = "evaluations:create", "evaluations:read", "evaluations:cancel"
-RESULT = Given(
+RESULT = ResponseSpec(
     "the result", "EvaluationRunResult", lines="TestCaseResult", headers=("ETag", "Link", "Content-Location")
 )
 
 ROUTES = [
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/evaluate",
         endpoint=run_evaluation,
@@ -29,7 +38,7 @@ ROUTES = [
         refuses=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/evaluate:batch",
         endpoint=run_batch,
@@ -37,11 +46,11 @@ ROUTES = [
         id="runBatch",
         summary="Run many evaluations; a bad one does not sink the others",
         takes="BatchEvaluationRequest",
-        gives={200: Given("what came of each", "BatchEvaluationResponse")},
+        gives={200: ResponseSpec("what came of each", "BatchEvaluationResponse")},
         refuses=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/evaluations",
         endpoint=start_evaluation,
@@ -50,18 +59,18 @@ ROUTES = [
         summary="Start an evaluation and go on",
         takes="EvaluationRequest",
         lines=True,
-        gives={202: Given("it is under way", "EvaluationOperation", headers=("Location",))},
+        gives={202: ResponseSpec("it is under way", "EvaluationOperation", headers=("Location",))},
         refuses=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/evaluations",
         endpoint=list_evaluations,
         scope=READ,
         id="listEvaluations",
         summary="The operations of this tenant, newest first",
-        gives={200: Given("a page of them", "ListOperationsResponse")},
+        gives={200: ResponseSpec("a page of them", "ListOperationsResponse")},
         refuses=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
@@ -72,14 +81,14 @@ ROUTES = [
             TOKEN,
         ),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/evaluations/{evaluation_id}",
         endpoint=get_evaluation,
         scope=READ,
         id="getEvaluation",
         summary="The result of an evaluation that has ended, whole or in pages",
-        gives={200: RESULT, 304: Given("it is what you have")},
+        gives={200: RESULT, 304: ResponseSpec("it is what you have")},
         refuses=(400, 404, 409),
         parameters=(
             SIZE,
@@ -87,7 +96,7 @@ ROUTES = [
             Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),
         ),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/evaluations/{evaluation_id}/events",
         endpoint=follow_evaluation,
@@ -95,8 +104,8 @@ ROUTES = [
         id="followEvaluation",
         summary="What happens, as it happens: `progress` and, case by case, `result`",
         gives={
-            200: Given("server-sent events, until the evaluation ends", media="text/event-stream"),
-            204: Given("it has ended, and you had everything"),
+            200: ResponseSpec("server-sent events, until the evaluation ends", media="text/event-stream"),
+            204: ResponseSpec("it has ended, and you had everything"),
         },
         refuses=(400, 404),
         parameters=(
@@ -108,7 +117,7 @@ ROUTES = [
             ),
         ),
     ),
-    Operation(
+    RouteSpec(
         method="POST",
         path="/v1/evaluations/{evaluation_id}:cancel",
         endpoint=cancel_evaluation,
@@ -117,68 +126,68 @@ ROUTES = [
         summary="Stop an evaluation: what is done stays, the rest is skipped",
         takes="CancelRequest",
         optional=True,
-        gives={200: Given("false: it was asked to stop, and has not yet", "CancelOperationResponse")},
+        gives={200: ResponseSpec("false: it was asked to stop, and has not yet", "CancelOperationResponse")},
         refuses=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/operations/{operation_id}",
         endpoint=get_operation,
         scope=READ,
         id="getOperation",
         summary="How far an evaluation is; its id is the evaluation's",
-        gives={200: Given("the operation", "EvaluationOperation")},
+        gives={200: ResponseSpec("the operation", "EvaluationOperation")},
         refuses=(400, 404),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/checks",
         endpoint=list_checks,
         scope=READ,
         id="listChecks",
         summary="The checks there are, with the schemas of what they take and answer",
-        gives={200: Given("the catalogue", "ListChecksResponse")},
+        gives={200: ResponseSpec("the catalogue", "ListChecksResponse")},
         refuses=(400,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/health",
         endpoint=health,
         scope=None,
         id="healthCheck",
         summary="Whether this service is up, and the version of the protocol it speaks",
-        gives={200: Given("it is", "Health")},
+        gives={200: ResponseSpec("it is", "Health")},
         refuses=(400,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/metrics",
         endpoint=show_metrics,
         scope="metrics:read",
         id="getMetrics",
         summary="What this process counted, for Prometheus",
-        gives={200: Given("text, in Prometheus' own format", media="text/plain")},
+        gives={200: ResponseSpec("text, in Prometheus' own format", media="text/plain")},
         refuses=(400,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/openapi.json",
         endpoint=show_openapi,
         scope=None,
         id="getOpenAPI",
         summary="This document",
-        gives={200: Given("OpenAPI 3.1", "Document")},
+        gives={200: ResponseSpec("OpenAPI 3.1", "Document")},
         refuses=(400,),
     ),
-    Operation(
+    RouteSpec(
         method="GET",
         path="/v1/docs",
         endpoint=show_page,
         scope=None,
         id="getDocs",
         summary="This document, to be read by people",
-        gives={200: Given("a page that needs no network", media="text/html")},
+        gives={200: ResponseSpec("a page that needs no network", media="text/html")},
         refuses=(400,),
     ),
     *OPENWOP,

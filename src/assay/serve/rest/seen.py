@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from starlette.types import Receive, Scope, Send
 
 from assay.ports.watch import telemetry
-from assay.serve.rest.call import Host
+from assay.serve.rest.call import ServerState
 
 log = logging.getLogger("assay.request")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class Seen:
+class Instrumented:
     """Behind glass: what answers, and says with which status it did; 0: nobody was there to be told."""
 
     def __init__(self, path: str, app: Callable[[Scope, Receive, Send], Awaitable[int]]) -> None:
@@ -31,10 +31,10 @@ class Seen:
             with telemetry.span(route, about, parent) as span:
                 status = await self._app(scope, receive, send)
                 span.set_attribute("http.response.status_code", status)
-        told("rest", route, str(status), time.perf_counter() - began)
+        record_request("rest", route, str(status), time.perf_counter() - began)
 
 
-def told(transport: str, route: str, status: str, seconds: float) -> None:
+def record_request(transport: str, route: str, status: str, seconds: float) -> None:
     telemetry.add("assay_requests", 1, transport, route, status)
     telemetry.took("assay_request_seconds", seconds, transport, route)
     if log.isEnabledFor(logging.INFO):
@@ -42,7 +42,7 @@ def told(transport: str, route: str, status: str, seconds: float) -> None:
         log.info("answered", extra=more)
 
 
-def watched(host: Host) -> None:
+def enable_metrics(host: ServerState) -> None:
     """This process serves: it counts, and these can be looked at."""
     telemetry.on = True
     telemetry.gauges |= {

@@ -12,28 +12,28 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
-from assay.serve.limits import Serving
-from assay.serve.rest.connections import Entrance
-from assay.serve.rest.patient import Patient
+from assay.serve.limits import ServerLimits
+from assay.serve.rest.connections import Listener
+from assay.serve.rest.patient import GuardedHttpProtocol
 from assay.serve.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GARBAGE = 20_000, 20, 50  # a request makes some thousand objects, and none of them is part of a circle
-TURN = 0.001  # seconds after which a thread that wants Python gets it: who writes the record waits for it many times a commit
+GC_THRESHOLDS = 20_000, 20, 50  # a request makes some thousand objects, and none of them is part of a circle
+GIL_SWITCH_INTERVAL = 0.001  # seconds after which a thread that wants Python gets it: who writes the record waits for it many times a commit
 GRACE = 15  # seconds that answers may take to end, once the server stops
 
 
 def server(
     app: Starlette,
-    serving: Serving,
+    serving: ServerLimits,
     *,
     host: str,
     port: int,
     tls: Tls | None = None,
-) -> "Server":
+) -> "WebServer":
     """Not started yet: `serve()` runs until `should_exit`."""
 
-    class Protocol(Patient):
+    class Protocol(GuardedHttpProtocol):
         head_seconds, head_bytes = serving.head_seconds, serving.max_head_bytes
         most_headers = serving.max_headers
         send_seconds = serving.send_seconds
@@ -56,17 +56,17 @@ def server(
     config.timeout_keep_alive = serving.idle_seconds  # pyright: ignore[reportAttributeAccessIssue]  # only waited for
     config.load()
     config.ssl = tls.context() if tls else None
-    return Server(config, app, serving)
+    return WebServer(config, app, serving)
 
 
-class Server(uvicorn.Server):
+class WebServer(uvicorn.Server):
     """
     Those who wait or follow are sent home first: uvicorn waits for its connections before it says that it stops.
 
     A signal ends `serve()` and is not raised again afterwards: what else is to be closed is closed by whoever called it.
     """
 
-    def __init__(self, config: uvicorn.Config, app: Starlette, serving: Serving) -> None:
+    def __init__(self, config: uvicorn.Config, app: Starlette, serving: ServerLimits) -> None:
         super().__init__(config)
         self._app, self._serving = app, serving
 
@@ -92,15 +92,15 @@ class Server(uvicorn.Server):
         """What is loaded by now stays: the collector of garbage need not look at it again and again."""
         gc.collect()
         gc.freeze()
-        gc.set_threshold(*GARBAGE)
-        sys.setswitchinterval(TURN)
+        gc.set_threshold(*GC_THRESHOLDS)
+        sys.setswitchinterval(GIL_SWITCH_INTERVAL)
         await self.lifespan.startup()
         if self.lifespan.should_exit:
             self.should_exit = True
             return
         most, seconds = self._serving.max_connections, self._serving.head_seconds
         self.entrances = [
-            Entrance(heard, most, self._connected, tls=self.config.ssl, seconds=seconds)
+            Listener(heard, most, self._connected, tls=self.config.ssl, seconds=seconds)
             for heard in sockets or [self.config.bind_socket()]
         ]
         for entrance in self.entrances:

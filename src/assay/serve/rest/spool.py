@@ -12,15 +12,15 @@ from assay.fep.evaluation import stored_line
 from assay.fep.office import PlannedEvaluation
 from assay.serve.footprint import Footprint, bounded
 from assay.serve.rest.asked import WITHOUT_ARGUMENTS, experiment_of, read_head
-from assay.serve.rest.bodies import pieces
-from assay.serve.rest.call import Call
-from assay.serve.rest.plans import Planned
+from assay.serve.rest.bodies import stream_body
+from assay.serve.rest.call import HttpRequest
+from assay.serve.rest.plans import CachedPlan
 
 LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
 _BOM = b"\xef\xbb\xbf"
 
 
-class Lined:
+class SpooledRequest:
     """A request that makes sense, with its contexts on disk."""
 
     def __init__(self, asked: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
@@ -34,14 +34,14 @@ class Lined:
 
 
 @asynccontextmanager
-async def read_lines(call: Call, *, arguments: bool) -> AsyncGenerator[Lined]:
+async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[SpooledRequest]:
     """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
     serving = call.host.serving
     with _spool() as file:
-        intake = _Intake(call, file, arguments=arguments)
+        intake = _LineReader(call, file, arguments=arguments)
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
         taken, held = Footprint(), 0  # of a line that is long
-        async for piece in pieces(call, most, "max_upload_bytes", seconds):
+        async for piece in stream_body(call, most, "max_upload_bytes", seconds):
             if not intake.long:
                 intake.more(piece)
                 continue
@@ -76,8 +76,8 @@ def _on_disk() -> Generator[None]:
         raise EnvironmentFailure(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
 
 
-class _Intake:
-    def __init__(self, call: Call, file: IO[bytes], *, arguments: bool) -> None:
+class _LineReader:
+    def __init__(self, call: HttpRequest, file: IO[bytes], *, arguments: bool) -> None:
         self._host, self._file, self._arguments = call.host, file, arguments
         self._limits = call.host.limits
         self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
@@ -85,7 +85,7 @@ class _Intake:
             self._digest.update(WITHOUT_ARGUMENTS)
         self._tail: list[bytes] = []
         self._held = self._number = self._cases = self._own = 0
-        self._planned: Planned | None = None
+        self._planned: CachedPlan | None = None
         self._experiment = None
         self._waits = False
         self._most = call.host.serving.max_elements
@@ -107,7 +107,7 @@ class _Intake:
         if self._held > self._limits.max_line_bytes:
             raise self._bad(self._number + 1, [Problem("", too_long(self._limits))])
 
-    def end(self) -> Lined:
+    def end(self) -> SpooledRequest:
         self._write([kept for kept in [self._line(b"".join(self._tail))] if kept])
         with _on_disk():
             self._file.flush()
@@ -118,7 +118,7 @@ class _Intake:
             said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
             raise InvalidRequest(Problem("checks", said))
         asked = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
-        return Lined(asked, self._file, self._digest.hexdigest() if self._digest else "")
+        return SpooledRequest(asked, self._file, self._digest.hexdigest() if self._digest else "")
 
     def _line(self, line: bytes) -> bytes | None:
         """What is kept of a line: nothing of a blank one, nor of the head."""
@@ -149,7 +149,7 @@ class _Intake:
 
     def _head(self, line: bytes) -> None:
         problems: list[Problem] = []
-        planned: Planned | None = None
+        planned: CachedPlan | None = None
         try:
             bounded(line, self._most)
             head = read_head(line)

@@ -7,15 +7,15 @@ from starlette.types import Receive, Scope, Send
 
 from assay.errors import Refusal
 from assay.ports import CLOSED, Run
-from assay.serve.rest.answers import Answer, log
-from assay.serve.rest.call import Call, Host
-from assay.serve.rest.feeds import Place, place_of
+from assay.serve.rest.answers import Response, log
+from assay.serve.rest.call import HttpRequest, ServerState
+from assay.serve.rest.feeds import Cursor, cursor_of
 
 
 class Stream:
     """An answer that goes on until the run ends, the client leaves or the host stops."""
 
-    def __init__(self, host: Host, run: Run, place: Place) -> None:
+    def __init__(self, host: ServerState, run: Run, place: Cursor) -> None:
         self._host, self._run, self._place = host, run, place
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -34,13 +34,13 @@ class Stream:
             log.error("following %s: %s", self._run.id, trouble)
 
 
-async def follow_evaluation(call: Call) -> Answer | Stream:
+async def follow_evaluation(call: HttpRequest) -> Response | Stream:
     call.query()
     call.host.load.open()
     run = await call.run()
-    place = place_of(call.header(b"last-event-id"))
+    place = cursor_of(call.header(b"last-event-id"))
     await call.host.feeds.check(run, place)
     if run.status in CLOSED and place.sequence >= run.events:
-        return Answer(b"", 204)  # nothing more will come: a browser need not ask again
+        return Response(b"", 204)  # nothing more will come: a browser need not ask again
     await call.host.office.reading(run)
     return Stream(call.host, run, place)

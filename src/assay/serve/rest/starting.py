@@ -8,17 +8,17 @@ from assay.fep.office import PlannedEvaluation
 from assay.fep.project import new_id
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.serve.rest.asked import ARGUMENTS, Whole, digest_of, read_request, shows_arguments
+from assay.serve.rest.asked import ARGUMENTS, ParsedRequest, digest_of, read_request, shows_arguments
 from assay.serve.rest.bodies import form_of
-from assay.serve.rest.bodies import whole as whole_body
-from assay.serve.rest.call import Asking, Call
-from assay.serve.rest.idempotency import Once
-from assay.serve.rest.spool import Lined, read_lines
+from assay.serve.rest.bodies import read_body as whole_body
+from assay.serve.rest.call import HttpRequest, RequestContext
+from assay.serve.rest.idempotency import IdempotentRequest
+from assay.serve.rest.spool import SpooledRequest, read_lines
 
 LARGE = 256 * 1024  # bytes of a body that are read in a thread, so that others are served meanwhile
 
 
-class Made(NamedTuple):
+class InlineResult(NamedTuple):
     """A run that was done at once, and its results."""
 
     run: Run
@@ -27,36 +27,38 @@ class Made(NamedTuple):
     metadata: dict[str, Any]
 
 
-class Begun(NamedTuple):
+class Started(NamedTuple):
     """A run, by id; whether an earlier request began it; and what came of it where that is at hand."""
 
     run: str
     replayed: bool = False
-    made: Made | None = None
+    made: InlineResult | None = None
 
 
-class Wanted(NamedTuple):
+class Submission(NamedTuple):
     """A request that makes sense, once for its key."""
 
-    request: Whole | Lined
-    once: Once
+    request: ParsedRequest | SpooledRequest
+    once: IdempotentRequest
 
 
-async def begin_wanted(call: Call, operation: str, *, at_once: bool) -> Begun:
+async def submit_body(call: HttpRequest, operation: str, *, at_once: bool) -> Started:
     """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.host.load.open()
     if form_of(call, lines=True) == "lines":
         async with read_lines(call, arguments=arguments) as lined:
-            want = Wanted(lined, Once(call, operation, lambda: lined.digest))
+            want = Submission(lined, IdempotentRequest(call, operation, lambda: lined.digest))
             return await begin(call, want, at_once=at_once)
     body = await whole_body(call, in_parts=True)
     request = await read(call, body, arguments=arguments)
-    want = Wanted(request, Once(call, operation, await digest_for(call, body, arguments=arguments)))
+    want = Submission(
+        request, IdempotentRequest(call, operation, await digest_for(call, body, arguments=arguments))
+    )
     return await begin(call, want, at_once=at_once, spent=True)
 
 
-async def digest_for(call: Call, body: bytes, *, arguments: bool = True) -> Callable[[], str]:
+async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) -> Callable[[], str]:
     """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
         return lambda: digest_of(body, arguments=arguments)
@@ -64,7 +66,7 @@ async def digest_for(call: Call, body: bytes, *, arguments: bool = True) -> Call
     return lambda: digest
 
 
-async def read(call: Call, body: bytes, *, arguments: bool) -> Whole:
+async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequest:
     host, most = call.host, call.host.serving.max_elements
     if len(body) <= LARGE:
         return read_request(body, host.plans, host.limits, most, arguments=arguments)
@@ -72,16 +74,16 @@ async def read(call: Call, body: bytes, *, arguments: bool) -> Whole:
 
 
 async def begin(
-    call: Asking, want: Wanted, part: str = "", *, at_once: bool = True, spent: bool = False
-) -> Begun:
+    call: RequestContext, want: Submission, part: str = "", *, at_once: bool = True, spent: bool = False
+) -> Started:
     """Start it, or find what its key has started before. `spent`: nobody asks for its contexts afterwards."""
     request, once = want
     run, asked = new_id(), request.asked
-    made: Made | None = None
+    made: InlineResult | None = None
 
     async def start(documents: list[PutDocument]) -> None:
         nonlocal made
-        if at_once and asked.at_once and isinstance(request, Whole):
+        if at_once and asked.at_once and isinstance(request, ParsedRequest):
             office = call.host.office
             scored = await office.score(asked, request.contexts, call.tenant, run=run, told=request.told)
             if (
@@ -89,17 +91,17 @@ async def begin(
             ):  # not held while the disk is waited for: the next request has their place while it is warm
                 request.contexts.clear()
             await office.keep(scored, documents)
-            made = Made(scored.run, asked.experiment, scored.lines, scored.metadata)
+            made = InlineResult(scored.run, asked.experiment, scored.lines, scored.metadata)
         else:
-            contexts = request.contexts if isinstance(request, Whole) else request.lines()
+            contexts = request.contexts if isinstance(request, ParsedRequest) else request.lines()
             await _take_in(call, asked, contexts, documents, run)
 
     started = await once.start(run, start, part)
-    return Begun(started.run, started.replayed, made)
+    return Started(started.run, started.replayed, made)
 
 
 async def _take_in(
-    call: Asking,
+    call: RequestContext,
     asked: PlannedEvaluation,
     contexts: Iterable[Context | bytes],
     documents: list[PutDocument],

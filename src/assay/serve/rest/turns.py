@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Hashable
 from contextlib import asynccontextmanager
 
 
-class Turns:
+class KeyedLock:
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 

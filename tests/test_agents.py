@@ -476,7 +476,7 @@ async def test_a_frame_that_makes_no_sense_ends_it(tmp_path, frame, told):
 
 
 async def test_a_command_that_cannot_be_started_is_not_measured():
-    agent = app.agent_given("cmd:./there-is-no-such-thing --at all", load({}))
+    agent = app.resolve_agent("cmd:./there-is-no-such-thing --at all", load({}))
     with pytest.raises(ForeignFault, match="could not be started"):
         await done(agent, 1)
 
@@ -577,7 +577,7 @@ def folder(tmp_path, monkeypatch):
     ],
 )
 def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
-    agent = app.agent_given(what, load({}))
+    agent = app.resolve_agent(what, load({}))
     assert (agent.card.kind, agent.card.agent_id) == (kind, id)
 
 
@@ -602,14 +602,14 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
 )
 def test_an_agent_that_nobody_is_is_refused(folder, what, told):
     if told is None:
-        assert app.agent_given(what, load({})).card.takes_tools
+        assert app.resolve_agent(what, load({})).card.takes_tools
     else:
         with pytest.raises(Refusal, match=told):
-            app.agent_given(what, load({}))
+            app.resolve_agent(what, load({}))
 
 
 async def test_a_manifest_runs_on_a_script_and_says_so(folder):
-    agent = app.agent_given("manifest.json", load({}))
+    agent = app.resolve_agent("manifest.json", load({}))
     finish, stage = await done(agent, "Say something.")
     assert finish.result == "Done."
     assert [(one.usage.provider, one.usage.model, one.usage.cost_usd) for one in stage.steps] == [
@@ -619,7 +619,7 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
 
 
 async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
-    agent = app.agent_given("manifest.json", load({}))
+    agent = app.resolve_agent("manifest.json", load({}))
     tuned = agent.tuned(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
     finish, stage = await done(tuned, "Say something.")
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
@@ -633,7 +633,7 @@ async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
 def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
     (folder / "assay.toml").write_text("")
     with pytest.raises(UsageError, match=r"no model of class 'writing': say writing = \"PROVIDER:MODEL\""):
-        app.agent_given("manifest.json", load({}))
+        app.resolve_agent("manifest.json", load({}))
 
 
 def test_the_cards_of_the_settings_are_sorted_and_whole(folder):

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from assay import EvaluationRunResult, TestCaseResult
-from assay.cli.progress import Progress
+from assay.cli.progress import ProgressLine
 from assay.protocol.schemas import NOUNS
 from command import on_a_terminal
 
@@ -560,7 +560,7 @@ def test_a_line_that_changes_never_runs_over(columns, how, said):
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, columns))
     with open(theirs, "w") as to:
-        progress = Progress(to=to)
+        progress = ProgressLine(to=to)
         while not select.select([ours], [], [], 0)[0]:
             progress(*how)
         line = os.read(ours, 4096).decode().removeprefix("\r\x1b[K")

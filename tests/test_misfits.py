@@ -14,7 +14,7 @@ from assay.ports import Provider
 from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
 from assay.protocol.misfits import message_of, place_in
-from assay.settings import DECLARED, load
+from assay.settings import CONFIGURED, load
 from assay.workflow.decisions import read_decision
 from assay.workflow.declared import read_loop
 
@@ -78,7 +78,7 @@ def choices(kind: Any) -> dict[str, list[str]]:
 
 
 TABLES = {
-    **{name: (f"{name}.one", kind) for name, kind in DECLARED.items()},
+    **{name: (f"{name}.one", kind) for name, kind in CONFIGURED.items()},
     "providers": ("providers.one", Provider),
 }
 SETTINGS = [

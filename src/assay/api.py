@@ -90,7 +90,7 @@ async def evaluate(
     settings = load()
     gathering = Gathering()
     how = gathering.read(
-        lambda: _conduct(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
+        lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
     )
     seconds = settings.limits.check_seconds if how is None else how.seconds
     services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
@@ -98,7 +98,7 @@ async def evaluate(
     options = Options(resolved_arguments=resolved_arguments)
     known = gathering.read(lambda: _registry(registry, settings)) or app.registry(settings)
     plan = gathering.read(lambda: plan_of(checks, known, services, options))
-    with calm():
+    with gc_paused():
         found = contexts_in(test_cases, outputs, settings.limits)
     gathering.problems += found.problems
     experiment = gathering.read(lambda: experiment_from(experiment_metadata))
@@ -119,7 +119,7 @@ async def evaluate(
                 on_progress(Progress(len(lines), len(contexts), tally.error_cases))
     finally:
         await services.close()
-    with calm():
+    with gc_paused():
         return run_result(new_id(), started, services.clock.now(), tally, lines, experiment)
 
 
@@ -176,7 +176,7 @@ async def evaluate_stream(
     has been yielded.
     """
     settings = load()
-    how = _conduct(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
+    how = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
     options = Options(resolved_arguments=resolved_arguments)
     plan = plan_of(checks, _registry(registry, settings), services, options)
@@ -233,7 +233,7 @@ async def verify(
     }
     loops = {"verify": read_loop("verify", table)}
     cast = AgentOverlay(agents, app.agents(settings))
-    async with app.flows(settings, MemoryStore(), cast, loops) as (room, desk):
+    async with app.open_workflows(settings, MemoryStore(), cast, loops) as (room, desk):
         me = Principal(tenant="local", id="library")
         run = await room.start(me, "verify", {"task": task})
         ended = await desk.ended(run.id)
@@ -251,18 +251,18 @@ def repeated_id(agents: Sequence[Agent], given: Sequence[Any]) -> str | None:
 
 def _agent(given: Any, settings: Settings) -> Agent:
     if isinstance(given, str):
-        return app.agent_given(given, settings)
+        return app.resolve_agent(given, settings)
     if hasattr(given, "invoke") and hasattr(given, "card"):
         return given
     if callable(given):
-        return app.agent_of(given)
+        return app.agent_from_callable(given)
     raise InvalidRequest(
         Problem("actor", f"wanted a function, an agent or its name, got {type(given).__name__}")
     )
 
 
 @contextmanager
-def calm() -> Generator[None]:
+def gc_paused() -> Generator[None]:
     """Many objects are made here and no cycles: looking for some again and again takes half of the time."""
     on = gc.isenabled()
     gc.disable()
@@ -276,7 +276,7 @@ def calm() -> Generator[None]:
             gc.enable()
 
 
-def _conduct(
+def _options(
     settings: Settings,
     concurrency: int | None,
     timeout: float | None,

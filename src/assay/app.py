@@ -109,7 +109,7 @@ def agents(settings: Settings, asked: Providers | None = None) -> Agents:
     return ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
 
 
-def agent_given(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
+def resolve_agent(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
     """Who `--agent WHAT` means: an agent of the settings by its id, else what the text describes. Never for a request's text."""
     from assay.backends.agents.declared import ConfiguredAgents  # a lazy door
 
@@ -117,7 +117,7 @@ def agent_given(what: str, settings: Settings, asked: Providers | None = None) -
     return known.given(what)
 
 
-def agent_of(function: Callable[..., Any], *, free: bool = False) -> Agent:
+def agent_from_callable(function: Callable[..., Any], *, free: bool = False) -> Agent:
     """A function as an agent, called after its module and name."""
     from assay.backends.agents.callable import CallableAgent  # a lazy door
     from assay.backends.agents.functions import local_id, takes_context  # a lazy door
@@ -140,7 +140,7 @@ def toolbox(settings: Settings) -> ToolBox:
     return ConfiguredTools(settings.tools, settings.mcp)
 
 
-def workflows(
+def build_workflows(
     settings: Settings,
     record: Store,
     known: Registry,
@@ -162,9 +162,9 @@ def workflows(
     from assay.workflow.room import WorkflowService  # a lazy door
     from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
 
-    if seeded():
+    if conformance_fixtures_enabled():
         cast = AgentOverlay(SAMPLE_AGENTS, cast)
-    there = library(settings.workflows if loops is None else loops, seeded=seeded())
+    there = library(settings.workflows if loops is None else loops, seeded=conformance_fixtures_enabled())
     critics = Critics(cast, known, means, seconds=settings.limits.check_seconds)
     far = ExecutionLimits.of(settings.limits)
     performer = ActivityRunner(record, there, cast, critics, means, toolbox(settings), bounds=far)
@@ -177,18 +177,18 @@ def workflows(
     return kind, room
 
 
-def seeded(environment: Mapping[str, str] | None = None) -> bool:
+def conformance_fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
     """Whether a conformance suite may start its own workflows here (contract §11)."""
     return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
 
 
-def seams_on(environment: Mapping[str, str] | None = None) -> bool:
+def conformance_routes_enabled(environment: Mapping[str, str] | None = None) -> bool:
     """Whether the test-only routes of a conformance suite are here (contract §0.6)."""
     return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"
 
 
 @asynccontextmanager
-async def flows(
+async def open_workflows(
     settings: Settings,
     record: Store,
     cast: Agents,
@@ -197,7 +197,7 @@ async def flows(
 ) -> AsyncGenerator[tuple[Any, RunExecutor]]:
     """A desk for workflows alone: the library's and the command's."""
     means = services(settings)
-    kind, room = workflows(settings, record, registry(settings, modules), means, cast, loops)
+    kind, room = build_workflows(settings, record, registry(settings, modules), means, cast, loops)
     desk = RunExecutor(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
     shown = room(desk)
     await desk.open(adopting=False)
@@ -208,7 +208,7 @@ async def flows(
         await means.close()
 
 
-class House(NamedTuple):
+class Runtime(NamedTuple):
     """A host that runs: what transports are put on."""
 
     store: Store
@@ -220,9 +220,9 @@ class House(NamedTuple):
 
 
 @asynccontextmanager
-async def house(
+async def open_runtime(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
-) -> AsyncGenerator[House]:
+) -> AsyncGenerator[Runtime]:
     """
     The record, and the desk that conducts runs in it: it takes up what a crashed process left.
 
@@ -237,9 +237,9 @@ async def house(
     )
     async with store(settings) as record:
         gate = Authenticator(record, tokens=await tokens(settings.jwt), clock=means.clock)
-        cast = _with_samples(agents(settings, means.providers))
-        flowing, meet = workflows(settings, record, known, means, cast)
-        evals = AgentEvalService(record, _eval_means(settings, record, known, means, cast))
+        cast = _with_conformance_agents(agents(settings, means.providers))
+        flowing, meet = build_workflows(settings, record, known, means, cast)
+        evals = AgentEvalService(record, _eval_dependencies(settings, record, known, means, cast))
         some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
         kinds: dict[str, RunKind] = {one.name: one for one in some}
         engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
@@ -248,7 +248,7 @@ async def house(
         await desk.open()
         watching = supervise("expiry", room.watch)
         try:
-            yield House(record, desk, EvaluationService(record, known, means), evals, gate, room)
+            yield Runtime(record, desk, EvaluationService(record, known, means), evals, gate, room)
         finally:
             watching.cancel()
             await desk.close(stop)
@@ -258,9 +258,9 @@ async def house(
             await means.close()
 
 
-def _with_samples(cast: Agents) -> Agents:
+def _with_conformance_agents(cast: Agents) -> Agents:
     """And a conformance suite's, where its seams are on."""
-    if not seams_on():
+    if not conformance_routes_enabled():
         return cast
     from assay.agenteval.samples import SAMPLES  # a lazy door
     from assay.backends.agents.cast import AgentOverlay  # a lazy door
@@ -268,7 +268,7 @@ def _with_samples(cast: Agents) -> Agents:
     return AgentOverlay(SAMPLES, cast)
 
 
-def _eval_means(
+def _eval_dependencies(
     settings: Settings, record: Store, known: Registry, means: Services, cast: Agents
 ) -> EvalDependencies:
     """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
@@ -324,7 +324,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     return OtelTracer()
 
 
-class Transport(Protocol):
+class HttpServer(Protocol):
     """Something that serves until it should exit."""
 
     should_exit: bool
@@ -344,13 +344,13 @@ def tls(settings: Settings) -> Tls | None:
 
 
 def rest(
-    house: House,
+    house: Runtime,
     settings: Settings,
     *,
     host: str,
     port: int,
     tls: Tls | None = None,
-) -> Transport:
+) -> HttpServer:
     """FEP and the run surface of OpenWOP over HTTP."""
     try:
         from assay.serve.openwop.build import build_host  # a lazy door
@@ -365,14 +365,14 @@ def rest(
     offers = build_host(
         house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
     )
-    routes = [*ROUTES, *SEAMS] if seams_on() else ROUTES
+    routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
     app = create_app(
         house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers, routes=routes
     )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 
 
-def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> "Calls":
+def grpc(beside: HttpServer, *, host: str, port: int, tls: Tls | None = None) -> "GrpcServer":
     """
     FEP over gRPC, on the same desk and with the same limits and keys. It listens at once, and answers from `serve` on.
 
@@ -385,7 +385,7 @@ def grpc(beside: Transport, *, host: str, port: int, tls: Tls | None = None) -> 
     return RpcServer(beside.host, address=host, port=port, tls=tls)
 
 
-class Calls(Protocol):
+class GrpcServer(Protocol):
     """What serves until the host it is put on stops."""
 
     port: int

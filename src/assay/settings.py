@@ -106,13 +106,13 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     try:
         settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
-        raise _misfit(wrong, {**told, **tabled}, environment) from None
+        raise _validation_error(wrong, {**told, **tabled}, environment) from None
     _positive(settings, environment)
     validate(settings.jwt)
     return msgspec.structs.replace(
         settings,
         providers=_providers(tables),
-        **_declared({"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows}),
+        **_configured({"agents": agents, "tools": tools, "mcp": mcp, "workflows": workflows}),
     )
 
 
@@ -135,11 +135,11 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
     return providers
 
 
-DECLARED = {"agents": AgentConfig, "tools": ToolConfig, "mcp": McpServer, "workflows": VerifierLoopConfig}
+CONFIGURED = {"agents": AgentConfig, "tools": ToolConfig, "mcp": McpServer, "workflows": VerifierLoopConfig}
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 
-def _declared(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+def _configured(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """`[agents."<id>"]` and its like: every problem of every table at once, each with its place."""
     wrong: list[str] = []
     read: dict[str, dict[str, Any]] = {name: {} for name in told}
@@ -148,10 +148,10 @@ def _declared(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             place = f'settings: {name}."{id}"'
             if name == "tools" and not TOOL.match(id):
                 wrong.append(f"{place}: a tool's id is <scope>:<tool-id>, such as shop:orders")
-            problems = _problems(table, DECLARED[name], place)
+            problems = _problems(table, CONFIGURED[name], place)
             wrong += problems
             if not problems:
-                read[name][id] = msgspec.convert(table, DECLARED[name])
+                read[name][id] = msgspec.convert(table, CONFIGURED[name])
     if wrong:
         raise UsageError(*wrong)
     return read
@@ -195,7 +195,7 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     return told
 
 
-def _misfit(
+def _validation_error(
     wrong: msgspec.ValidationError, said: dict[str, Any], environment: Mapping[str, str]
 ) -> UsageError:
     place, words = place_in(wrong).lstrip("."), message_of(wrong, Settings)
@@ -204,10 +204,10 @@ def _misfit(
         value = value.get(name) if is_object(value) else None
     if isinstance(value, str):
         words = words.replace("got `str`", f"got {value!r}")
-    return UsageError(f"{_where(place, environment)}: {words}" if place else f"settings: {words}")
+    return UsageError(f"{_source_of(place, environment)}: {words}" if place else f"settings: {words}")
 
 
-def _where(place: str, environment: Mapping[str, str]) -> str:
+def _source_of(place: str, environment: Mapping[str, str]) -> str:
     """The variable that said it, or else its place in the file."""
     table, _, name = place.rpartition(".")
     variable = (JWT if table == "jwt" else PREFIX) + name.upper()
@@ -221,4 +221,4 @@ def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
-            raise UsageError(f"{_where(name, environment)}: wanted a number above 0, got {value}")
+            raise UsageError(f"{_source_of(name, environment)}: wanted a number above 0, got {value}")

@@ -31,7 +31,7 @@ TENANT = "local"
 REASONS = 1_000
 
 
-class Evals(NamedTuple):
+class EvalRuntime(NamedTuple):
     """What runs agents against suites: the record, the desk, and what is asked of both."""
 
     store: Store
@@ -98,7 +98,7 @@ async def run_suite(
         tags=tuple(tags),
     )
     async with AsyncExitStack() as stack:
-        record = await _opened(store, stack)
+        record = await _open_store(store, stack)
         evals = await stack.enter_async_context(open_evals(settings, record, [subject]))
         plan = await evals.office.planned(asked, TENANT, read)
         run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
@@ -111,7 +111,7 @@ async def run_suite(
         return await result_of(evals, ended)
 
 
-async def result_of(evals: Evals, run: Run) -> SuiteRun:
+async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
     """Everything there is to say of a run that has ended, read back from its record."""
     assert run.status in CLOSED
     summary = await evals.office.summary(run)
@@ -143,9 +143,9 @@ def suite_from(suite: AgentEvalSuite | Mapping[str, Any] | str, settings: Settin
 def agent_from(agent: Agentlike, settings: Settings, *, free: bool = False) -> Agent:
     """An agent is one; a function becomes one; a text names one."""
     if isinstance(agent, str):
-        return app.agent_given(agent, settings)
+        return app.resolve_agent(agent, settings)
     if not hasattr(agent, "invoke") and callable(agent):
-        return app.agent_of(agent, free=free)
+        return app.agent_from_callable(agent, free=free)
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return cast("Agent", agent)
     raise UsageError(f"an agent is a function, an Agent, or its name as a text; got {type(agent).__name__}")
@@ -166,12 +166,12 @@ def with_model(settings: Settings, model: str | None) -> Settings:
 @asynccontextmanager
 async def open_evals(
     settings: Settings, record: Store, given: Sequence[Agent] = (), *, cache: bool = False
-) -> AsyncGenerator[Evals]:
+) -> AsyncGenerator[EvalRuntime]:
     """For runs of this process: agents as given, and those of the settings. What others left is not taken up."""
     services = app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds), cache=cache)
     declared, tools = app.agents(settings, services.providers), app.toolbox(settings)
     means = EvalDependencies(
-        agents=GivenAgents(given, declared),
+        agents=AgentOverlayLocal(given, declared),
         registry=app.registry(settings),
         services=services,
         tools=tools,
@@ -183,7 +183,7 @@ async def open_evals(
     desk = RunExecutor(record, engine, {kind.name: kind})
     await desk.open(adopting=False)
     try:
-        yield Evals(record, desk, AgentEvalService(record, means))
+        yield EvalRuntime(record, desk, AgentEvalService(record, means))
     finally:
         await desk.close()
         for agent in given:
@@ -193,7 +193,7 @@ async def open_evals(
         await services.close()
 
 
-class GivenAgents:
+class AgentOverlayLocal:
     """Some agents by their ids, and behind them all others."""
 
     def __init__(self, given: Iterable[Agent], others: Agents) -> None:
@@ -209,7 +209,7 @@ class GivenAgents:
         await self._others.close()
 
 
-async def _opened(store: str | Store, stack: AsyncExitStack) -> Store:
+async def _open_store(store: str | Store, stack: AsyncExitStack) -> Store:
     if not isinstance(store, str):
         return store
     from assay.backends.stores.open import open_store  # a lazy door: SQLAlchemy, where it is needed

@@ -36,14 +36,14 @@ def annotate(
         typer.Option(help="The file with the key for --server; without it, ASSAY_API_KEY.", metavar="F"),
     ] = None,
 ) -> None:
-    from assay.cli.annotating import Said, carry_out  # a lazy door: the help needs none of it
+    from assay.cli.annotating import AnnotateOptions, carry_out  # a lazy door: the help needs none of it
 
     verdict = None if passed == failed else passed
     if passed and failed:
         raise typer.BadParameter("it passed or it did not: give one of --passed and --failed")
     carry_out(
         run,
-        Said(
+        AnnotateOptions(
             task=task,
             event=event,
             score=score,

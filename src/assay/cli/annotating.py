@@ -9,8 +9,8 @@ from msgspec import UNSET, Struct
 from assay import app, settings
 from assay.agenteval.detail import EvalDetail, detail_of
 from assay.agenteval.request import KIND
-from assay.cli.finding import found
-from assay.cli.remote import Remote
+from assay.cli.finding import find_run
+from assay.cli.remote import HostClient
 from assay.cli.say import tell
 from assay.errors import UsageError
 from assay.ports.audit import HOST
@@ -22,7 +22,7 @@ _detail = msgspec.json.Decoder(EvalDetail).decode
 _annotation = msgspec.json.Decoder(Annotation).decode
 
 
-class Said(Struct, frozen=True, kw_only=True):
+class AnnotateOptions(Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     task: str | None = None
@@ -35,16 +35,18 @@ class Said(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def carry_out(which: str, said: Said, tenant: str | None, server: str | None, key_file: str | None) -> None:
+def carry_out(
+    which: str, said: AnnotateOptions, tenant: str | None, server: str | None, key_file: str | None
+) -> None:
     signal = signal_of(said)
     if server is not None:
-        made = _there(which, said, signal, Remote(server, key_file))
+        made = _there(which, said, signal, HostClient(server, key_file))
     else:
         made = asyncio.run(_here(which, said, signal, tenant))
     tell(f"{made.annotation_id} is kept with {made.target.run_id}")
 
 
-def signal_of(said: Said) -> Signal:
+def signal_of(said: AnnotateOptions) -> Signal:
     """One thing at a time; a correction is of the score of a task."""
     corrects = said.score is not None or said.passed is not None
     given = [
@@ -73,7 +75,7 @@ def signal_of(said: Said) -> Signal:
     return Signal(kind="flag") if said.flag else Signal(kind="label", label=said.label or "")
 
 
-def _body(said: Said, signal: Signal, event: str | None) -> AnnotationCreate:
+def _body(said: AnnotateOptions, signal: Signal, event: str | None) -> AnnotationCreate:
     return AnnotationCreate(
         signal=signal,
         target=UNSET if event is None else Anchor(event_id=event),
@@ -91,9 +93,9 @@ def _event(page: EvalDetail, task: str) -> str | None:
     return None
 
 
-async def _here(which: str, said: Said, signal: Signal, tenant: str | None) -> Annotation:
+async def _here(which: str, said: AnnotateOptions, signal: Signal, tenant: str | None) -> Annotation:
     async with app.store(settings.load()) as store:
-        run = await found(store, which, KIND, tenant=tenant)
+        run = await find_run(store, which, KIND, tenant=tenant)
         event = said.event
         if said.task is not None:
             event = _event(await detail_of(store, run, {}, limit=10**9, shown=0), said.task)
@@ -103,7 +105,7 @@ async def _here(which: str, said: Said, signal: Signal, tenant: str | None) -> A
         return await annotate(store, run, body, HOST, datetime.now(UTC), redacted_text)
 
 
-def _there(which: str, said: Said, signal: Signal, host: Remote) -> Annotation:
+def _there(which: str, said: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:
     run = which
     if which == "latest":
         runs = msgspec.json.decode(host.ask("GET", "/v1/host/assay/runs?mode=eval&page_size=1"))["runs"]

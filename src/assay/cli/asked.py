@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class EvaluateOptions(Struct, frozen=True, kw_only=True):
     request: str | None = None
     contexts: str | None = None
     cases: str | None = None

@@ -19,7 +19,7 @@ T = TypeVar("T")
 WRONG = 3
 
 
-class Told(msgspec.Struct):
+class AuditSummary(msgspec.Struct):
     """What `verify --json` tells."""
 
     whole: bool
@@ -64,7 +64,7 @@ def verify(tenant: str | None, file: str | None, *, json: bool) -> None:
     known = [] if file is None else _known(file, tenant)
     verdict = _with_store(lambda store: audit.verify(store, tenant, known))
     if json:
-        told = Told(
+        told = AuditSummary(
             whole=not verdict.troubles,
             lines=verdict.lines,
             heads=[
@@ -85,7 +85,7 @@ def verify(tenant: str | None, file: str | None, *, json: bool) -> None:
 
 def _known(file: str, tenant: str | None) -> list[LaneHead]:
     try:
-        told = msgspec.json.decode(Path(file).read_bytes(), type=Told)
+        told = msgspec.json.decode(Path(file).read_bytes(), type=AuditSummary)
         heads = [
             LaneHead(
                 tenant=head["tenant"],

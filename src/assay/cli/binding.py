@@ -8,7 +8,7 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.serve.tls import Tls
 
 
-class Place(NamedTuple):
+class Binding(NamedTuple):
     """A socket that listens, and how it is reached."""
 
     listening: socket.socket
@@ -20,7 +20,7 @@ class Place(NamedTuple):
         return f"{'grpcs' if self.address.startswith('https') else 'grpc'}://{self.host}:{port}"
 
 
-def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> Place:
+def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> Binding:
     """Before anything is opened. Keys and contents do not cross a network in clear unless somebody wants it so."""
     try:
         family, _, _, _, where = socket.getaddrinfo(
@@ -46,4 +46,4 @@ def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> 
         ) from None
     named = f"[{number}]" if family == socket.AF_INET6 else number
     scheme = "http" if tls is None else "https"
-    return Place(listening, named, f"{scheme}://{named}:{listening.getsockname()[1]}")
+    return Binding(listening, named, f"{scheme}://{named}:{listening.getsockname()[1]}")

@@ -26,7 +26,7 @@ QUESTION = "This is a test of the connection. Answer with ok set to true."
 WORKS, DOES_NOT = 0, 1
 
 
-class Known(Struct):
+class ProviderInfo(Struct):
     """A provider as it is listed."""
 
     provider: str
@@ -36,7 +36,7 @@ class Known(Struct):
     models: dict[str, str]
 
 
-class Call(Struct):
+class ProviderCheck(Struct):
     """What came of asking one model. `works` is None where nobody was asked."""
 
     provider: str
@@ -54,7 +54,7 @@ class Call(Struct):
 def show(*, json: bool) -> None:
     known = _providers()
     told = [
-        Known(
+        ProviderInfo(
             one.name,
             one.kind,
             address(one) if one.kind == "openai_compatible" else "offline",
@@ -98,7 +98,7 @@ def _providers() -> ConfiguredProviders:
     return known
 
 
-async def _call_all(known: ConfiguredProviders) -> list[Call]:
+async def _call_all(known: ConfiguredProviders) -> list[ProviderCheck]:
     try:
         calls = [await _call(known, name, model) for name, model in known.models.items()]
         if "embedding" not in known.models:
@@ -108,12 +108,14 @@ async def _call_all(known: ConfiguredProviders) -> list[Call]:
     asked = {call.provider for call in calls}
     silent = "nothing was asked: no model of it is named under [models]"
     return calls + [
-        Call(provider=name, why=silent) for name in known.known if name not in asked and name != OFFLINE.name
+        ProviderCheck(provider=name, why=silent)
+        for name in known.known
+        if name not in asked and name != OFFLINE.name
     ]
 
 
-async def _call(known: ConfiguredProviders, name: str, model: str) -> Call:
-    call = Call(provider=_whose(model), name=name, model=model.partition(":")[2])
+async def _call(known: ConfiguredProviders, name: str, model: str) -> ProviderCheck:
+    call = ProviderCheck(provider=_whose(model), name=name, model=model.partition(":")[2])
     if not call.model:
         call.works, call.why = False, f"wanted PROVIDER:MODEL, got {model!r}"
         return call
@@ -127,14 +129,14 @@ async def _call(known: ConfiguredProviders, name: str, model: str) -> Call:
     return call
 
 
-async def _default_embedding(known: ConfiguredProviders) -> Call:
+async def _default_embedding(known: ConfiguredProviders) -> ProviderCheck:
     """Nobody asked for it, so that it may be missing."""
     call = await _call(known, "embedding", "wordllama:wordllama")
     call.works = call.works or None
     return call
 
 
-async def _judge(known: ConfiguredProviders, call: Call) -> None:
+async def _judge(known: ConfiguredProviders, call: ProviderCheck) -> None:
     model, ask = known.judge({"provider_name": call.provider}, {"model": call.model})
     reply = await model.complete(
         msgspec.structs.replace(ask, messages=(Message("user", QUESTION),), schema=SCHEMA)
@@ -151,7 +153,7 @@ async def _judge(known: ConfiguredProviders, call: Call) -> None:
     call.seconds, call.cost_usd = reply.seconds, reply.cost_usd
 
 
-async def _embed(known: ConfiguredProviders, call: Call) -> None:
+async def _embed(known: ConfiguredProviders, call: ProviderCheck) -> None:
     embed, _ = known.embedding({"provider_name": call.provider}, {"model": call.model})
     embedded = await embed([QUESTION])
     call.works = True
@@ -159,7 +161,7 @@ async def _embed(known: ConfiguredProviders, call: Call) -> None:
     call.seconds, call.cost_usd = embedded.seconds, embedded.cost_usd
 
 
-def _told(call: Call) -> str:
+def _told(call: ProviderCheck) -> str:
     if not call.works:
         return call.why if call.works is None else f"does not work: {call.why}"
     cost = "at an unknown cost" if call.cost_usd is None else f"for {dollars(call.cost_usd)}"

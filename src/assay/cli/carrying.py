@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from assay import app, settings
 from assay.access.local import TENANT
 from assay.backends.agents.cast import AgentOverlay
-from assay.cli.finding import found
+from assay.cli.finding import find_run
 from assay.cli.say import say
 from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
@@ -26,7 +26,7 @@ async def opened(
 ) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """A room with the agents of the settings, and those that were described."""
     cast = AgentOverlay(given.values(), app.agents(chosen))
-    async with app.store(chosen) as store, app.flows(chosen, store, cast) as (room, desk):
+    async with app.store(chosen) as store, app.open_workflows(chosen, store, cast) as (room, desk):
         try:
             yield room, desk
         finally:
@@ -71,13 +71,13 @@ async def top_of(store: Store, run: Run) -> Run:
 async def agents_of(store: Store, run: Run, chosen: settings.Settings) -> dict[str, Agent]:
     """Those that were described when it was begun."""
     told = (await read_request(store, run.id)).given
-    return {what: app.agent_given(what, chosen) for what in told}
+    return {what: app.resolve_agent(what, chosen) for what in told}
 
 
 async def waiting(store: Store, which: str) -> Run:
     """As `found` finds one; the latest is the latest that waits, if one does."""
     resting = await _resting(store, 1) if which == "latest" else []
-    return resting[0] if resting else await found(store, which, KIND, tenant=TENANT)
+    return resting[0] if resting else await find_run(store, which, KIND, tenant=TENANT)
 
 
 async def _resting(store: Store, limit: int = MOST) -> list[Run]:

@@ -10,10 +10,10 @@ from msgspec import UNSET
 from assay.agenteval.detail import EvalDetail
 from assay.cli import scorecard
 from assay.cli.exporting import Export
-from assay.cli.remote import Remote
+from assay.cli.remote import HostClient
 from assay.cli.say import say, tell
-from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
-from assay.cli.watching import Watch
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, RunOptions, compares
+from assay.cli.watching import RunProgress
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
@@ -27,16 +27,16 @@ _detail = msgspec.json.Decoder(EvalDetail).decode
 _summary = msgspec.json.Decoder(EvalSummary).decode
 
 
-def drive(wanted: Wanted, settings: Settings) -> int:
+def run_remote(wanted: RunOptions, settings: Settings) -> int:
     assert wanted.server is not None
     _sensible(wanted)
-    host = Remote(wanted.server, wanted.key_file)
+    host = HostClient(wanted.server, wanted.key_file)
     run = _begun(wanted, settings, host) if wanted.resume is None else _resumed(host, wanted.resume)
     _watched(host, run, quiet=wanted.json)
     return _told(wanted, host, run)
 
 
-def _sensible(wanted: Wanted) -> None:
+def _sensible(wanted: RunOptions) -> None:
     for name, value in (
         ("concurrency", wanted.concurrency),
         ("timeout", wanted.timeout),
@@ -45,7 +45,7 @@ def _sensible(wanted: Wanted) -> None:
             raise UsageError(f"--{name} is the server's own: give none with --server")
 
 
-def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
+def _begun(wanted: RunOptions, settings: Settings, host: HostClient) -> str:
     assert wanted.suite is not None
     suite = suite_from(wanted.suite, settings)
     if wanted.baseline is not None:
@@ -75,7 +75,7 @@ def _begun(wanted: Wanted, settings: Settings, host: Remote) -> str:
         ) from None
 
 
-def _found(host: Remote, which: str, suite: str | None = None) -> str:
+def _found(host: HostClient, which: str, suite: str | None = None) -> str:
     """A run by its id, or the latest."""
     if which != "latest":
         return which
@@ -86,7 +86,7 @@ def _found(host: Remote, which: str, suite: str | None = None) -> str:
     return runs[0]["runId"]
 
 
-def _resumed(host: Remote, which: str) -> str:
+def _resumed(host: HostClient, which: str) -> str:
     """What has a score is kept, and the rest is done."""
     source = _found(host, which)
     page = _page(host.ask("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
@@ -96,13 +96,13 @@ def _resumed(host: Remote, which: str) -> str:
     return _forked(host.ask("POST", f"/v1/runs/{source}:fork", body)).run_id
 
 
-def _watched(host: Remote, run: str, *, quiet: bool) -> None:
+def _watched(host: HostClient, run: str, *, quiet: bool) -> None:
     """To its end, or to the end that Ctrl-C makes of it."""
-    watch: Watch | None = None
+    watch: RunProgress | None = None
     try:
         for told in host.follow(run):
             if told.type == "eval.started":
-                watch = Watch(told.document["payload"]["taskCount"], quiet=quiet)
+                watch = RunProgress(told.document["payload"]["taskCount"], quiet=quiet)
             elif watch is not None:
                 watch.see(told.type, msgspec.json.encode(told.document["payload"]))
     except KeyboardInterrupt:
@@ -115,7 +115,7 @@ def _watched(host: Remote, run: str, *, quiet: bool) -> None:
             watch.clear()
 
 
-def _cancelled(host: Remote, run: str) -> None:
+def _cancelled(host: HostClient, run: str) -> None:
     """Once it has stopped; it may have ended before, and then it stays what it is."""
     try:
         host.ask("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
@@ -130,7 +130,7 @@ def _cancelled(host: Remote, run: str) -> None:
         pass
 
 
-def _told(wanted: Wanted, host: Remote, run: str) -> int:
+def _told(wanted: RunOptions, host: HostClient, run: str) -> int:
     path = f"/v1/host/assay/runs/{run}/eval-report"
     card = _detail(host.ask("GET", f"{path}?limit=0"))
     summary = None

@@ -101,11 +101,11 @@ def evaluate(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of a table.")] = False,
 ) -> None:
-    from assay.cli.asked import Asked
+    from assay.cli.asked import EvaluateOptions
     from assay.cli.evaluating import carry_out  # a lazy door: the help needs none of it
 
     code = carry_out(
-        Asked(
+        EvaluateOptions(
             request=request,
             contexts=contexts,
             cases=cases,

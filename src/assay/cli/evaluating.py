@@ -16,10 +16,10 @@ from assay.backends.provider_tables import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.cli.aside import prints_aside
-from assay.cli.asked import Asked
-from assay.cli.gathering import Bad, Gathered, gather
-from assay.cli.progress import Progress
-from assay.cli.recording import flush, record
+from assay.cli.asked import EvaluateOptions
+from assay.cli.gathering import BadLines, Inputs, open_inputs
+from assay.cli.progress import ProgressLine
+from assay.cli.recording import flush, write_results
 from assay.cli.say import give, say, tell
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep import resume
@@ -36,13 +36,13 @@ from assay.settings import Settings, load
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
 
-def carry_out(asked: Asked) -> int:
+def carry_out(asked: EvaluateOptions) -> int:
     settings = load(concurrency=asked.concurrency)
     _sensible(asked)
     policy = ProviderPolicy(seconds=asked.timeout or settings.limits.check_seconds)
     services = app.services(settings, policy, cache=asked.cache)
-    bad = Bad()
-    gathered = gather(asked, settings, bad)
+    bad = BadLines()
+    gathered = open_inputs(asked, settings, bad)
     options = Options(resolved_arguments=asked.resolved_arguments, timings=asked.timings)
     with prints_aside():
         plan = _planned(asked, gathered, app.registry(settings, asked.modules), services, options)
@@ -51,9 +51,9 @@ def carry_out(asked: Asked) -> int:
     sinks = _open(asked, plan, gathered, options, tally)
     run = new_id()
     if asked.save:
-        from assay.cli.saving import Saved  # a lazy door: most runs keep no record
+        from assay.cli.saving import StoreSink  # a lazy door: most runs keep no record
 
-        saved = Saved(settings, gathered.checks, gathered.experiment, tally, services.clock)
+        saved = StoreSink(settings, gathered.checks, gathered.experiment, tally, services.clock)
         sinks.append(saved)
         run = saved.run
     try:
@@ -81,7 +81,7 @@ def carry_out(asked: Asked) -> int:
 
 
 def _planned(
-    asked: Asked, gathered: Gathered, registry: Registry, services: Services, options: Options
+    asked: EvaluateOptions, gathered: Inputs, registry: Registry, services: Services, options: Options
 ) -> Plan:
     """The plan, or all that is wrong with the checks and with the file of a request."""
     gathering, found = Gathering(), gathered.found
@@ -100,7 +100,7 @@ def _planned(
     return plan
 
 
-def _sensible(asked: Asked) -> None:
+def _sensible(asked: EvaluateOptions) -> None:
     if asked.timeout == math.inf:
         raise UsageError("--timeout: wanted a number of seconds, got inf")
     if asked.max_cost is not None and not asked.max_cost > 0:
@@ -112,7 +112,7 @@ def _sensible(asked: Asked) -> None:
         )
 
 
-def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally: Tally) -> list[Sink]:
+def _open(asked: EvaluateOptions, plan: Plan, gathered: Inputs, options: Options, tally: Tally) -> list[Sink]:
     """The files results go to. Resumed, one `.jsonl` is continued and the others are made again from it."""
     _apart(asked)
     if asked.save and asked.resume:
@@ -143,7 +143,7 @@ def _open(asked: Asked, plan: Plan, gathered: Gathered, options: Options, tally:
     return [sink, *others]
 
 
-def _apart(asked: Asked) -> None:
+def _apart(asked: EvaluateOptions) -> None:
     """An output may not be an input, nor another output: one would destroy the other."""
     taken = {
         Path(name).resolve(): f"the input {name}"
@@ -160,14 +160,14 @@ def _apart(asked: Asked) -> None:
 
 def _execute(
     plan: Plan,
-    gathered: Gathered,
+    gathered: Inputs,
     tally: Tally,
     sinks: list[Sink],
-    asked: Asked,
+    asked: EvaluateOptions,
     settings: Settings,
-    bad: Bad,
+    bad: BadLines,
 ) -> None:
-    progress = Progress(quiet=asked.json)
+    progress = ProgressLine(quiet=asked.json)
     how = ExecutionOptions(
         concurrency=settings.concurrency,
         seconds=asked.timeout or settings.limits.check_seconds,
@@ -184,7 +184,7 @@ def _execute(
             if why_not is None:
                 return
             say(f"--jobs {asked.jobs}: {why_not}, so one process does it all")
-        record(plan, gathered, tally, sinks, how, progress)
+        write_results(plan, gathered, tally, sinks, how, progress)
     finally:
         progress.clear()
 
@@ -200,7 +200,12 @@ def _close(sinks: list[Sink], closing: RunFooter, trouble: Refusal | None) -> Re
 
 
 def _report(
-    asked: Asked, tally: Tally, bad: Bad, closing: RunFooter, seconds: float, trouble: Refusal | None
+    asked: EvaluateOptions,
+    tally: Tally,
+    bad: BadLines,
+    closing: RunFooter,
+    seconds: float,
+    trouble: Refusal | None,
 ) -> None:
     from assay.cli import report  # rich takes a while to load: only when there is something to show
 
@@ -227,7 +232,7 @@ def _report(
     _report_trouble(tally, bad, trouble)
 
 
-def _report_trouble(tally: Tally, bad: Bad, trouble: Refusal | None) -> None:
+def _report_trouble(tally: Tally, bad: BadLines, trouble: Refusal | None) -> None:
     if bad.many:
         say(f"{bad.many:,} lines were no contexts, and were not measured")
     if trouble is None:
@@ -242,7 +247,7 @@ def _report_trouble(tally: Tally, bad: Bad, trouble: Refusal | None) -> None:
         say(f"stopped there: {tally.cases:,} cases are done, the rest was not measured")
 
 
-def _exit_code(asked: Asked, tally: Tally, bad: Bad, trouble: Refusal | None) -> int:
+def _exit_code(asked: EvaluateOptions, tally: Tally, bad: BadLines, trouble: Refusal | None) -> int:
     from assay.cli.report import overall  # loaded already, to show the table
 
     measured = not (tally.error_cases or tally.skipped_cases or bad.many)

@@ -8,7 +8,7 @@ THERE = "`assay list` shows those there are"
 NONE = "no runs are kept here; `assay run` keeps one, and `assay evaluate --save` does"
 
 
-async def found(
+async def find_run(
     store: Store, which: str, kind: str | None = None, *, tenant: str | None = None, name: str | None = None
 ) -> Run:
     if which == "latest":

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.cli.asked import Asked
+from assay.cli.asked import EvaluateOptions
 from assay.cli.say import say
 from assay.errors import BadLine, Problem, UsageError
 from assay.fep.context import Context
@@ -19,7 +19,7 @@ from assay.settings import Settings
 LISTED = 10  # bad lines named one by one
 
 
-class Bad:
+class BadLines:
     """Lines that were no contexts: counted, and the first of them named."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Bad:
                 say(f"skipped {problem}")
 
 
-class Gathered(Struct):
+class Inputs(Struct):
     """The cases, how many if that is known, and the checks."""
 
     contexts: Iterator[Context]
@@ -49,7 +49,7 @@ class Gathered(Struct):
         return self.source.read / self.size if self.source and self.size else None
 
 
-def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
+def open_inputs(asked: EvaluateOptions, settings: Settings, bad: BadLines) -> Inputs:
     """The other ways in must be absent."""
     ways = {
         "REQUEST": asked.request,
@@ -76,18 +76,18 @@ def gather(asked: Asked, settings: Settings, bad: Bad) -> Gathered:
     else:
         source = from_pair(str(asked.cases), str(asked.outputs), limits, on_bad)
     size = 0 if asked.limit else _size(asked.contexts or str(asked.cases))
-    return Gathered(islice(iter(source), asked.limit), checks, named, source=source, size=size)
+    return Inputs(islice(iter(source), asked.limit), checks, named, source=source, size=size)
 
 
 def _from_request(
-    name: str, checks: Any, named: ExperimentMetadata | None, asked: Asked, settings: Settings
-) -> Gathered:
+    name: str, checks: Any, named: ExperimentMetadata | None, asked: EvaluateOptions, settings: Settings
+) -> Inputs:
     found, theirs, experiment, problems = from_request(name, settings.limits)
     if checks is not None and theirs is not None:
         raise UsageError(f"{name} has checks, and so has --checks {asked.checks}: give one of them")
     some = found.contexts[: asked.limit]
     checks = theirs if checks is None else checks
-    return Gathered(iter(some), checks, named or experiment, len(some), found=found, problems=problems)
+    return Inputs(iter(some), checks, named or experiment, len(some), found=found, problems=problems)
 
 
 def _size(name: str) -> int:

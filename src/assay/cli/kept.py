@@ -12,7 +12,7 @@ from assay import app, settings
 from assay.agenteval.request import KIND as EVAL
 from assay.checks import STANDARD
 from assay.cli import page, report, verdicts
-from assay.cli.finding import NONE, THERE, found
+from assay.cli.finding import NONE, THERE, find_run
 from assay.cli.say import give, tell
 from assay.errors import Conflict, UsageError
 from assay.fep.evaluation import KIND, read_request
@@ -129,7 +129,7 @@ def _eval(run: Run) -> dict[str, Any]:
 
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     async def work(office: EvaluationService) -> None:
-        run = await found(office.store, which, tenant=tenant)
+        run = await find_run(office.store, which, tenant=tenant)
         await office.reading(run)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
@@ -208,7 +208,7 @@ def _passed(results: dict[str, Any]) -> bool:
 
 def export_run(which: str, to: list[str], tenant: str | None) -> None:
     async def work(office: EvaluationService) -> str:
-        run = await found(office.store, which, tenant=tenant)
+        run = await find_run(office.store, which, tenant=tenant)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 

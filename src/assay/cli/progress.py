@@ -9,7 +9,7 @@ from typing import TextIO
 QUICK, SLOW = 0.1, 10.0
 
 
-class Progress:
+class ProgressLine:
     """Call it as often as you like: it looks at the clock and mostly returns."""
 
     def __init__(self, *, to: TextIO | None = None, quiet: bool = False) -> None:

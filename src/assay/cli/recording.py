@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator
 from contextlib import aclosing, suppress
 
-from assay.cli.gathering import Gathered
-from assay.cli.progress import Progress
+from assay.cli.gathering import Inputs
+from assay.cli.progress import ProgressLine
 from assay.errors import RunTimeout
 from assay.fep.execute import ExecutionOptions, score, stream
 from assay.fep.plan import Plan
@@ -18,8 +18,13 @@ from assay.fep.tally import Tally
 FLUSH = 0.5  # seconds that a result may wait in memory
 
 
-def record(
-    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: ExecutionOptions, progress: Progress
+def write_results(
+    plan: Plan,
+    gathered: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    how: ExecutionOptions,
+    progress: ProgressLine,
 ) -> None:
     """Without a loop where no check waits."""
     if plan.shared is not None and not plan.shared.waits and not how.fail_fast:
@@ -30,11 +35,11 @@ def record(
 
 def _at_once(
     results: Iterator[ScoredCase],
-    gathered: Gathered,
+    gathered: Inputs,
     tally: Tally,
     sinks: list[Sink],
     how: ExecutionOptions,
-    progress: Progress,
+    progress: ProgressLine,
 ) -> None:
     """The tight loop. Results go out in large pieces; a clock is looked at now and then."""
     writes = [sink.write for sink in sinks]
@@ -54,7 +59,12 @@ def _at_once(
 
 
 async def _waiting(
-    plan: Plan, gathered: Gathered, tally: Tally, sinks: list[Sink], how: ExecutionOptions, progress: Progress
+    plan: Plan,
+    gathered: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    how: ExecutionOptions,
+    progress: ProgressLine,
 ) -> None:
     ticking = asyncio.create_task(_tick(gathered, tally, sinks, progress))
     try:
@@ -78,7 +88,7 @@ async def _waiting(
         await plan.services.close()
 
 
-async def _tick(gathered: Gathered, tally: Tally, sinks: list[Sink], progress: Progress) -> None:
+async def _tick(gathered: Inputs, tally: Tally, sinks: list[Sink], progress: ProgressLine) -> None:
     """What is done goes out even while everything waits."""
     while True:
         await asyncio.sleep(0.1)

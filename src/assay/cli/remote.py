@@ -23,20 +23,20 @@ ENDS = frozenset({"run.completed", "run.failed", "run.cancelled"})
 _refused = msgspec.json.Decoder(ErrorResponse).decode
 
 
-class Told(NamedTuple):
+class RemoteEvent(NamedTuple):
     """An event of a run, as it came."""
 
     type: str
     document: dict[str, Any]
 
 
-class _Stay(HTTPRedirectHandler):
+class _NoRedirect(HTTPRedirectHandler):
     """The key is for this address, and goes to no other."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None: ...
 
 
-class Remote:
+class HostClient:
     """`assay serve` at an address, with the key of somebody there."""
 
     def __init__(self, address: str, key_file: str | None) -> None:
@@ -46,7 +46,7 @@ class Remote:
         self.address = address.rstrip("/")
         self._key = _key(key_file)
         tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []
-        self._opener = build_opener(_Stay, *tls)
+        self._opener = build_opener(_NoRedirect, *tls)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
         """The body of the answer; a refusal in the server's own words."""
@@ -65,7 +65,7 @@ class Remote:
             except (OSError, HTTPException) as trouble:
                 raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
-    def follow(self, run: str) -> Iterator[Told]:
+    def follow(self, run: str) -> Iterator[RemoteEvent]:
         """Every event once, to the end of the run; a connection that is lost is made again, and goes on where it was."""
         last, tries = "", iter(AGAIN)
         while True:
@@ -85,7 +85,7 @@ class Remote:
                 raise EnvironmentFailure(f"{why}; run {run} may go on there: {self.address}/v1/runs/{run}")
             time.sleep(pause)
 
-    def _stream(self, run: str, last: str) -> Iterator[tuple[str, Told]]:
+    def _stream(self, run: str, last: str) -> Iterator[tuple[str, RemoteEvent]]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
         held: dict[str, str] = {}
         with self._open("GET", f"/v1/runs/{run}/events?streamMode=debug", None, headers) as answer:
@@ -96,7 +96,7 @@ class Remote:
                     held[name] = value
                     continue
                 if "id" in held:
-                    yield held["id"], Told(held["event"], msgspec.json.decode(held["data"]))
+                    yield held["id"], RemoteEvent(held["event"], msgspec.json.decode(held["data"]))
                 held = {}
 
     def _open(self, method: str, path: str, body: Any, headers: dict[str, str]) -> HTTPResponse:

@@ -75,10 +75,10 @@ def run(
     ] = None,
 ) -> None:
     from assay.cli.running import carry_out  # a lazy door: the help needs none of it
-    from assay.cli.wanted import Wanted  # a lazy door
+    from assay.cli.wanted import RunOptions  # a lazy door
 
     code = carry_out(
-        Wanted(
+        RunOptions(
             suite=suite,
             agent=agent,
             modes=tuple(mode) if mode else None,

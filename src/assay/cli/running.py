@@ -14,30 +14,30 @@ from assay.agenteval.reading import recorded_summary
 from assay.agenteval.request import KIND, read_request
 from assay.cli import scorecard
 from assay.cli.aside import prints_aside
-from assay.cli.finding import found
+from assay.cli.finding import find_run
 from assay.cli.say import say, tell
-from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, Wanted, compares
-from assay.cli.watching import Watch
+from assay.cli.wanted import BROKEN, NOT_PASSED, PASSED, RunOptions, compares
+from assay.cli.watching import RunProgress
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.replay import CopySpec, branch
 from assay.settings import Settings, load
-from assay.suites import TENANT, Evals, open_evals, suite_from, with_model
+from assay.suites import TENANT, EvalRuntime, open_evals, suite_from, with_model
 
 
-def carry_out(wanted: Wanted) -> int:
+def carry_out(wanted: RunOptions) -> int:
     settings = with_model(load(concurrency=wanted.concurrency), wanted.model)
     _sensible(wanted)
     if wanted.server is not None:
-        from assay.cli.driving import drive  # a lazy door
+        from assay.cli.driving import run_remote  # a lazy door
 
-        return drive(wanted, settings)
+        return run_remote(wanted, settings)
     return asyncio.run(_carried_out(wanted, settings))
 
 
-def _sensible(wanted: Wanted) -> None:
+def _sensible(wanted: RunOptions) -> None:
     if wanted.resume is None and (wanted.suite is None or wanted.agent is None):
         missing = "a SUITE" if wanted.suite is None else "--agent WHAT"
         raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
@@ -57,9 +57,9 @@ def _sensible(wanted: Wanted) -> None:
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 
 
-async def _carried_out(wanted: Wanted, settings: Settings) -> int:
+async def _carried_out(wanted: RunOptions, settings: Settings) -> int:
     async with app.store(settings) as store:
-        source = None if wanted.resume is None else await found(store, wanted.resume, KIND)
+        source = None if wanted.resume is None else await find_run(store, wanted.resume, KIND)
         with prints_aside():
             async with _evals(wanted, settings, store, source) as (evals, agent):
                 if source is not None:
@@ -73,23 +73,23 @@ async def _carried_out(wanted: Wanted, settings: Settings) -> int:
 
 @asynccontextmanager
 async def _evals(
-    wanted: Wanted, settings: Settings, store: Store, source: Run | None
-) -> AsyncGenerator[tuple[Evals, Agent | None]]:
+    wanted: RunOptions, settings: Settings, store: Store, source: Run | None
+) -> AsyncGenerator[tuple[EvalRuntime, Agent | None]]:
     """The agent as it was given, or as the run that is resumed was."""
     spec = wanted.agent
     if source is not None and spec is None:
         spec = (await read_request(store, source.id)).agent_spec or None
-    agent = None if spec is None else app.agent_given(spec, settings)
+    agent = None if spec is None else app.resolve_agent(spec, settings)
     async with open_evals(settings, store, [agent] if agent else []) as evals:
         yield evals, agent
 
 
-async def _begun(wanted: Wanted, settings: Settings, evals: Evals, agent: Agent) -> Run:
+async def _begun(wanted: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent) -> Run:
     assert wanted.suite is not None
     suite = suite_from(wanted.suite, settings)
     baseline = None
     if wanted.baseline is not None:
-        baseline = (await found(evals.store, wanted.baseline, KIND, name=suite.suite_id)).id
+        baseline = (await find_run(evals.store, wanted.baseline, KIND, name=suite.suite_id)).id
     asked = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
         agent_id=agent.card.agent_id,
@@ -133,7 +133,7 @@ def _said(problem: Problem, refused: EvalRefused) -> Problem:
     return Problem(OPTIONS.get(problem.place, problem.place), told + tasks)
 
 
-async def _resumed(evals: Evals, source: Run) -> Run:
+async def _resumed(evals: EvalRuntime, source: Run) -> Run:
     """A run that was cut off goes on; one that ended is copied, and what it lacks is done."""
     if source.status == "completed":
         raise UsageError(f"{source.id} is completed: there is nothing to resume")
@@ -156,9 +156,9 @@ async def _resumed(evals: Evals, source: Run) -> Run:
     return run
 
 
-async def _watched(evals: Evals, run: Run, *, quiet: bool) -> Run:
+async def _watched(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     """To its end, or to the end that Ctrl-C makes of it."""
-    watch = Watch(run.head["total"], quiet=quiet)
+    watch = RunProgress(run.head["total"], quiet=quiet)
     watching = asyncio.create_task(watch.follow(evals.desk.follow(run.id, run.tenant)))
     try:
         ended = await evals.desk.ended(run.id)
@@ -177,7 +177,7 @@ async def _watched(evals: Evals, run: Run, *, quiet: bool) -> Run:
         watch.clear()
 
 
-async def _told(wanted: Wanted, store: Store, run: Run) -> int:
+async def _told(wanted: RunOptions, store: Store, run: Run) -> int:
     assert run.status in CLOSED
     summary = await recorded_summary(store, run)
     for name in wanted.to:

@@ -49,7 +49,7 @@ class _Case(Struct):
 _read = msgspec.json.Decoder(_Case).decode
 
 
-class Saved:
+class StoreSink:
     """A sink that is the store. Its loop has a thread of its own, since results come from wherever they are made."""
 
     name = "the store"

@@ -18,12 +18,12 @@ ended or been put aside.
 """
 
 
-class Form(StrEnum):
+class LogFormat(StrEnum):
     text = "text"
     json = "json"
 
 
-class Level(StrEnum):
+class LogLevel(StrEnum):
     debug = "debug"
     info = "info"
     warning = "warning"
@@ -57,17 +57,17 @@ def serve(
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Listen on a network without TLS: something in front has it.")
     ] = False,
-    log_format: Annotated[Form, typer.Option(help="How log lines look.")] = Form.text,
+    log_format: Annotated[LogFormat, typer.Option(help="How log lines look.")] = LogFormat.text,
     log_level: Annotated[
-        Level, typer.Option(help="From which level on; `info` has a line for every answer.")
-    ] = Level.warning,
+        LogLevel, typer.Option(help="From which level on; `info` has a line for every answer.")
+    ] = LogLevel.warning,
     check_module: Annotated[
         list[str] | None,
         typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
     ] = None,
 ) -> None:
-    from assay.cli.serving import Asked, Logs, run  # a lazy door: the help needs none of it
+    from assay.cli.serving import LogOptions, ServeOptions, run  # a lazy door: the help needs none of it
 
-    asked = Asked(host, port, grpc_port, insecure)
-    logs = Logs(log_format.value, log_level.value)
+    asked = ServeOptions(host, port, grpc_port, insecure)
+    logs = LogOptions(log_format.value, log_level.value)
     run(asked, check_module or [], logs, tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from assay import app, settings
 from assay.access.local import local_key
-from assay.cli.binding import Place, listen
+from assay.cli.binding import Binding, listen
 from assay.cli.say import note, say, tell
 from assay.errors import MissingExtra, UsageError
 from assay.ports.watch import telemetry
@@ -16,7 +16,7 @@ from assay.serve import logs, loops
 from assay.serve.tls import Tls
 
 
-class Asked(NamedTuple):
+class ServeOptions(NamedTuple):
     """Where the command line wants it to listen."""
 
     host: str
@@ -25,14 +25,14 @@ class Asked(NamedTuple):
     insecure: bool
 
 
-class Logs(NamedTuple):
+class LogOptions(NamedTuple):
     """And what it wants to read of it."""
 
     form: logs.Format = "text"
     level: str = "warning"
 
 
-def run(asked: Asked, modules: list[str], log: Logs, **given: Any) -> None:
+def run(asked: ServeOptions, modules: list[str], log: LogOptions, **given: Any) -> None:
     _can_serve()
     logs.configure(log.form, log.level)
     telemetry.tracer = app.tracer()
@@ -52,11 +52,11 @@ def _can_serve() -> None:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
 
 
-async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) -> None:
+async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[str]) -> None:
     tls = app.tls(chosen)
     place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
     with place.listening:
-        async with app.house(chosen, modules) as house:
+        async with app.open_runtime(chosen, modules) as house:
             if not chosen.database_url:
                 key = await local_key(house.store, Path(chosen.home), datetime.now(UTC))
                 if key.created:
@@ -77,8 +77,8 @@ async def _serve(chosen: settings.Settings, asked: Asked, modules: list[str]) ->
 
 
 def _calls(
-    transport: app.Transport, chosen: settings.Settings, asked: Asked, host: str, tls: Tls | None
-) -> app.Calls | None:
+    transport: app.HttpServer, chosen: settings.Settings, asked: ServeOptions, host: str, tls: Tls | None
+) -> app.GrpcServer | None:
     """gRPC beside REST; without its extra only if nobody has asked for it. Where REST takes any port, it does so too."""
     port = 0 if asked.grpc_port is None and asked.port == 0 else asked.grpc_port
     try:
@@ -90,7 +90,7 @@ def _calls(
         return None
 
 
-async def _tell(transport: app.Transport, place: Place, calls: app.Calls | None) -> None:
+async def _tell(transport: app.HttpServer, place: Binding, calls: app.GrpcServer | None) -> None:
     """Once it listens, and a signal ends it in good order."""
     while not transport.started:  # noqa: ASYNC110  # uvicorn has nothing to wait for
         await asyncio.sleep(0.01)

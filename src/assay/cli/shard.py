@@ -14,7 +14,7 @@ import msgspec
 from assay import app
 from assay.backends.provider_tables import ProviderPolicy
 from assay.checks.run import Options
-from assay.cli.shards import BadSpot, Brief, Done, Span
+from assay.cli.shards import BadLineAt, ByteRange, JobResult, WorkerConfig
 from assay.errors import BadLine, Refusal
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score, stream
@@ -32,16 +32,16 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     asks, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
     os.dup2(2, 1)  # what a check prints must not disturb the answers
-    brief = msgspec.json.decode(asks.readline(), type=Brief)
+    brief = msgspec.json.decode(asks.readline(), type=WorkerConfig)
     worker = _Worker(brief)
     for line in asks:
-        done = worker.work(msgspec.json.decode(line, type=Span))
+        done = worker.work(msgspec.json.decode(line, type=ByteRange))
         sys.stdout.flush()  # what checks printed: who has all answers kills this process
         answers.write(msgspec.json.encode(done) + b"\n")
 
 
 class _Worker:
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: WorkerConfig) -> None:
         self._brief = brief
         settings = msgspec.structs.replace(load(), limits=brief.limits, check_modules=[])
         checks = checks_from(msgspec.json.decode(brief.checks))
@@ -52,28 +52,28 @@ class _Worker:
         self._files = [os.fdopen(number, "wb", 1 << 18) for number in brief.files]
         self._how = ExecutionOptions(concurrency=brief.concurrency, seconds=brief.seconds)
 
-    def work(self, span: Span) -> Done:
+    def work(self, span: ByteRange) -> JobResult:
         began = time.monotonic()
         range_ = _Range(self._brief, span)
         tally = Tally(part=True)
         file = self._files[span.file]
         file.seek(0)
         write = file.write if self._brief.write else len
-        stopped: BadSpot | None = None
+        stopped: BadLineAt | None = None
         trouble = ""
         try:
             self._score(range_.source, tally, write)
         except BadLine as bad:
-            stopped = BadSpot(range_.line, [str(problem) for problem in bad.found])
+            stopped = BadLineAt(range_.line, [str(problem) for problem in bad.found])
         except Refusal as refusal:  # checks of a case that are none
-            stopped = BadSpot(range_.line, str(refusal).splitlines())
+            stopped = BadLineAt(range_.line, str(refusal).splitlines())
         except OSError as wrong:
             trouble = f"{self._brief.contexts}: cannot be read: {wrong.strerror}"
         try:
             file.flush()
         except OSError as wrong:
             trouble = f"the temporary folder: cannot be written: {wrong.strerror}"
-        return Done(
+        return JobResult(
             size=file.tell(),
             lines=range_.line,
             seconds=time.monotonic() - began,
@@ -102,9 +102,9 @@ class _Worker:
 class _Range:
     """The lines that begin in a range of a file."""
 
-    def __init__(self, brief: Brief, span: Span) -> None:
+    def __init__(self, brief: WorkerConfig, span: ByteRange) -> None:
         self.line = 0
-        self.bad: list[BadSpot] = []
+        self.bad: list[BadLineAt] = []
         self.many_bad = 0
         on_bad = self._on_bad if brief.skip_bad_lines else None
         self.source = Source(self._pieces(brief.contexts, span), brief.limits, on_bad)
@@ -112,16 +112,16 @@ class _Range:
     def _on_bad(self, bad: BadLine) -> None:
         self.many_bad += 1
         if len(self.bad) < LISTED:
-            self.bad.append(BadSpot(self.line, [str(problem) for problem in bad.found]))
+            self.bad.append(BadLineAt(self.line, [str(problem) for problem in bad.found]))
 
-    def _pieces(self, name: str, span: Span) -> Iterator[SourceItem]:
+    def _pieces(self, name: str, span: ByteRange) -> Iterator[SourceItem]:
         with Path(name).open("rb", buffering=1 << 18) as file:
             if span.start > 0:  # what began before is another range's
                 file.seek(span.start - 1)
                 file.readline()
             yield from self._lines(file, name, span)
 
-    def _lines(self, file: IO[bytes], name: str, span: Span) -> Iterator[SourceItem]:
+    def _lines(self, file: IO[bytes], name: str, span: ByteRange) -> Iterator[SourceItem]:
         at = file.tell()
         while at < span.end and (line := file.readline()):
             self.line += 1

@@ -18,9 +18,9 @@ from typing import IO
 import msgspec
 from msgspec import Struct
 
-from assay.cli.asked import Asked
-from assay.cli.gathering import Bad, Gathered
-from assay.cli.progress import Progress
+from assay.cli.asked import EvaluateOptions
+from assay.cli.gathering import BadLines, Inputs
+from assay.cli.progress import ProgressLine
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
 from assay.fep.execute import ExecutionOptions
 from assay.fep.files import format_of
@@ -36,7 +36,7 @@ KEPT = 5.0  # seconds of work in a range, about: what is not written yet is lost
 FILES = 2  # results a worker may be ahead of us
 
 
-class Brief(Struct, frozen=True, kw_only=True):
+class WorkerConfig(Struct, frozen=True, kw_only=True):
     """What a worker is told once."""
 
     contexts: str
@@ -54,7 +54,7 @@ class Brief(Struct, frozen=True, kw_only=True):
     write: bool
 
 
-class Span(Struct, frozen=True):
+class ByteRange(Struct, frozen=True):
     """A range of the input, and which file its results go to."""
 
     start: int
@@ -62,30 +62,30 @@ class Span(Struct, frozen=True):
     file: int
 
 
-class BadSpot(Struct, frozen=True):
+class BadLineAt(Struct, frozen=True):
     """A line that is no context, counted from the start of its range."""
 
     line: int
     problems: list[str]
 
 
-class Done(Struct, frozen=True, kw_only=True):
+class JobResult(Struct, frozen=True, kw_only=True):
     """What came of a range: its results are the first `size` bytes of its file."""
 
     size: int
     lines: int
     seconds: float
     tally: TallyRecord
-    skipped: list[BadSpot] = []
+    skipped: list[BadLineAt] = []
     many_skipped: int = 0
-    stopped: BadSpot | None = None
+    stopped: BadLineAt | None = None
     trouble: str = ""
 
 
 class Worker:
     """One process and its files."""
 
-    def __init__(self, brief: Brief) -> None:
+    def __init__(self, brief: WorkerConfig) -> None:
         self.files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(FILES)]  # noqa: SIM115
         numbers = [file.fileno() for file in self.files]
         self.free, self._rest = deque(range(FILES)), b""
@@ -106,14 +106,14 @@ class Worker:
         except BrokenPipeError:
             raise self.gone() from None
 
-    def receive(self) -> list[Done]:
+    def receive(self) -> list[JobResult]:
         """All that it has answered by now: whoever waits hears of it once, however many there are."""
         assert self.process.stdout is not None
         part = os.read(self.process.stdout.fileno(), 1 << 16)
         if not part:
             raise self.gone()
         *lines, self._rest = (self._rest + part).split(b"\n")
-        return [msgspec.json.decode(line, type=Done) for line in lines]
+        return [msgspec.json.decode(line, type=JobResult) for line in lines]
 
     def gone(self) -> EnvironmentFailure:
         return EnvironmentFailure(
@@ -133,14 +133,14 @@ class Worker:
 
 def shard(
     plan: Plan,
-    gathered: Gathered,
+    gathered: Inputs,
     tally: Tally,
     sinks: list[Sink],
-    asked: Asked,
+    asked: EvaluateOptions,
     settings: Settings,
     how: ExecutionOptions,
-    bad: Bad,
-    progress: Progress,
+    bad: BadLines,
+    progress: ProgressLine,
 ) -> str | None:
     """Do it all, or say why one process has to."""
     name = asked.contexts
@@ -157,7 +157,7 @@ def shard(
     start = gathered.source.read if gathered.source else 0
     size = Path(name).stat().st_size
     jobs = max(1, min(asked.jobs, (size - start + FIRST - 1) // FIRST))
-    brief = Brief(
+    brief = WorkerConfig(
         contexts=name,
         checks=msgspec.Raw(msgspec.json.encode(gathered.checks)),
         modules=[*settings.check_modules, *asked.modules],
@@ -173,31 +173,31 @@ def shard(
         write=bool(sinks),
     )
     line = _lines_before(name, start)
-    _Floor(brief, jobs, start, size, tally, sinks, bad, progress, line).run(how)
+    JobScheduler(brief, jobs, start, size, tally, sinks, bad, progress, line).run(how)
     return None
 
 
-class _Floor:
+class JobScheduler:
     """Ranges out, results in; written in the order of the input."""
 
     def __init__(
         self,
-        brief: Brief,
+        brief: WorkerConfig,
         jobs: int,
         start: int,
         size: int,
         tally: Tally,
         sinks: list[Sink],
-        bad: Bad,
-        progress: Progress,
+        bad: BadLines,
+        progress: ProgressLine,
         line: int,
     ) -> None:
         self._brief, self._size, self._tally, self._sinks = brief, size, tally, sinks
         self._bad, self._progress, self._line = bad, progress, line
         self._next = self._written = start
         self._jobs, self._range = jobs, FIRST
-        self._order: deque[tuple[Worker, Span]] = deque()
-        self._done: dict[int, Done] = {}
+        self._order: deque[tuple[Worker, ByteRange]] = deque()
+        self._done: dict[int, JobResult] = {}
 
     def run(self, how: ExecutionOptions) -> None:
         until = time.monotonic() + how.run_seconds
@@ -223,7 +223,7 @@ class _Floor:
     def _give(self, worker: Worker) -> None:
         if self._next >= self._size or not worker.free:
             return
-        span = Span(self._next, min(self._next + self._range, self._size), worker.free.popleft())
+        span = ByteRange(self._next, min(self._next + self._range, self._size), worker.free.popleft())
         self._next = span.end
         self._order.append((worker, span))
         worker.send(span)
@@ -258,7 +258,7 @@ class _Floor:
             for sink in self._sinks:
                 sink.write(line)
 
-    def _report(self, done: Done) -> None:
+    def _report(self, done: JobResult) -> None:
         for spot in done.skipped:
             self._bad(self._placed(spot))
         self._bad.many += done.many_skipped - len(done.skipped)
@@ -267,7 +267,7 @@ class _Floor:
         if done.trouble:
             raise EnvironmentFailure(done.trouble)
 
-    def _placed(self, spot: BadSpot) -> BadLine:
+    def _placed(self, spot: BadLineAt) -> BadLine:
         place = f"{self._brief.contexts}:{self._line + spot.line}"
         return BadLine(place, [Problem("", problem) for problem in spot.problems])
 

@@ -45,7 +45,7 @@ def verify(
 ) -> None:
     from assay.cli import verifying  # a lazy door: the help needs none of it
 
-    asked = verifying.Asked(
+    asked = verifying.VerifyOptions(
         workflow=workflow,
         task=task,
         actor=actor,

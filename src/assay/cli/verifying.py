@@ -11,7 +11,7 @@ from assay.access.local import TENANT
 from assay.cli import verdicts
 from assay.cli.aside import prints_aside
 from assay.cli.carrying import agents_of, carried, opened, taken_up, top_of, waiting
-from assay.cli.finding import found
+from assay.cli.finding import find_run
 from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
 from assay.ports import ACTIVE, Principal, Run
@@ -35,7 +35,7 @@ MEASURED = ("loop_limit_exceeded", "decision_rejected")  # ends that say somethi
 Came = tuple[Run, Verification]  # who is waited for, or the run itself; and what came of it
 
 
-class Asked(Struct, frozen=True, kw_only=True):
+class VerifyOptions(Struct, frozen=True, kw_only=True):
     workflow: str | None
     task: str
     actor: str | None
@@ -49,7 +49,7 @@ class Asked(Struct, frozen=True, kw_only=True):
     json: bool
 
 
-def verify(asked: Asked) -> int:
+def verify(asked: VerifyOptions) -> int:
     chosen = settings.load()
     if asked.resume is not None:
         if asked.workflow or asked.actor or asked.task or asked.critics or asked.criteria or asked.checks:
@@ -69,14 +69,14 @@ def verify(asked: Asked) -> int:
     return _told(*came, json=asked.json)
 
 
-async def _verify(chosen: settings.Settings, asked: Asked) -> Came:
+async def _verify(chosen: settings.Settings, asked: VerifyOptions) -> Came:
     task = _said(asked.task, chosen)
     if asked.workflow is not None:
         async with opened(chosen, {}) as (room, desk):
             run = await room.start(ME, asked.workflow, {"task": task})
             return await _came(room, desk, run)
     taking_part = [what for what in (asked.actor or "", *asked.critics) if not what.startswith(WORKFLOW)]
-    given = {what: app.agent_given(what, chosen) for what in taking_part}
+    given = {what: app.resolve_agent(what, chosen) for what in taking_part}
     _apart(given)
     loop = _loop(asked, given, chosen)
     async with opened(chosen, given) as (room, desk):
@@ -100,7 +100,7 @@ def _apart(given: dict[str, Agent]) -> None:
             )
 
 
-def _loop(asked: Asked, given: dict[str, Agent], chosen: settings.Settings) -> VerifierLoopConfig:
+def _loop(asked: VerifyOptions, given: dict[str, Agent], chosen: settings.Settings) -> VerifierLoopConfig:
     ids = {what: agent.card.agent_id for what, agent in given.items()}
     criteria: Any = list(asked.criteria)
     if asked.checks is not None:
@@ -148,7 +148,7 @@ async def _respond(chosen: settings.Settings, which: str, value: Any) -> Came:
 async def _resume(chosen: settings.Settings, which: str) -> Came:
     """On with what was cut off; what has ended, or waits, is told of as it is."""
     async with app.store(chosen) as store:
-        run = await found(store, which, KIND, tenant=ME.tenant)
+        run = await find_run(store, which, KIND, tenant=ME.tenant)
         given = await agents_of(store, run, chosen)
     async with opened(chosen, given) as (room, desk):
         if run.status in ACTIVE and not await taken_up(room, desk, run):

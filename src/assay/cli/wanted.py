@@ -9,7 +9,7 @@ from assay.errors import UsageError
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RunOptions(Struct, frozen=True, kw_only=True):
     """What the command line says."""
 
     suite: str | None = None

@@ -17,7 +17,7 @@ EACH = 60  # tasks up to which every one gets its line
 QUICK, SLOW = 0.1, 10.0
 
 
-class Watch:
+class RunProgress:
     """What was recorded so far, as somebody sees it."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:

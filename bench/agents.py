@@ -8,13 +8,13 @@ from statistics import median
 
 import msgspec
 
-from assay.agenteval.asked import Asked
+from assay.agenteval.request import Asked
 from assay.agenteval.suite import read_suite
+from assay.api.suites import TENANT, Evals, open_evals
 from assay.backends.stores.open import open_store
 from assay.ports import Run
 from assay.protocol.agents import AgentCard, Finish
 from assay.settings import load
-from assay.suites import TENANT, Evals, open_evals
 from bench.child import Sample
 from bench.files import Bench
 from bench.measure import Row, last_line

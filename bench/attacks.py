@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from assay.serve.rest.server import GRACE
+from assay.serve.web.server import GRACE
 from bench.attacking import bodies, checks, faults, heads, inputs, patterns, shares
 from bench.attacking.target import Attack, Target
 from bench.service import Hosted, hosted, small_body

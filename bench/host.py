@@ -17,12 +17,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assay import app as composition
-from assay.access.gate import Gate
-from assay.access.local import local_key
-from assay.serve import loops
+from assay.auth.authenticator import Gate
+from assay.auth.local_key import local_key
 from assay.serve.grpc.server import Server as GrpcServer
-from assay.serve.rest.app import create_app
-from assay.serve.rest.server import server
+from assay.serve.web import event_loop as loops
+from assay.serve.web.app import create_app
+from assay.serve.web.server import server
 from assay.settings import Settings
 
 

@@ -6,20 +6,20 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from assay.agenteval.asked import EvalLimits, EvalRequest
 from assay.agenteval.fork import EVIDENCE, scored_of
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.office import AgentEvalService, new_run_id
+from assay.agenteval.request import EvalLimits, EvalRequest
+from assay.agenteval.service import AgentEvalService, new_run_id
 from assay.agenteval.suite import read_suite
 from assay.backends.engines.local import LocalEngine
-from assay.backends.models.scripted import ScriptedModel
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.ports import CompletionRequest, Services
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.facts import CONTENT, envelope, read_stored
-from assay.runs.desk import RunExecutor
-from assay.runs.replay import CopySpec, branch, everything, replay
+from assay.protocol.event_record import CONTENT, envelope, read_stored
+from assay.runs.copy import CopySpec, branch, everything, replay
+from assay.runs.executor import RunExecutor
+from assay.testing import ScriptedModel
 
 TENANT = "t-1"
 AGENT = "local.tests.agent"

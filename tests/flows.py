@@ -7,18 +7,18 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.ports import Principal, Services
-from assay.ports.declared import VerifierLoopConfig
+from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.facts import envelope
-from assay.runs.desk import RunExecutor
+from assay.protocol.event_record import envelope
+from assay.runs.executor import RunExecutor
+from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
-from assay.workflow.declared import workflow_of
-from assay.workflow.flow import ExecutionLimits
+from assay.workflow.execution import ExecutionLimits
 from assay.workflow.kind import WorkflowKind
-from assay.workflow.opening import Library
-from assay.workflow.perform import ActivityRunner
-from assay.workflow.room import WorkflowService
+from assay.workflow.library import Library
 from assay.workflow.samples import samples
+from assay.workflow.service import WorkflowService
+from assay.workflow.verifier_loop import workflow_of
 from evals import Judges
 
 EVERYTHING = frozenset({"runs:create", "runs:read", "runs:cancel", "approvals:respond", "manifest:read"})

@@ -13,36 +13,36 @@ from typing import NamedTuple
 import httpx
 import pytest
 
-from assay.access import keys
-from assay.access.gate import Authenticator
-from assay.access.issuer import JwtSettings
-from assay.access.scopes import DEFAULT
-from assay.agenteval.asked import EvalLimits as EvalHost
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.office import AgentEvalService
+from assay.agenteval.request import EvalLimits as EvalHost
+from assay.agenteval.service import AgentEvalService
 from assay.app import tokens
+from assay.auth import keys
+from assay.auth.authenticator import Authenticator
+from assay.auth.jwt_settings import JwtSettings
+from assay.auth.scopes import DEFAULT
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text, verdict
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import EvaluationService
+from assay.fep.service import EvaluationService
 from assay.ports import Limits, Services
-from assay.runs.desk import RunExecutor
-from assay.serve.limits import ServerLimits
-from assay.serve.loops import run
-from assay.serve.offering import OpenWopFeatures
+from assay.runs.executor import RunExecutor
 from assay.serve.openwop.build import build_host
-from assay.serve.rest.app import create_app
-from assay.serve.rest.server import server
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.web.app import create_app
+from assay.serve.web.event_loop import run
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.server import server
+from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
-from assay.workflow.declared import library
-from assay.workflow.flow import ExecutionLimits
+from assay.workflow.execution import ExecutionLimits
 from assay.workflow.kind import WorkflowKind
-from assay.workflow.perform import ActivityRunner
-from assay.workflow.room import WorkflowService
 from assay.workflow.seams import SAMPLE_AGENTS
+from assay.workflow.service import WorkflowService
+from assay.workflow.verifier_loop import library
 from evals import Doing, Judges, Some
 
 NOBODY = ssl.SSLContext(

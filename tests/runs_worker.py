@@ -19,12 +19,12 @@ from assay.checks import STANDARD
 from assay.checks.checker import Checker
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import EvaluationService, PlannedEvaluation
-from assay.fep.project import new_id
 from assay.fep.request import contexts_of
+from assay.fep.results import new_id
+from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.runs.desk import RunExecutor
+from assay.runs.executor import RunExecutor
 
 
 def log(at):

@@ -16,11 +16,11 @@ import msgspec
 import psycopg
 import pytest
 
-from assay.access import keys
-from assay.access.expiry import expiry
-from assay.access.gate import Authenticator
-from assay.access.keys import Key, authenticate, authorize, create, list_keys, revoke
-from assay.access.scopes import DEFAULT, SCOPES
+from assay.auth import keys
+from assay.auth.authenticator import Authenticator
+from assay.auth.expiry import expiry
+from assay.auth.keys import Key, authenticate, authorize, create, list_keys, revoke
+from assay.auth.scopes import DEFAULT, SCOPES
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Forbidden, InvalidRequest, NotFound, Unauthenticated
 from assay.ports import DeleteDocument, Document, Principal, Transaction

@@ -14,7 +14,7 @@ from assay import app
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Invocation
-from assay.backends.agents import bounded
+from assay.backends.agents import deadlines as bounded
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent

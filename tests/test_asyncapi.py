@@ -11,9 +11,9 @@ import pytest
 from msgspec import inspect
 
 import assay
-from assay.protocol.catalogue import EVENTS
+from assay.protocol.event_types import EVENTS
 from assay.protocol.events import Payload
-from assay.runs.modes import is_update
+from assay.runs.stream_modes import is_update
 from assay.serve.openwop.asyncapi import document
 from evals import golden, rubric
 from openwop_client import begun, followed, log_of, suite

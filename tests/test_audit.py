@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from sqlalchemy import event, insert, text
 
-from assay.access.audit import lines, verify
-from assay.backends.stores.chain import line_row
+from assay.auth.audit import lines, verify
+from assay.backends.stores.audit_log import line_row
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import audit
 from assay.errors import Conflict

@@ -10,21 +10,21 @@ import msgspec
 import pytest
 
 from assay import Check, Services
-from assay.access import keys
-from assay.access.audit import lines, verify
-from assay.agenteval.shelf import SuiteStore
+from assay.agenteval.suite_store import SuiteStore
+from assay.auth import keys
+from assay.auth.audit import lines, verify
 from assay.backends.stores.memory import MemoryStore
 from assay.checks import STANDARD
 from assay.errors import EnvironmentFailure
-from assay.fep.office import EvaluationService
-from assay.fep.office import PlannedEvaluation as AskedFor
 from assay.fep.request import contexts_of
+from assay.fep.service import EvaluationService
+from assay.fep.service import PlannedEvaluation as AskedFor
 from assay.ports import RunQuery
 from assay.ports.audit import AuditPayload
 from assay.protocol.annotations import AnnotationCreate
 from assay.runs.annotations import annotate, annotations
-from assay.runs.replay import everything, replay
-from assay.serve.rest.routes import ROUTES
+from assay.runs.copy import everything, replay
+from assay.serve.fep.routes import ROUTES
 from evals import AGENT, golden, suite_of
 from flows import ME, House
 from rest_client import Server, request_of, slow, sqlite

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from assay.checks import STANDARD
 from assay.checks.schemas import CACHED, validator_for
+from assay.fep.inline import runs_inline
 from assay.fep.plan import Plan
-from assay.fep.prompt import runs_inline
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, beside, remembered
 from assay.protocol.evaluation import Check
 from assay.workers import pool

@@ -11,7 +11,7 @@ import pytest
 
 import assay
 from assay.checks.checker import Checker, Text
-from assay.serve import logs
+from assay.serve.web import logging as logs
 from dumps import everything_of
 from grpc_client import Both, connected
 from issuer import Issuer

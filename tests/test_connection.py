@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.models.connection import DirectConnection
-from assay.backends.models.wire import ConnectionLost, HttpAnswer, TooLargeReply
+from assay.backends.models.direct_connection import DirectConnection
+from assay.backends.models.transport import ConnectionLost, HttpAnswer, TooLargeReply
 
 LIMIT = 1000
 

@@ -10,8 +10,8 @@ from contextlib import ExitStack, asynccontextmanager
 import pytest
 import trustme
 
-from assay.serve.loops import run
-from assay.serve.rest.connections import Listener
+from assay.serve.web.event_loop import run
+from assay.serve.web.listener import Listener
 
 pytestmark = pytest.mark.anyio
 
@@ -154,7 +154,7 @@ async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monke
                 raise OSError(why, "there are no more")
             return accept(heard)
 
-        monkeypatch.setattr("assay.serve.rest.connections.AGAIN", 0.05)
+        monkeypatch.setattr("assay.serve.web.listener.AGAIN", 0.05)
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
             assert await said(knocking(place, held)) == b"in"

@@ -21,7 +21,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
-from assay.fep.office import EvaluationService
+from assay.fep.service import EvaluationService
 from assay.ports import RunQuery, Services
 from postgres import server
 from runs_worker import Logged, Prompt

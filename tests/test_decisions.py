@@ -16,7 +16,7 @@ from msgspec import UNSET
 
 import assay
 from assay import Checker, InvalidRequest
-from assay.backends.provider_tables import ProviderPolicy
+from assay.backends.provider_config import ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
 from assay.checks.semantic_similarity import similarity
 from assay.errors import BadLine

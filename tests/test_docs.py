@@ -28,17 +28,17 @@ import typer
 import yaml
 from msgspec import UNSET, inspect
 
-from assay.access.issuer import JwtSettings
+from assay.auth.jwt_settings import JwtSettings
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
-from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.schemas import NOUNS
-from assay.serve.limits import ServerLimits
-from assay.serve.offering import OpenWopFeatures
-from assay.serve.rest.answers import STATUS
-from assay.serve.rest.routes import ROUTES
+from assay.serve.fep.routes import ROUTES
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.responses import STATUS
 from assay.settings import PREFIX, TABLES, Settings
 
 ROOT = Path(__file__).parents[1]

@@ -17,9 +17,9 @@ from assay.backends.embedders.cached import CachedEmbedder
 from assay.backends.embedders.openai_compatible import Batching, OpenAICompatibleEmbedder, batches
 from assay.backends.embedders.shares import added, shares
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
-from assay.backends.models import wire as wires
+from assay.backends.models import transport as wires
 from assay.backends.models.cached import DiskCache
-from assay.backends.models.line import ProviderClient
+from assay.backends.models.client import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.retry import Backoff
 from assay.errors import ForeignFault, TimeFault, UsageError, ValueFault

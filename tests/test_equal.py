@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay import paths
+from assay import jsonpath as paths
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
 from assay.checks.run import Options
@@ -15,7 +15,7 @@ from assay.errors import InvalidRequest, ValueFault
 from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.tally import Tally
-from assay.paths.together import batch_getter
+from assay.jsonpath.batch import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult

@@ -16,7 +16,7 @@ import pytest
 from assay.agenteval.report import report_of
 from assay.errors import EvalRefused, ForeignFault, InvalidRequest
 from assay.ports.agents import ToolFailure
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 from assay.protocol.agents import InvocationResult, ToolSpec
 from evals import Doing, golden, hosting, resumed, rubric, suite_of
 

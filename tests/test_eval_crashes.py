@@ -12,7 +12,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
-from assay.runs.reading import read_page
+from assay.runs.event_docs import read_page
 from evals_worker import TASKS, TRIALS, hosted, suite
 from postgres import server
 

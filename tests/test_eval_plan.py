@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from assay.agenteval.asked import Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agenteval.modes import MODES, offered
 from assay.agenteval.plan import plan
+from assay.agenteval.request import Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agenteval.suite import read_suite
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard

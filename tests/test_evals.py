@@ -10,20 +10,20 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from assay.agenteval.asked import EvalLimits
-from assay.agenteval.fold import Scorecard, summary_of
 from assay.agenteval.invoke import invoke
-from assay.agenteval.request import read_request
+from assay.agenteval.request import EvalLimits
+from assay.agenteval.run_header import read_request
+from assay.agenteval.scorecard import Scorecard, summary_of
 from assay.app import live_memory
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
 from assay.ports import RunQuery, SystemClock, Transaction
 from assay.ports.agents import ToolFailure
-from assay.ports.watch import propagation_headers, telemetry, traced
+from assay.ports.telemetry import propagation_headers, telemetry, traced
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.protocol.scorecard import EvalSummary
-from assay.workflow.memory import puts, rows
+from assay.workflow.agent_memory import puts, rows
 from evals import AGENT, TENANT, Doing, Hosted, doing, golden, hosting, replayed, resumed, rubric, suite_of
 from shared import SHARED
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
-from assay.serve.footprint import MOST, SMALL, Footprint, bounded, elements, footprint, message_footprint
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.limits import ServerLimits
-from assay.serve.rest.sorted_json import sorted_json
+from assay.serve.web.footprint import MOST, SMALL, Footprint, bounded, elements, footprint, message_footprint
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.sorted_json import sorted_json
 from rest_client import Server, lines_of, request_of, sqlite
 
 WHOLE = 512  # bytes that any text may take beside the estimate

@@ -16,9 +16,9 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 
 from assay import errors
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.statuses import STATUS
-from assay.serve.limits import ServerLimits
-from assay.serve.rest.answers import STATUS as REST_STATUS
+from assay.serve.grpc.errors import STATUS
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.responses import STATUS as REST_STATUS
 from grpc_client import Both, case_of, connected, message_of, refused, result_of
 from postgres import server as postgres
 from rest_client import CONTAINS, lines_of, request_of, slow, sqlite

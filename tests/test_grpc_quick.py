@@ -14,15 +14,15 @@ from assay.errors import InvalidRequest
 from assay.fep.execute import score
 from assay.fep.tally import Tally
 from assay.ports import Limits, Services
+from assay.serve.fep.plan_cache import PlanCache
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc import unpacked
-from assay.serve.grpc.asked import convert
-from assay.serve.grpc.columns import RunEncoder
-from assay.serve.grpc.contexts import Contexts
-from assay.serve.grpc.packed import length_delimited
-from assay.serve.grpc.results import ResultEncoder
-from assay.serve.grpc.shapes import CASES, OUTPUTS
-from assay.serve.rest.plans import PlanCache
+from assay.serve.grpc.codec import decode as unpacked
+from assay.serve.grpc.codec.contexts import Contexts
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.codec.result_writer import RunEncoder
+from assay.serve.grpc.codec.results import ResultEncoder
+from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS
+from assay.serve.grpc.request import convert
 from grpc_client import message_of
 from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
 

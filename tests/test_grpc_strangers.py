@@ -9,8 +9,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from assay.serve.grpc import open as bounded
-from assay.serve.limits import ServerLimits
+from assay.serve.grpc import public_services as bounded
+from assay.serve.web.limits import ServerLimits
 from grpc_client import Both, connected
 from rest_client import sqlite
 

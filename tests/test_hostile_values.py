@@ -20,10 +20,10 @@ from assay.backends.agents.callable import CallableAgent
 from assay.checks.checker import Checker, Text
 from assay.checks.semantic_similarity import similarity
 from assay.errors import InvalidRequest
-from assay.ports.declared import VerifierLoopConfig
+from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.secrets import each_redacted, redacted
-from assay.protocol.values import is_deeper
+from assay.protocol.json_types import is_deeper
+from assay.protocol.redaction import each_redacted, redacted
 from assay.runs.diff import state_diff
 from evals import AGENT, Doing, doing, golden, suite_of
 from grpc_client import Both, connected

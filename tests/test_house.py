@@ -68,7 +68,7 @@ def loaded_by(statement):
                 "genai_prices",
                 "wordllama",
                 "assay.backends.providers",
-                "assay.backends.models.line",
+                "assay.backends.models.client",
             },
         ),
     ],

@@ -13,7 +13,6 @@ import pytest
 
 import assay
 from assay import InvalidRequest
-from assay.backends.models.scripted import ScriptedModel
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.llm_judge import LlmJudge, reasoned
@@ -22,6 +21,7 @@ from assay.checks.templates import PromptTemplate
 from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
 from assay.protocol.evaluation import Check
+from assay.testing import ScriptedModel
 from dumps import everything_of
 from judging import CANARY, PASSED, configure, evaluate, judge
 from provider_server import ProviderServer

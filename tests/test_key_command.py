@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from assay import app, settings
-from assay.access.keys import authenticate
-from assay.access.scopes import DEFAULT, SCOPES
+from assay.auth.keys import authenticate
+from assay.auth.scopes import DEFAULT, SCOPES
 from assay.errors import Unauthenticated
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay import InvalidRequest
-from assay.backends.models.answers import read_value
+from assay.backends.models.json_reply import read_value
 from assay.checks import STANDARD
 from assay.checks.has_items import HasItems, item_key
 from assay.checks.json_match import equal
@@ -19,9 +19,9 @@ from assay.fep.request import contexts_of
 from assay.ports import Limits, Services
 from assay.protocol import shapes
 from assay.protocol.evaluation import Check
-from assay.protocol.secrets import is_secret, redacted
+from assay.protocol.redaction import is_secret, redacted
 from assay.protocol.shapes import SHAPES, hidden, marker
-from assay.serve.rest.asked import read_contexts
+from assay.serve.fep.request import read_contexts
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.access.keys import authenticate, create, list_keys, revoke
-from assay.access.local import local_key
-from assay.access.scopes import DEFAULT
+from assay.auth.keys import authenticate, create, list_keys, revoke
+from assay.auth.local_key import local_key
+from assay.auth.scopes import DEFAULT
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import DeleteDocument, Transaction

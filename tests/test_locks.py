@@ -11,8 +11,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from assay.backends.stores import writer
-from assay.backends.stores.engine import open_engine
+from assay.backends.stores import group_commit as writer
+from assay.backends.stores.connect import open_engine
 from assay.backends.stores.open import open_store
 from assay.errors import Locked
 from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.agents.files import open_manifest
-from assay.backends.models.calling import ToolNames
-from assay.backends.models.line import ProviderClient
+from assay.backends.agents.manifest_files import open_manifest
+from assay.backends.models.client import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
-from assay.backends.models.script import ScriptedProvider
-from assay.backends.models.scripted import ScriptedModel
+from assay.backends.models.scripted import ScriptedProvider
+from assay.backends.models.tool_calls import ToolNames
 from assay.errors import ForeignFault, InvalidRequest, UsageError
 from assay.ports import CompletionRequest, Message, Prices, Provider, ToolCall
 from assay.protocol.agents import ToolSpec
 from assay.protocol.manifest import read_manifest
+from assay.testing import ScriptedModel
 from provider_server import ProviderServer
 from shared import SHARED, needs_shared
 

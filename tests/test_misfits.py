@@ -6,17 +6,17 @@ import msgspec
 import pytest
 from msgspec import Struct, inspect
 
-from assay.access.issuer import JwtSettings
+from assay.auth.jwt_settings import JwtSettings
 from assay.checks import STANDARD
 from assay.checks.arguments import convert, fields_of
 from assay.errors import InvalidRequest, UsageError, ValueFault
 from assay.ports import Provider
 from assay.protocol.agents import ModelClass
 from assay.protocol.manifest import read_manifest
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.validation_messages import message_of, place_in
 from assay.settings import CONFIGURED, load
 from assay.workflow.decisions import read_decision
-from assay.workflow.declared import read_loop
+from assay.workflow.verifier_loop import read_loop
 
 
 class One(Struct, tag="one", tag_field="kind"):

@@ -14,19 +14,19 @@ import msgspec
 import pytest
 import trustme
 
-from assay.backends.models import wire as wires
-from assay.backends.models.answers import read_value
+from assay.backends.models import transport as wires
 from assay.backends.models.cached import CachedModel, DiskCache, key_of
-from assay.backends.models.line import ProviderClient
+from assay.backends.models.client import ProviderClient
+from assay.backends.models.json_reply import read_value
+from assay.backends.models.key_scrubbing import looks_random, scrubbed
 from assay.backends.models.openai_compatible import OpenAICompatibleModel, is_strict
-from assay.backends.models.pace import AdaptiveLimiter, Rate, adjust, spacing
 from assay.backends.models.prices import TokenCounts, cost
+from assay.backends.models.rate_limit import AdaptiveLimiter, Rate, adjust, spacing
 from assay.backends.models.retry import Backoff, asked_pause, may_pass, pause, throttles
-from assay.backends.models.scripted import ScriptedModel
-from assay.backends.models.secrets import looks_random, scrubbed
-from assay.backends.models.wire import ConnectionLost, HttpAnswer, TimedOut, TooLargeReply
+from assay.backends.models.transport import ConnectionLost, HttpAnswer, TimedOut, TooLargeReply
 from assay.errors import Fault, ForeignFault, TimeFault, UsageError, ValueFault
 from assay.ports import Completion, CompletionRequest, Message, Prices, Provider, Secret
+from assay.testing import ScriptedModel
 from provider_server import STEPS, ProviderServer
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from assay.access.scopes import DEFAULT
+from assay.auth.scopes import DEFAULT
 from openwop_client import ended, log_of
 from postgres import server
 from rest_client import NOBODY, Server, request_of, slow

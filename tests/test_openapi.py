@@ -15,9 +15,9 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from assay import errors
-from assay.serve.rest.answers import STATUS
-from assay.serve.rest.openapi import HEADERS, SAID, document
-from assay.serve.rest.routes import ROUTES
+from assay.serve.fep.routes import ROUTES
+from assay.serve.web.openapi import HEADERS, SAID, document
+from assay.serve.web.responses import STATUS
 from rest_client import Server, sqlite
 from shared import SHARED, needs_shared
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from assay.access.scopes import DEFAULT
+from assay.auth.scopes import DEFAULT
 from evals import golden
 from openwop_client import asked, begun, done, frames_of, log_of, shelved, suite, types_of
 from rest_client import CONTAINS, Server, request_of

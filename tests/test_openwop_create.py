@@ -2,10 +2,10 @@
 
 import pytest
 
-from assay.access.scopes import DEFAULT
-from assay.agenteval.asked import EvalLimits
+from assay.agenteval.request import EvalLimits
+from assay.auth.scopes import DEFAULT
 from assay.errors import InvalidRequest, Problem
-from assay.serve.offering import OpenWopFeatures
+from assay.serve.openwop.features import OpenWopFeatures
 from evals import AGENT, Doing, golden, rubric
 from openwop_client import asked, done, ended, log_of, shelved, suite
 from rest_client import Server, sqlite

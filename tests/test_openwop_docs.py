@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.access import keys
-from assay.access.scopes import DEFAULT
+from assay.auth import keys
+from assay.auth.scopes import DEFAULT
 from assay.backends.stores.open import open_store
 from postgres import server as postgres
 

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from assay.serve.offering import OpenWopFeatures
+from assay.serve.openwop.features import OpenWopFeatures
 from evals import golden, rubric
 from openwop_client import asked, begun, done, ended, log_of, shelved, suite, types_of
 from rest_client import Server, sqlite

@@ -10,7 +10,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.ports import RunQuery
-from assay.serve.limits import ServerLimits
+from assay.serve.web.limits import ServerLimits
 from evals import golden
 from openwop_client import asked, begun, done, followed, frames_of, log_of, shelved, suite
 from rest_client import NOBODY, Server

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from assay.access.scopes import DEFAULT
-from assay.serve.offering import OpenWopFeatures
+from assay.auth.scopes import DEFAULT
+from assay.serve.openwop.features import OpenWopFeatures
 from evals import golden, rubric
 from openwop_client import asked, begun, done, ended, frames_of, log_of, shelved, suite
 from rest_client import Server, sqlite

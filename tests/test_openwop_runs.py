@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assay.agenteval.shelf import SuiteStore
+from assay.agenteval.suite_store import SuiteStore
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, Transaction
 from assay.protocol.annotations import AnnotationCreate
+from assay.protocol.event_record import CONTENT, PendingEvent, stored
 from assay.protocol.events import AgentDecided, EvalScored
-from assay.protocol.facts import CONTENT, PendingEvent, stored
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.diff import diff, state_diff
-from assay.runs.modes import buffer_of, carries, modes_of
-from assay.runs.reading import all_events
+from assay.runs.event_docs import all_events
 from assay.runs.refusals import UnsupportedMode
+from assay.runs.stream_modes import buffer_of, carries, modes_of
 from shared import fits
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

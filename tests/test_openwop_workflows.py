@@ -7,11 +7,11 @@ import jsonschema_rs
 import pytest
 
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import ConfidenceFloors, VerifierLoopConfig
-from assay.ports.watch import propagation_headers
+from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
+from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import InvocationResult, ToolSpec
+from assay.serve.fep.routes import ROUTES
 from assay.serve.openwop.seams import SEAMS
-from assay.serve.rest.routes import ROUTES
 from assay.workflow.children import attestation
 from assay.workflow.samples import fixtures
 from flows import Played
@@ -828,7 +828,7 @@ def test_agent_manifest_runtime(client):
 
 
 def test_without_the_family_there_is_none_of_it(tmp_path):
-    from assay.serve.offering import OpenWopFeatures
+    from assay.serve.openwop.features import OpenWopFeatures
 
     offer = OpenWopFeatures(offer_workflows=False)
     with (

@@ -1,4 +1,4 @@
-"""assay.paths: the compliance suite, agreement with the library, and that no query can hang the process."""
+"""assay.jsonpath: the compliance suite, agreement with the library, and that no query can hang the process."""
 
 import inspect
 import json
@@ -15,9 +15,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonpath_rfc9535.exceptions import JSONPathError
 
-from assay import paths
+from assay import jsonpath as paths
 from assay.errors import MalformedPath, PathFault
-from assay.paths import MISSING
+from assay.jsonpath import MISSING
 
 SUITE = Path(__file__).parent.parent.parent / "shared/jsonpath/cts.json"
 ROWS: list[Any] = json.loads(SUITE.read_text())["tests"] if SUITE.exists() else []

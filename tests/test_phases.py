@@ -14,16 +14,16 @@ from msgspec.structs import replace
 from assay.errors import InvalidRequest, NotFound
 from assay.protocol.agents import MemoryEntry
 from assay.workflow import seams
+from assay.workflow.agent_memory import AsOf, MemoryWrite, fold, puts, rows
 from assay.workflow.cache_key import cache_key
 from assay.workflow.definition import read
-from assay.workflow.drive import Replayer
-from assay.workflow.flow import ExecutionLimits
-from assay.workflow.memory import AsOf, MemoryWrite, fold, puts, rows
-from assay.workflow.models import program_mock
-from assay.workflow.phases import PHASES, HostInfo, execution_model
-from assay.workflow.record import read_request, read_steps
-from assay.workflow.replay import fork
+from assay.workflow.execution import ExecutionLimits
+from assay.workflow.execution_model import PHASES, HostInfo, execution_model
+from assay.workflow.fork import fork
+from assay.workflow.llm import program_mock
+from assay.workflow.replayer import Replayer
 from assay.workflow.samples import document, samples
+from assay.workflow.steps import read_request, read_steps
 from flows import ME, OTHER, House, Played, loop
 from shared import SHARED
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from assay.agenteval.asked import EvalRequest
+from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite
 from assay.backends.stores import migrate
-from assay.backends.stores.engine import open_engine
+from assay.backends.stores.connect import open_engine
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.backends.stores.tables import runs as runs_table

@@ -6,10 +6,10 @@ import sys
 import pytest
 
 from assay import InvalidRequest, app, settings
-from assay.backends import provider_tables
-from assay.backends.provider_tables import InvalidProviderConfig, ProviderPolicy
+from assay.backends import provider_config as provider_tables
+from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy
 from assay.backends.providers import ConfiguredProviders
-from assay.checks.secrets import without_secrets
+from assay.checks.redaction import without_secrets
 from assay.errors import UsageError
 from assay.ports import Prices, Provider, Secret
 from judging import CANARY, configure, evaluate, judge
@@ -191,7 +191,7 @@ def test_the_policy_bounds_time_and_shares_what_is_allowed():
 def test_a_missing_extra_is_refused_with_the_line_that_installs_it(folder, server, monkeypatch):
     configure(folder, server, prices=None)
     monkeypatch.setitem(sys.modules, "httptools", None)
-    monkeypatch.setattr("assay.backends.models.wire.find_spec", lambda name: None)
+    monkeypatch.setattr("assay.backends.models.transport.find_spec", lambda name: None)
     with pytest.raises(
         InvalidRequest, match=r"checks\[0\]: httptools is not installed; pip install 'assay\[judges\]'"
     ):

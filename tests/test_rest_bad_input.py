@@ -19,7 +19,7 @@ import pytest
 
 from assay.ports import Limits
 from assay.protocol.operations import ErrorResponse
-from assay.serve.limits import ServerLimits
+from assay.serve.web.limits import ServerLimits
 from postgres import server as postgres
 from rest_client import CONTAINS, NOBODY, Server, events_of, lines_of, request_of, slow, sqlite
 
@@ -636,7 +636,7 @@ def test_a_check_that_takes_its_whole_second_keeps_nobody_waiting(client):
 
 
 def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
-    from assay.serve.rest.routes import ROUTES
+    from assay.serve.fep.routes import ROUTES
 
     async def broken(call):
         raise ZeroDivisionError("the secret is hunter2")

@@ -12,15 +12,15 @@ from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.errors import Conflict, NotFound, Unavailable
-from assay.fep.evaluation import TALLY, request_chunk
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import EvaluationService, PlannedEvaluation
 from assay.fep.request import contexts_of
+from assay.fep.run_header import TALLY, request_chunk
+from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.fep.tally import Tally
 from assay.ports import EvidenceChunk, Services, Transaction
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.runs.desk import RunExecutor
+from assay.runs.executor import RunExecutor
 from postgres import server
 from runs_worker import Logged, Prompt
 

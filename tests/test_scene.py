@@ -16,7 +16,7 @@ from assay.agenteval.handoff import task_problems, validate_result
 from assay.agenteval.invoke import invoke
 from assay.agenteval.judging import usage_of
 from assay.agenteval.scene import Invocation, checked_usage
-from assay.backends.agents.said import apply_note, handle, read_end, read_frame
+from assay.backends.agents.frames import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion
 from assay.ports.agents import ToolFailure
@@ -30,7 +30,7 @@ from assay.protocol.agents import (
     Usage,
     UsageStep,
 )
-from assay.protocol.secrets import HIDDEN, TELLING, redacted, redacted_json, redacted_text
+from assay.protocol.redaction import HIDDEN, TELLING, redacted, redacted_json, redacted_text
 from assay.protocol.shapes import SHAPES
 from assay.protocol.suite import ToolResponse
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from assay.backends.ciphers.ring import KeyRing
+from assay.backends.ciphers.keyring import KeyRing
 from assay.protocol.agents import InvocationResult
 from dumps import everything_of
 from evals import Doing

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assay.backends.ciphers.ring import KeyRing, read_keys
-from assay.backends.stores import markers
+from assay.backends.ciphers.keyring import KeyRing, read_keys
+from assay.backends.stores import key_markers as markers
+from assay.backends.stores.codec import RecordCodec
 from assay.backends.stores.open import open_store
-from assay.backends.stores.seal import RecordCodec
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import runs
 from assay.checks.checker import Checker, Text

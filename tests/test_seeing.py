@@ -22,8 +22,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from assay.backends.telemetry.otel import OtelTracer
 from assay.ports.audit import Actor, acting
-from assay.ports.watch import COUNTERS, GAUGES, TIMES, Metrics
-from assay.serve import logs
+from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
+from assay.serve.web import logging as logs
 from grpc_client import Client, fep
 from provider_server import ProviderServer
 

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import assay
 from assay.agenteval.report import TaskReport, _interval
-from assay.compare.intervals import clustered_mean, counted_rate, wilson
-from assay.compare.student import t_quantile
 from assay.fep import clusters
 from assay.fep import tally as tallies
 from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord
+from assay.stats.intervals import clustered_mean, counted_rate, wilson
+from assay.stats.student import t_quantile
 
 MATCH = {
     "type": "exact_match",

@@ -24,10 +24,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from assay.backends.stores import migrate, tables
 from assay.backends.stores.checkpoints import Checkpoints
-from assay.backends.stores.engine import open_engine
-from assay.backends.stores.scribe import TOGETHER, spans
+from assay.backends.stores.connect import open_engine
+from assay.backends.stores.group_commit import MOST_HERE
 from assay.backends.stores.sql import SqlStore
-from assay.backends.stores.writer import MOST_HERE
+from assay.backends.stores.sql_writer import TOGETHER, spans
 from assay.errors import Conflict, EnvironmentFailure, UsageError
 from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
 from assay.ports.audit import audit_entry

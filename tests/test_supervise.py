@@ -9,7 +9,7 @@ import pytest
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.supervise import guarded, supervise
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 from assay.workflow.definition import read
 from assay.workflow.samples import document, samples
 from flows import ME, House

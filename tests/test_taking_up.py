@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from assay.agenteval.asked import EvalRequest
+from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store

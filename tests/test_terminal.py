@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.fep.cells import row
-from assay.serve.logs import JsonFormatter, TextFormatter
+from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from command import on_a_terminal
 from evals import golden, suite_of

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from assay.cli.binding import listen
 from assay.errors import UsageError
-from assay.serve.limits import ServerLimits
-from assay.serve.tls import Tls, read
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.tls import Tls, read
 from grpc_client import Both, Client, connected
 from rest_client import LOOPS, Server, request_of, sqlite
 

@@ -18,11 +18,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from assay import settings
-from assay.access.gate import Authenticator
-from assay.access.issuer import JwtSettings, validate
-from assay.access.keyset import KeySet, read_keys
-from assay.access.tokens import MAX_CHARACTERS, Tokens
 from assay.app import tokens
+from assay.auth.authenticator import Authenticator
+from assay.auth.jwks import KeySet, read_keys
+from assay.auth.jwt_settings import JwtSettings, validate
+from assay.auth.tokens import MAX_CHARACTERS, Tokens
 from assay.backends.jwks import MAX_BYTES, source
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import EnvironmentFailure, Unauthenticated, Unavailable, UsageError

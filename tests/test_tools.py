@@ -17,11 +17,11 @@ from assay.agenteval.invoke import invoke
 from assay.agenteval.scene import Invocation
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
-from assay.backends.tools.box import ConfiguredTools
+from assay.backends.tools.from_settings import ConfiguredTools
 from assay.errors import ForeignFault, UsageError
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import McpServer, ToolConfig
-from assay.ports.watch import traced
+from assay.ports.config import McpServer, ToolConfig
+from assay.ports.telemetry import traced
 from assay.protocol.agents import AgentCard
 
 pytestmark = pytest.mark.anyio

@@ -8,13 +8,13 @@ import pytest
 from assay.agenteval.invoke import invoke
 from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import ConfidenceFloors, VerifierLoopConfig
+from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.workflow.children import attestation
-from assay.workflow.declared import library, loop_problems, read_loop, workflow_of
 from assay.workflow.definition import read
 from assay.workflow.report import came_to
 from assay.workflow.samples import document, samples
+from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
 from flows import House, Played, loop, verified
 
 pytestmark = pytest.mark.anyio

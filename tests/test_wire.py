@@ -10,10 +10,10 @@ import time
 
 import pytest
 
-from assay.ports.watch import telemetry
-from assay.serve.limits import ServerLimits
-from assay.serve.rest.bodies import StartedAwaitable
-from assay.serve.rest.call import weights_of
+from assay.ports.telemetry import telemetry
+from assay.serve.web.body import StartedAwaitable
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.request import weights_of
 from rest_client import LOOPS, Server, events_of, request_of, slow, sqlite
 
 TIGHT = ServerLimits(

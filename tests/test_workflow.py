@@ -13,15 +13,15 @@ import pytest
 from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from assay.ports import Principal
 from assay.protocol.agents import InvocationResult
-from assay.protocol.catalogue import EVENTS
+from assay.protocol.event_types import EVENTS
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import problems, read
+from assay.workflow.execution_model import HostInfo, execution_model
+from assay.workflow.fork import fork
+from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
-from assay.workflow.opening import Library
-from assay.workflow.phases import HostInfo, execution_model
-from assay.workflow.replay import fork
-from assay.workflow.room import RESTING
 from assay.workflow.samples import document, fixtures, samples
+from assay.workflow.service import RESTING
 from flows import ME, OTHER, House, Played, loop
 from shared import SHARED
 

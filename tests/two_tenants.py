@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))  # bench is run 
 
 from bench.attacking.target import Target  # pyright: ignore[reportMissingImports]
 
-from assay.serve.rest.server import GRACE
+from assay.serve.web.server import GRACE
 from rest_client import NOBODY, request_of
 
 SECONDS = 15.0  # that each request of B may take: a busy machine needs some of them

@@ -12,8 +12,8 @@ import os
 import sys
 
 LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
-          "assay.backends.agents.declared", "assay.backends.models.wire_direct", "assay.backends.providers",
-          "assay.backends.tools.box", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
+          "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
+          "assay.backends.tools.from_settings", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
           "assay.cli.keeping", "assay.cli.report", "assay.cli.running", "assay.cli.saving", "assay.cli.serving",
           "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.workflow.seams",
           "flows", "runs_worker", "stores_worker")  # fmt: skip
@@ -120,7 +120,7 @@ def become(job, descriptors):
     import importlib
     import resource
 
-    from assay.fep import project
+    from assay.fep import results as project
 
     aside = [fcntl.fcntl(given, fcntl.F_DUPFD, 200) for given in descriptors]
     os.closerange(3, 200)

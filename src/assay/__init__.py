@@ -4,8 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay import paths
-    from assay.api import Progress, evaluate, evaluate_stream, evaluate_sync, verify
+    from assay import jsonpath as paths
+    from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync, verify
+    from assay.api.suites import SuiteRun, run_suite
     from assay.checks import STANDARD
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
@@ -34,10 +35,9 @@ if TYPE_CHECKING:
     from assay.protocol.scorecard import EvalSummary
     from assay.protocol.suite import AgentEvalSuite
     from assay.protocol.verification import Verification
-    from assay.suites import SuiteRun, run_suite
 
 _HOMES = {
-    "assay.api": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync", "verify"),
+    "assay.api.evaluate": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync", "verify"),
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
@@ -53,7 +53,7 @@ _HOMES = {
     ),
     "assay.protocol.scorecard": ("EvalSummary",),
     "assay.protocol.suite": ("AgentEvalSuite",),
-    "assay.suites": ("SuiteRun", "run_suite"),
+    "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.protocol.verification": ("Verification",),
 }  # fmt: skip
 _HOME = {name: home for home, names in _HOMES.items() for name in names}
@@ -110,7 +110,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name == "paths":
-        return import_module("assay.paths")
+        return import_module("assay.jsonpath")
     if name not in _HOME:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
     return getattr(import_module(_HOME[name]), name)

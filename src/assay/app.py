@@ -8,33 +8,33 @@ from socket import socket
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
-from assay.access.gate import Authenticator, PresentedToken
-from assay.access.issuer import JwtSettings
-from assay.agenteval.asked import limits_of
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
-from assay.agenteval.office import AgentEvalService
+from assay.agenteval.request import limits_of
+from assay.agenteval.service import AgentEvalService
+from assay.auth.authenticator import Authenticator, PresentedToken
+from assay.auth.jwt_settings import JwtSettings
 from assay.backends.engines.local import LocalEngine
-from assay.backends.later import LazyProviders
-from assay.backends.provider_tables import ProviderPolicy
+from assay.backends.lazy_providers import LazyProviders
+from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
-from assay.fep.office import EvaluationService
+from assay.fep.service import EvaluationService
 from assay.ports import Cipher, Clock, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, Memory, ToolBox
-from assay.ports.declared import VerifierLoopConfig
+from assay.ports.config import VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
-from assay.ports.watch import Tracer
+from assay.ports.telemetry import Tracer
 from assay.protocol.agents import AgentCard
-from assay.runs.desk import RunExecutor
-from assay.serve.tls import Tls
-from assay.serve.tls import read as read_tls
+from assay.runs.executor import RunExecutor
+from assay.serve.web.tls import Tls
+from assay.serve.web.tls import read as read_tls
 from assay.settings import Settings
 from assay.workers import pool
-from assay.workflow.memory import AsOf, JournalMemory
+from assay.workflow.agent_memory import AsOf, JournalMemory
 
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -96,7 +96,7 @@ def cipher(settings: Settings) -> Cipher | None:
     if settings.evidence_key is None:
         return None
     try:
-        from assay.backends.ciphers.ring import KeyRing, read_keys  # a lazy door: the extra `guard`
+        from assay.backends.ciphers.keyring import KeyRing, read_keys  # a lazy door: the extra `guard`
     except ModuleNotFoundError as error:
         raise UsageError(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
     return KeyRing(read_keys(settings.evidence_key))
@@ -104,14 +104,14 @@ def cipher(settings: Settings) -> Cipher | None:
 
 def agents(settings: Settings, asked: Providers | None = None) -> Agents:
     """Those of `[agents]`. Their models are asked through `asked`, so that a provider has one line for judges and agents."""
-    from assay.backends.agents.declared import ConfiguredAgents  # a lazy door
+    from assay.backends.agents.from_settings import ConfiguredAgents  # a lazy door
 
     return ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
 
 
 def resolve_agent(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
     """Who `--agent WHAT` means: an agent of the settings by its id, else what the text describes. Never for a request's text."""
-    from assay.backends.agents.declared import ConfiguredAgents  # a lazy door
+    from assay.backends.agents.from_settings import ConfiguredAgents  # a lazy door
 
     known = ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
     return known.given(what)
@@ -135,7 +135,7 @@ def _asked(settings: Settings) -> Providers:
 
 def toolbox(settings: Settings) -> ToolBox:
     """The live tools of `[tools]` and `[mcp]`."""
-    from assay.backends.tools.box import ConfiguredTools  # a lazy door
+    from assay.backends.tools.from_settings import ConfiguredTools  # a lazy door
 
     return ConfiguredTools(settings.tools, settings.mcp)
 
@@ -153,14 +153,14 @@ def build_workflows(
 
     As a kind of run, and what makes their Room once there is a desk; its type is not named here, so that it loads when it is used.
     """
-    from assay.backends.agents.cast import AgentOverlay  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+    from assay.workflow.activities import ActivityRunner  # a lazy door
     from assay.workflow.critics import Critics  # a lazy door
-    from assay.workflow.declared import library  # a lazy door
-    from assay.workflow.flow import ExecutionLimits  # a lazy door
+    from assay.workflow.execution import ExecutionLimits  # a lazy door
     from assay.workflow.kind import WorkflowKind  # a lazy door
-    from assay.workflow.perform import ActivityRunner  # a lazy door
-    from assay.workflow.room import WorkflowService  # a lazy door
     from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
+    from assay.workflow.service import WorkflowService  # a lazy door
+    from assay.workflow.verifier_loop import library  # a lazy door
 
     if conformance_fixtures_enabled():
         cast = AgentOverlay(SAMPLE_AGENTS, cast)
@@ -263,7 +263,7 @@ def _with_conformance_agents(cast: Agents) -> Agents:
     if not conformance_routes_enabled():
         return cast
     from assay.agenteval.samples import SAMPLES  # a lazy door
-    from assay.backends.agents.cast import AgentOverlay  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
 
     return AgentOverlay(SAMPLES, cast)
 
@@ -297,8 +297,8 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
     if not trust.issuer:
         return None
     try:
-        from assay.access.keyset import KeySet, log  # a lazy door: the extra `guard`
-        from assay.access.tokens import Tokens  # a lazy door
+        from assay.auth.jwks import KeySet, log  # a lazy door: the extra `guard`
+        from assay.auth.tokens import Tokens  # a lazy door
         from assay.backends.jwks import source  # a lazy door
     except ModuleNotFoundError as error:
         raise UsageError(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
@@ -353,12 +353,12 @@ def rest(
 ) -> HttpServer:
     """FEP and the run surface of OpenWOP over HTTP."""
     try:
+        from assay.serve.fep.routes import ROUTES  # a lazy door
         from assay.serve.openwop.build import build_host  # a lazy door
         from assay.serve.openwop.seams import SEAMS  # a lazy door
-        from assay.serve.rest.app import create_app  # a lazy door: the extra `serve`
-        from assay.serve.rest.routes import ROUTES  # a lazy door
-        from assay.serve.rest.server import server  # a lazy door
-        from assay.workflow.phases import HostInfo  # a lazy door
+        from assay.serve.web.app import create_app  # a lazy door: the extra `serve`
+        from assay.serve.web.server import server  # a lazy door
+        from assay.workflow.execution_model import HostInfo  # a lazy door
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     named = HostInfo(host_id=settings.host_id)
@@ -395,7 +395,7 @@ class GrpcServer(Protocol):
 
 def _embedded(home: Path) -> str:
     """In a folder for us alone: what is recorded is not for others."""
-    from assay.access.local import make_private  # a lazy door
+    from assay.auth.local_key import make_private  # a lazy door
 
     if "?" in str(home):
         raise UsageError(f"home: {str(home)!r} cannot hold a database, because of its '?'")

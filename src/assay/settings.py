@@ -12,15 +12,15 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Struct
 
-from assay.access.issuer import JwtSettings, validate
-from assay.backends.provider_tables import InvalidProviderConfig, read
+from assay.auth.jwt_settings import JwtSettings, validate
+from assay.backends.provider_config import InvalidProviderConfig, read
 from assay.errors import UsageError
 from assay.ports import Limits, Provider, Secret
-from assay.ports.declared import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
-from assay.protocol.misfits import message_of, place_in
-from assay.protocol.values import is_object
-from assay.serve.limits import ServerLimits
-from assay.serve.offering import OpenWopFeatures
+from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.protocol.json_types import is_object
+from assay.protocol.validation_messages import message_of, place_in
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.web.limits import ServerLimits
 
 PREFIX = "ASSAY_"
 MODEL, JWT = f"{PREFIX}MODEL_", f"{PREFIX}JWT_"

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from assay.agenteval.request import EvalHeader
+from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.scoring import answered
 from assay.agenteval.trial import SEEDS, TrialResult
 from assay.protocol import events as payloads
@@ -18,8 +18,8 @@ from assay.protocol.agents import (
     Usage,
     UsageStep,
 )
-from assay.protocol.facts import PendingEvent
-from assay.protocol.secrets import redacted
+from assay.protocol.event_record import PendingEvent
+from assay.protocol.redaction import redacted
 
 
 def task_node(task_id: str) -> str:

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.fold import SuiteVerdict, mean, verdict
 from assay.agenteval.judging import reasons
 from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
-from assay.agenteval.request import RESULTS, EvalHeader, read_request
+from assay.agenteval.run_header import RESULTS, EvalHeader, read_request
+from assay.agenteval.scorecard import SuiteVerdict, mean, verdict
 from assay.agenteval.scoring import bar_of
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.annotations import ScoreCorrection
+from assay.protocol.event_record import read_stored
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
-from assay.protocol.facts import read_stored
-from assay.protocol.values import JSON, is_object
+from assay.protocol.json_types import JSON, is_object
 
 PAGE = 1_000
 REASONS = 50

@@ -12,9 +12,9 @@ from assay.errors import InvalidRequest, Problem
 from assay.ports import Clock, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import MemoryEntry, ToolSpec
-from assay.protocol.secrets import redacted_text
+from assay.protocol.json_types import is_list
+from assay.protocol.redaction import redacted_text
 from assay.protocol.suite import ToolResponse
-from assay.protocol.values import is_list
 
 
 class FixtureTools:

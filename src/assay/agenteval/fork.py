@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.fold import Scorecard
-from assay.agenteval.request import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
+from assay.agenteval.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
+from assay.agenteval.scorecard import Scorecard
 from assay.errors import EvalRefused, Problem
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
-from assay.protocol.facts import read_stored
+from assay.protocol.event_record import read_stored
 
 EVIDENCE = (REQUEST, TASKS, RESULTS)
 ALWAYS = frozenset({"run.started", "eval.started"})

@@ -8,7 +8,7 @@ from assay.checks.schemas import place_of, validator_for
 from assay.errors import Problem, ValueFault
 from assay.ports import Limits
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.values import is_deeper, is_finite
+from assay.protocol.json_types import is_deeper, is_finite
 
 SHOWN = 5
 THRESHOLD = 0.7

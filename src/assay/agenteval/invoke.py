@@ -10,7 +10,7 @@ from assay.agenteval.scene import Invocation
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import Agent
 from assay.protocol.agents import InvocationResult, Outcome
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
 GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end

@@ -7,11 +7,11 @@ from functools import partial
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.asked import EvalLimits, overrides_of
-from assay.agenteval.fold import Scorecard
 from assay.agenteval.progress import EvalProgress
-from assay.agenteval.request import KIND, EvalHeader, read_request, read_tasks
-from assay.agenteval.story import EvalState
+from assay.agenteval.request import EvalLimits, overrides_of
+from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
+from assay.agenteval.scorecard import Scorecard
+from assay.agenteval.state import EvalState
 from assay.agenteval.trial import TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
@@ -21,7 +21,7 @@ from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
-from assay.protocol.facts import PendingEvent
+from assay.protocol.event_record import PendingEvent
 from assay.protocol.suite import EvalTask
 
 KEPT = 64  # runs whose means are kept ready

@@ -6,10 +6,10 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.request import KIND
+from assay.agenteval.run_header import KIND
 from assay.ports import Event, Run
+from assay.protocol.event_record import read_stored
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.protocol.facts import read_stored
 
 Tell = Callable[[str, bytes], None]  # of a run, what is told
 _encode = msgspec.json.Encoder().encode

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator
 import msgspec
 from msgspec import Struct
 
-from assay.agenteval.request import KIND, RESULTS
+from assay.agenteval.run_header import KIND, RESULTS
 from assay.ports import Run, Store
-from assay.protocol.facts import read_stored
+from assay.protocol.event_record import read_stored
 from assay.protocol.scorecard import EvalSummary
 
 

@@ -8,17 +8,17 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.fold import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.judging import reasons
-from assay.agenteval.request import RESULTS, read_request, read_tasks
+from assay.agenteval.run_header import RESULTS, read_request, read_tasks
+from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of
-from assay.compare.intervals import Rate, clustered_mean, clustered_rate
 from assay.fep.statistics import pass_k
 from assay.ports import Event, Run, Store
+from assay.protocol.event_record import read_stored
 from assay.protocol.events import TrialEnded
-from assay.protocol.facts import read_stored
+from assay.protocol.json_types import JSON, is_object
 from assay.protocol.suite import EvalTask
-from assay.protocol.values import JSON, is_object
+from assay.stats.intervals import Rate, clustered_mean, clustered_rate
 
 PAGE = 1_000
 

@@ -1,153 +1,87 @@
-"""What an eval run keeps of its request: the header, and its tasks as lines (the design's three drawers)."""
+"""What is asked of an agent eval, and what is known here that decides whether it can be had (contract §3.1, §3.2)."""
 
-from collections.abc import AsyncIterator, Iterator
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any
 
-import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
-from assay.agenteval.plan import EvalPlan
-from assay.agenteval.scoring import PASS_SCORE
-from assay.agenteval.shelf import digest_of
-from assay.ports import EvidenceChunk, Run, Store
-from assay.protocol.agents import ModelClass
-from assay.protocol.suite import EvalTask, Thresholds
-from assay.protocol.values import JSON
+from assay.errors import InvalidRequest
+from assay.ports import Limits
+from assay.ports.agents import Agent, ModelOverrides, Overridable
+from assay.protocol.agents import AgentCard
+from assay.protocol.suite import AgentEvalSuite
 
-KIND = "agent-eval"
-REQUEST, TASKS, RESULTS = "request", "tasks", "results"
-SHARD = 500
-SHARD_BYTES = 1 << 20
-_encode = msgspec.json.Encoder().encode
+MOST_TRIALS = 100
+DEFAULT_SECONDS = 300.0
 
 
-class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that is needed to do the run, but for its tasks."""
+class EvalRequest(Struct, frozen=True, kw_only=True):
+    """A request, whoever made it. `modes` None: those of the suite."""
 
+    suite_ref: str | None = None
+    agent_id: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline_run_id: str | None = None
+    trials: int = 1
+    seconds: float | None = None  # a task's; None: the host's
+    judge: str | None = None  # a model that judges, if not the usual one
+    allow_target_mismatch: bool = False
+    allow_suite_version_drift: bool = False
+    principal: str = ""  # who asked, by an opaque id; "": the operator
+    suite_digest: str = ""  # of the suite as it was put on the shelf
+    agent_spec: str = ""  # as somebody gave it on a command line, to find the same again
+    configurable: dict[str, Any] = {}  # as it came
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}  # the caller's own; it is kept and echoed, and nobody reads it
+
+
+class Baseline(Struct, frozen=True, kw_only=True):
+    """A completed eval run that somebody wants to be compared with."""
+
+    run_id: str
     suite_id: str
     suite_version: str
-    suite_ref: str
-    suite_digest: str = ""
-    principal: str = ""
-    agent_id: str
-    agent_version: str
-    agent_spec: str = ""
-    model_class: ModelClass = "general"
-    free: bool = False
-    modes: tuple[str, ...]
-    live: bool = False
-    trials: int = 1
-    total: int  # tasks
-    seconds: float
-    judge: str | None = None
-    thresholds: Thresholds = Thresholds()
-    baseline_run_id: str | None = None
-    baseline_score: float | None = None
-    configurable: JSON = {}
-    tags: tuple[str, ...] = ()
-    metadata: JSON = {}
-
-    @property
-    def pass_score(self) -> float:
-        said = self.thresholds.pass_score
-        return PASS_SCORE if said is UNSET else said
-
-    @property
-    def escalation(self) -> float | None:
-        """The confidence below which an invocation is `escalated`, where the run says one."""
-        return self.configurable.get("escalationThreshold")
-
-    @property
-    def verbosity(self) -> Literal["summary", "full", "off"] | None:
-        return self.configurable.get("reasoningVerbosity")
-
-    def run_seconds(self, most: float) -> float:
-        """How long it may take, all in all."""
-        said = self.configurable.get("runTimeoutMs")
-        return most if said is None else min(most, said / 1000)
-
-    @property
-    def head(self) -> JSON:
-        """What a list shows of it, and what its first events say. No content."""
-        told: JSON = {
-            "suiteId": self.suite_id,
-            "suiteVersion": self.suite_version,
-            "evalSuiteRef": self.suite_ref,
-            "agentId": self.agent_id,
-            "agentVersion": self.agent_version,
-            "modes": list(self.modes),
-            "total": self.total,
-        }
-        told |= {"trials": self.trials} if self.trials > 1 else {}
-        told |= {"principal": self.principal} if self.principal else {}
-        told |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
-        return told | ({"tags": list(self.tags)} if self.tags else {})
+    score: float
+    task_ids: frozenset[str]
 
 
-def request_of(plan: EvalPlan) -> EvalHeader:
-    asked, suite, baseline = plan.asked, plan.suite, plan.baseline
-    return EvalHeader(
-        suite_id=suite.suite_id,
-        suite_version=suite.version,
-        suite_ref=asked.suite_ref or "",
-        suite_digest=asked.suite_digest or digest_of(msgspec.to_builtins(suite)),
-        principal=asked.principal,
-        agent_id=plan.card.agent_id,
-        agent_version=plan.card.version,
-        agent_spec=asked.agent_spec,
-        model_class=plan.card.model_class,
-        free=plan.card.free,
-        modes=plan.modes,
-        live=plan.live,
-        trials=asked.trials,
-        total=len(plan.tasks),
-        seconds=plan.seconds,
-        judge=asked.judge,
-        thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
-        baseline_run_id=baseline.run_id if baseline else None,
-        baseline_score=baseline.score if baseline else None,
-        configurable=asked.configurable,
-        tags=asked.tags,
-        metadata=asked.metadata,
+class EvalFacts(Struct, frozen=True, kw_only=True):
+    """What was found out before planning: reading is over, nothing has happened yet."""
+
+    card: AgentCard | None = None
+    suite: AgentEvalSuite | InvalidRequest | None = None
+    baseline: Baseline | None = None
+    no_judge: str | None = None  # why nobody can be asked to judge; None: somebody can
+    live_tools: frozenset[str] = frozenset()
+
+
+class EvalLimits(Struct, frozen=True, kw_only=True):
+    """How far an eval may go here."""
+
+    max_tasks: int = 10_000
+    max_cost_usd: float = 100.0
+    seconds: float = DEFAULT_SECONDS
+    run_seconds: float = 86_400.0
+
+
+def limits_of(limits: Limits) -> EvalLimits:
+    return EvalLimits(
+        max_tasks=limits.max_tasks,
+        max_cost_usd=limits.max_suite_cost_usd,
+        seconds=limits.task_seconds,
+        run_seconds=limits.run_seconds,
     )
 
 
-def request_chunk(request: EvalHeader) -> EvidenceChunk:
-    return EvidenceChunk(kind=REQUEST, data=_encode(request))
+def overrides_of(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
+    """With the model that the run wants, where the agent's is chosen here; others have models of their own."""
+    tuning = ModelOverrides(
+        model=configurable.get("model"),
+        temperature=configurable.get("temperature"),
+        max_tokens=configurable.get("maxTokens"),
+    )
+    return agent.tuned(tuning) if isinstance(agent, Overridable) and tuning != ModelOverrides() else agent
 
 
-def task_chunks(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
-    """Tasks in pieces, a task a line, so that a run never holds them all."""
-    held: list[bytes] = []
-    first = size = 0
-    for task in tasks:
-        held.append(line := _encode(task))
-        size += len(line)
-        if len(held) >= SHARD or size >= SHARD_BYTES:
-            yield _chunk(first, held)
-            first, held, size = first + len(held), [], 0
-    if held:
-        yield _chunk(first, held)
-
-
-def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
-    return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
-
-
-async def read_request(store: Store, run: str) -> EvalHeader:
-    (kept,) = await store.pieces(run, REQUEST)
-    return msgspec.json.decode(kept.data, type=EvalHeader)
-
-
-async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
-    """Each task with its number, as the line it was kept as."""
-    start = 0
-    while pieces := await store.pieces(run, TASKS, start=start, limit=1):
-        for one in pieces:
-            for at, line in enumerate(one.lines(), one.first):
-                yield at, line
-            start = one.last + 1
-
-
-def is_eval(run: Run | None) -> bool:
-    return run is not None and run.kind == KIND
+def no_requirement(asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite, tasks: Any) -> None:
+    """What a mode needs that needs nothing."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from assay.ports.agents import AgentContext, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.values import JSON, is_object
+from assay.protocol.json_types import JSON, is_object
 
 SAMPLE, STRICT = "local.assay.sample", "local.assay.strict"
 SUITE = "local.assay.evals.sample"

@@ -27,9 +27,9 @@ from assay.protocol.agents import (
     Usage,
     UsageStep,
 )
-from assay.protocol.facts import new_invocation_id
-from assay.protocol.secrets import redacted, redacted_text, safe_name
-from assay.protocol.values import is_deeper, is_finite, is_object
+from assay.protocol.event_record import new_invocation_id
+from assay.protocol.json_types import is_deeper, is_finite, is_object
+from assay.protocol.redaction import redacted, redacted_text, safe_name
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
 TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")

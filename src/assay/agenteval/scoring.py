@@ -11,9 +11,9 @@ from assay.fep.context import Context
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
+from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult
 from assay.protocol.suite import EvalTask, Match, RubricCriterion
-from assay.protocol.values import JSON
 
 PASS_SCORE = 0.7  # where a suite says none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})

@@ -14,10 +14,10 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
 from assay.ports import Limits
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.json_types import is_deeper, is_list, is_object, shown
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
-from assay.protocol.values import is_deeper, is_list, is_object, shown
+from assay.protocol.validation_messages import message_of, place_in
 
 LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
 SHOWN = 500  # problems

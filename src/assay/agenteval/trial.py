@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct
 from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agenteval.invoke import invoke
 from assay.agenteval.judging import MeteredProviders
-from assay.agenteval.request import EvalHeader
+from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.scene import Invocation
 from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.checks.run import Options, call, prepare, to_result
@@ -19,15 +19,15 @@ from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
 from assay.fep.kind import TimeBudget
 from assay.fep.plan import Plan
-from assay.fep.sheet import Scorer
+from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
 from assay.protocol.agents import InvocationResult, MemoryEntry, Step, Usage
+from assay.protocol.json_types import JSON
+from assay.protocol.redaction import redacted_json, redacted_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
-from assay.protocol.secrets import redacted_json, redacted_text
 from assay.protocol.suite import EvalTask
-from assay.protocol.values import JSON
 
 SEEDS = "seeds"  # the memory a task's seeds lie in
 STOPPED = "the run was cancelled while it worked"

@@ -7,22 +7,22 @@ from typing import Any, Literal
 
 import msgspec
 
-from assay.backends import provider_tables
+from assay.backends import provider_config as provider_tables
 from assay.backends.embedders.cached import CachedEmbedder
 from assay.backends.embedders.openai_compatible import OpenAICompatibleEmbedder
 from assay.backends.embedders.wordllama import MODEL as WORDLLAMA
 from assay.backends.embedders.wordllama import NAMES as WORDLLAMA_NAMES
 from assay.backends.embedders.wordllama import SIZES, WordLlamaEmbedder
 from assay.backends.models.cached import CachedModel, DiskCache
-from assay.backends.models.line import ProviderClient
+from assay.backends.models.client import ProviderClient
+from assay.backends.models.metered import MeteredModel
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
-from assay.backends.models.script import ScriptedProvider
-from assay.backends.models.watched import MeteredModel
-from assay.backends.models.wire import load_transport, need
-from assay.backends.provider_tables import InvalidProviderConfig, ProviderPolicy, host_of
+from assay.backends.models.scripted import ScriptedProvider
+from assay.backends.models.transport import load_transport, need
+from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy, host_of
 from assay.errors import InvalidRequest, Problem
 from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, Embedder, Model, Provider
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
 REMEMBERED = 4_096  # choices; a request may bring any number of them

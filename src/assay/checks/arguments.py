@@ -13,10 +13,10 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType, inspect
 from msgspec.structs import FieldInfo
 
-from assay import paths
+from assay import jsonpath as paths
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
+from assay.checks.redaction import without_secrets
 from assay.checks.registry import Registry
-from assay.checks.secrets import without_secrets
 from assay.checks.templates import PromptTemplate
 from assay.checks.typed_values import is_typed, untyped
 from assay.errors import (
@@ -32,9 +32,9 @@ from assay.errors import (
 from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
-from assay.protocol.misfits import message_of, place_in, problems_in
-from assay.protocol.values import is_finite, is_list, is_object
-from assay.protocol.values import shown as shown_value
+from assay.protocol.json_types import is_finite, is_list, is_object
+from assay.protocol.json_types import shown as shown_value
+from assay.protocol.validation_messages import message_of, place_in, problems_in
 
 Takes = Literal["one", "list", "nodes", "text"]
 

@@ -16,7 +16,7 @@ from assay.checks.checker import Checker
 from assay.checks.work import Work
 from assay.errors import Fault
 from assay.ports import Services
-from assay.protocol.values import base_of, is_list, is_object
+from assay.protocol.json_types import base_of, is_list, is_object
 
 TASK = "assay.checks.heavy:task"
 SECONDS = 10.0  # of processor time, for one check of one case

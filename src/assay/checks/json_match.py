@@ -6,7 +6,7 @@ from assay.checks.checker import PASSED_SCHEMA, Answer, verdict
 from assay.checks.heavy import Heavy, elsewhere, is_large
 from assay.checks.work import Work
 from assay.ports import Services
-from assay.protocol.values import is_list, is_object
+from assay.protocol.json_types import is_list, is_object
 
 
 class JsonMatch(Heavy):

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from assay.checks.asking import ModelUsage, providers_of, resolve_model
 from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
 from assay.checks.schemas import validator_for
+from assay.checks.usage import ModelUsage, providers_of, resolve_model
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Message, Model, Services
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 
 REASONING = "reasoning"
 REASONS = frozenset(

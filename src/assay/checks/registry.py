@@ -10,7 +10,7 @@ from typing import Any, Self, TypeGuard
 from assay.checks import versions
 from assay.checks.checker import Checker
 from assay.errors import InvalidRequest, Problem, UnknownCheck, UsageError
-from assay.ports.code import import_object
+from assay.ports.import_code import import_object
 
 GROUP = "assay.checks"
 

@@ -18,9 +18,9 @@ from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, Checker
 from assay.checks.work import Work, answered
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
+from assay.protocol.json_types import base_of, is_deeper, is_finite, is_mapping
+from assay.protocol.redaction import redacted_text
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
-from assay.protocol.secrets import redacted_text
-from assay.protocol.values import base_of, is_deeper, is_finite, is_mapping
 
 LONGEST_MESSAGE = 2_000
 DEEPEST = 500  # objects and lists inside one another, in an answer

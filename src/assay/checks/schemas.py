@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.unfolding import MOST, SchemaCost, Size, longest_keyword, measured
+from assay.checks.schema_cost import MOST, SchemaCost, Size, longest_keyword, measured
 from assay.errors import ValueFault
 from assay.protocol.cache import remembered
 from assay.workers import pool

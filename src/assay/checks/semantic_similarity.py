@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.checks.asking import providers_of, resolve_model, told_of
 from assay.checks.checker import Answer, Checker, Opaque, Text
 from assay.checks.threshold import check_bounds, within
+from assay.checks.usage import providers_of, resolve_model, told_of
 from assay.ports import Services
 
 Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]

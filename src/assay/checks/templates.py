@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from assay import paths
+from assay import jsonpath as paths
 from assay.errors import MalformedPath, PathFault
 from assay.ports import Limits
 

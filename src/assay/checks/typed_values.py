@@ -7,7 +7,7 @@ text has a CheckValue, and nowhere else; one that makes no sense is refused, and
 
 from typing import Any
 
-from assay.protocol.values import is_object, kind_of, shown
+from assay.protocol.json_types import is_object, kind_of, shown
 
 FIELDS = frozenset(  # where the text has a CheckValue
     {

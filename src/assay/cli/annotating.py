@@ -8,14 +8,14 @@ from msgspec import UNSET, Struct
 
 from assay import app, settings
 from assay.agenteval.detail import EvalDetail, detail_of
-from assay.agenteval.request import KIND
+from assay.agenteval.run_header import KIND
 from assay.cli.finding import find_run
 from assay.cli.remote import HostClient
 from assay.cli.say import tell
 from assay.errors import UsageError
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 from assay.runs.annotations import annotate
 
 _detail = msgspec.json.Decoder(EvalDetail).decode

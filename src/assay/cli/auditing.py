@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from assay import app, settings
-from assay.access import audit
+from assay.auth import audit
 from assay.cli.say import give, say, tell
 from assay.errors import UsageError
 from assay.ports import Store

@@ -5,7 +5,7 @@ import socket
 from typing import NamedTuple
 
 from assay.errors import EnvironmentFailure, UsageError
-from assay.serve.tls import Tls
+from assay.serve.web.tls import Tls
 
 
 class Binding(NamedTuple):

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay import app
 from assay.backends.models.faults import address
-from assay.backends.provider_tables import VARIABLE, ProviderPolicy
+from assay.backends.provider_config import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.say import give, tell_rows
 from assay.errors import Fault, InvalidRequest, Refusal

@@ -5,16 +5,16 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 from assay import app, settings
-from assay.access.local import TENANT
-from assay.backends.agents.cast import AgentOverlay
+from assay.auth.local_key import TENANT
+from assay.backends.agents.overlay import AgentOverlay
 from assay.cli.finding import find_run
 from assay.cli.say import say
 from assay.ports import ACTIVE, Run, RunQuery, Store
 from assay.ports.agents import Agent
-from assay.runs.desk import RunExecutor
-from assay.workflow.opening import KIND
-from assay.workflow.record import read_request
-from assay.workflow.room import RESTING, WorkflowService
+from assay.runs.executor import RunExecutor
+from assay.workflow.library import KIND
+from assay.workflow.service import RESTING, WorkflowService
+from assay.workflow.steps import read_request
 
 LOOK = 1.0  # seconds between two looks at the children
 MOST = 1000  # runs that wait

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import EvalDetail
+from assay.api.suites import suite_from
 from assay.cli import scorecard
 from assay.cli.exporting import Export
 from assay.cli.remote import HostClient
@@ -18,7 +19,6 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
 from assay.settings import Settings
-from assay.suites import suite_from
 
 _created = msgspec.json.Decoder(RunCreated).decode
 _forked = msgspec.json.Decoder(ForkCreated).decode

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from assay import app
-from assay.backends.provider_tables import ProviderPolicy
+from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.cli.aside import prints_aside
@@ -25,8 +25,8 @@ from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep import resume
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
-from assay.fep.project import metadata_of, new_id
 from assay.fep.request import Gathering, own_problems, plan_of, sheets_of
+from assay.fep.results import metadata_of, new_id
 from assay.fep.sinks import JsonlSink, RunFooter, Sink, sink_for
 from assay.fep.sources import placed
 from assay.fep.tally import Tally

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from assay import app, settings
-from assay.access import keys
-from assay.access.expiry import expiry
-from assay.access.keys import Key
-from assay.access.scopes import DEFAULT
+from assay.auth import keys
+from assay.auth.expiry import expiry
+from assay.auth.keys import Key
+from assay.auth.scopes import DEFAULT
 from assay.cli.say import give, say, tell, tell_rows
 from assay.errors import UsageError
 from assay.ports import Secret, Store

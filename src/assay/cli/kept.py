@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from assay import app, settings
-from assay.agenteval.request import KIND as EVAL
+from assay.agenteval.run_header import KIND as EVAL
 from assay.checks import STANDARD
 from assay.cli import page, report, verdicts
 from assay.cli.finding import NONE, THERE, find_run
 from assay.cli.say import give, tell
 from assay.errors import Conflict, UsageError
-from assay.fep.evaluation import KIND, read_request
-from assay.fep.office import EvaluationService, summary_of, terminal
+from assay.fep.run_header import KIND, read_request
+from assay.fep.service import EvaluationService, summary_of, terminal
 from assay.fep.sinks import RunFooter, sink_for
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.protocol.values import is_object
-from assay.workflow.flow import ExecutionLimits
-from assay.workflow.opening import KIND as WORKFLOW
+from assay.protocol.json_types import is_object
+from assay.workflow.execution import ExecutionLimits
+from assay.workflow.library import KIND as WORKFLOW
 from assay.workflow.report import came_to
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from assay.cli.progress import ProgressLine
 from assay.errors import RunTimeout
 from assay.fep.execute import ExecutionOptions, score, stream
 from assay.fep.plan import Plan
-from assay.fep.sheet import ScoredCase
+from assay.fep.scorer import ScoredCase
 from assay.fep.sinks import Sink
 from assay.fep.sources import planned
 from assay.fep.tally import Tally

@@ -6,10 +6,10 @@ from msgspec import UnsetType
 
 from assay.cli import page
 from assay.cli.page import Page, Table, cell
-from assay.compare.intervals import Mean, Rate
 from assay.fep.spending import Spending, dollars
 from assay.fep.statistics import CheckStatistics, Statistics
 from assay.fep.tally import CheckTally, Tally
+from assay.stats.intervals import Mean, Rate
 
 SHOWN = 4  # values of a check without pass or fail
 FOLDED = 24  # columns that values need beside the counts

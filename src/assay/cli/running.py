@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from assay import app
-from assay.agenteval.asked import EvalRequest
 from assay.agenteval.fork import same_agent, scored_of
-from assay.agenteval.office import new_run_id
 from assay.agenteval.reading import recorded_summary
-from assay.agenteval.request import KIND, read_request
+from assay.agenteval.request import EvalRequest
+from assay.agenteval.run_header import KIND, read_request
+from assay.agenteval.service import new_run_id
+from assay.api.suites import TENANT, EvalRuntime, open_evals, suite_from, with_model
 from assay.cli import scorecard
 from assay.cli.aside import prints_aside
 from assay.cli.finding import find_run
@@ -22,9 +23,8 @@ from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
-from assay.runs.replay import CopySpec, branch
+from assay.runs.copy import CopySpec, branch
 from assay.settings import Settings, load
-from assay.suites import TENANT, EvalRuntime, open_evals, suite_from, with_model
 
 
 def carry_out(wanted: RunOptions) -> int:

@@ -9,9 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from assay import app
-from assay.checks.secrets import kept_checks
+from assay.checks.redaction import kept_checks
 from assay.errors import EnvironmentFailure
-from assay.fep.evaluation import (
+from assay.fep.plan import Checks
+from assay.fep.results import new_id
+from assay.fep.run_header import (
     KIND,
     RESULTS,
     SHARD,
@@ -23,8 +25,6 @@ from assay.fep.evaluation import (
     plus,
     request_chunk,
 )
-from assay.fep.plan import Checks
-from assay.fep.project import new_id
 from assay.fep.sinks import RunFooter
 from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Transaction

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay import app, settings
-from assay.access.local import local_key
+from assay.auth.local_key import local_key
 from assay.cli.binding import Binding, listen
 from assay.cli.say import note, say, tell
 from assay.errors import MissingExtra, UsageError
-from assay.ports.watch import telemetry
-from assay.serve import logs, loops
-from assay.serve.tls import Tls
+from assay.ports.telemetry import telemetry
+from assay.serve.web import event_loop as loops
+from assay.serve.web import logging as logs
+from assay.serve.web.tls import Tls
 
 
 class ServeOptions(NamedTuple):
@@ -46,8 +47,8 @@ def run(asked: ServeOptions, modules: list[str], log: LogOptions, **given: Any) 
 def _can_serve() -> None:
     """Said first, before anything is opened."""
     try:
-        import_module("assay.serve.rest.server")
-        import_module("assay.serve.rest.routes")
+        import_module("assay.serve.web.server")
+        import_module("assay.serve.fep.routes")
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
 

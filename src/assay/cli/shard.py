@@ -12,7 +12,7 @@ from typing import IO
 import msgspec
 
 from assay import app
-from assay.backends.provider_tables import ProviderPolicy
+from assay.backends.provider_config import ProviderPolicy
 from assay.checks.run import Options
 from assay.cli.shards import BadLineAt, ByteRange, JobResult, WorkerConfig
 from assay.errors import BadLine, Refusal

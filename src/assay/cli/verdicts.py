@@ -4,13 +4,13 @@ from typing import Any
 
 import msgspec
 
-from assay.access.local import TENANT
+from assay.auth.local_key import TENANT
 from assay.cli.say import give, say, tell, tell_lines
 from assay.errors import UsageError
 from assay.fep.cells import row
 from assay.fep.sinks import File
 from assay.ports import Run
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 from assay.protocol.verification import CriticVerdict, Verification
 
 SHOWN, LINE = 2_000, 200  # characters of a result, and of why somebody failed

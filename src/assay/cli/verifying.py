@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay import app, settings
-from assay.access.local import TENANT
+from assay.auth.local_key import TENANT
 from assay.cli import verdicts
 from assay.cli.aside import prints_aside
 from assay.cli.carrying import agents_of, carried, opened, taken_up, top_of, waiting
@@ -16,16 +16,16 @@ from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
 from assay.ports import ACTIVE, Principal, Run
 from assay.ports.agents import Agent
-from assay.ports.declared import VerifierLoopConfig
-from assay.protocol.values import is_object
+from assay.ports.config import VerifierLoopConfig
+from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
-from assay.runs.desk import RunExecutor
-from assay.workflow.declared import read_loop, workflow_of
-from assay.workflow.flow import WorkflowRequest
+from assay.runs.executor import RunExecutor
+from assay.workflow.execution import WorkflowRequest
+from assay.workflow.library import KIND
 from assay.workflow.nodes.turn import WORKFLOW
-from assay.workflow.opening import KIND
 from assay.workflow.report import came_to
-from assay.workflow.room import RESTING, WorkflowService, new_run_id
+from assay.workflow.service import RESTING, WorkflowService, new_run_id
+from assay.workflow.verifier_loop import read_loop, workflow_of
 
 ME = Principal(
     tenant=TENANT, id="command", scopes=frozenset({"runs:create", "runs:read", "approvals:respond"})

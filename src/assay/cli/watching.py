@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET
 
 from assay.ports import Event
+from assay.protocol.event_record import read_stored
 from assay.protocol.events import EvalScored, TrialEnded
-from assay.protocol.facts import read_stored
 from assay.terminal import one_line
 
 EACH = 60  # tasks up to which every one gets its line

@@ -38,7 +38,7 @@ Everything that can go wrong, on one page.
 `Exception` is caught only at a foreign boundary, where somebody else's code may do anything:
 
     checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
-    fep/floor.py, fep/perform.py                  the same, where it waits
+    fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, where it waits
     workers/worker.py                             a task in a worker process: whatever ends it is the answer
     agenteval/invoke.py, agenteval/scene.py       an agent: whatever it does is its own doing; a tool it called
     checks/registry.py                            a module given by --check-module, an entry point
@@ -47,12 +47,12 @@ Everything that can go wrong, on one page.
     backends/stores/*                             a database and its driver
     backends/telemetry/*                          what is traced: noted, and it goes on up
     ports/supervise.py                            a background task: its death is logged, counted and not the end
-    runs/conduct.py                               a kind of run: its bug ends its run, and no other
+    runs/conductor.py                               a kind of run: its bug ends its run, and no other
     cli/evaluating.py                             anything, after which results are written and it goes on up
     cli/main.py                                   a bug of ours: said in one line, never a traceback
-    serve/rest/guard.py                           a bug of ours: answered with its number, never a traceback
-    serve/grpc/door.py                            the same
-    serve/rest/checks.py                          the fields of a check that have no schema
+    serve/web/handler.py                           a bug of ours: answered with its number, never a traceback
+    serve/grpc/handler.py                            the same
+    serve/fep/catalogue.py                          the fields of a check that have no schema
     api.py, fep/shares.py                         a thread's outcome, carried over to the caller's
 """
 

@@ -9,10 +9,10 @@ from msgspec import Struct
 from assay.errors import Problem
 from assay.fep.places import deepest, joined, not_encoded, not_finite
 from assay.ports import Limits
-from assay.protocol import values
+from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check
-from assay.protocol.misfits import beyond, is_beyond, problems_in
-from assay.protocol.values import depth, is_list, is_object
+from assay.protocol.json_types import depth, is_list, is_object
+from assay.protocol.validation_messages import beyond, is_beyond, problems_in
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode

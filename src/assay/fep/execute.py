@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from assay.checks.work import Work, answered
 from assay.errors import BudgetExceeded
-from assay.fep.compiled import ScoredParts
 from assay.fep.context import Context
-from assay.fep.floor import CheckScheduler, Open, OpenCase
 from assay.fep.plan import Plan
-from assay.fep.sheet import Begun, ScoredCase, Scorer
+from assay.fep.scheduler.scheduler import CheckScheduler, Open, OpenCase
+from assay.fep.scorer import Begun, ScoredCase, Scorer
+from assay.fep.scorer_source import ScoredParts
 from assay.fep.spending import CostBudget
 from assay.fep.tally import Answers, Tally
 

@@ -15,7 +15,7 @@ from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem, U
 from assay.fep.context import CONTAINERS, not_json, to_json_document, too_long
 from assay.fep.yaml_reader import read_yaml
 from assay.ports import Limits
-from assay.protocol.values import is_list, is_object, kind_of
+from assay.protocol.json_types import is_list, is_object, kind_of
 
 Format = Literal["json", "jsonl", "yaml", "csv"]
 FORMATS: dict[str, Format] = {

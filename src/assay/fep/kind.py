@@ -8,7 +8,9 @@ import msgspec
 
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
-from assay.fep.evaluation import (
+from assay.fep.execute import ExecutionOptions
+from assay.fep.intake import PARTIAL
+from assay.fep.run_header import (
     KIND,
     EvaluationEnded,
     EvaluationProgressFold,
@@ -23,11 +25,9 @@ from assay.fep.evaluation import (
     stored_checks,
     units,
 )
-from assay.fep.execute import ExecutionOptions
-from assay.fep.intake import PARTIAL
 from assay.ports import Clock, Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
 
 KEPT = 64  # planned requests kept ready

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.protocol.values import depth, is_finite, is_list, is_mapping
+from assay.protocol.json_types import depth, is_finite, is_list, is_mapping
 
 _encode = msgspec.json.Encoder().encode
 

@@ -11,7 +11,7 @@ from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context
-from assay.fep.sheet import Scorer
+from assay.fep.scorer import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
 

@@ -26,12 +26,12 @@ from assay.fep.context import (
 )
 from assay.fep.places import joined, not_encoded
 from assay.fep.plan import Checks, Plan, collect_problems
-from assay.fep.sheet import Scorer
+from assay.fep.scorer import Scorer
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.protocol.misfits import problems_in
-from assay.protocol.values import is_list, is_object, shown
+from assay.protocol.json_types import is_list, is_object, shown
+from assay.protocol.validation_messages import problems_in
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode

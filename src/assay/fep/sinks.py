@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.cells import row
+from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationSummary, Status
-from assay.protocol.values import is_object
 from assay.terminal import as_json_escapes
 
 BUFFER = 1 << 18

@@ -13,7 +13,7 @@ from assay.fep.plan import Plan
 from assay.fep.request import Found, Gathering, contexts_in, experiment_from, problems_of_request
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.values import is_list, is_object
+from assay.protocol.json_types import is_list, is_object
 
 OnBad = Callable[[BadLine], None]
 

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.protocol.agents import MOST_TOKENS, MOST_USD
+from assay.protocol.json_types import is_mapping
 from assay.protocol.results import CheckResult
-from assay.protocol.values import is_mapping
 
 
 class Spending(Struct, frozen=True):

@@ -11,8 +11,8 @@ from msgspec import Struct
 from assay.fep.clusters import BLOCK, Aside, Column
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, statistics_of, totals
+from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
-from assay.protocol.values import is_mapping
 
 LARGEST = sys.float_info.max  # an integer beyond it is in no mean
 CATEGORIES = 50  # distinct values counted per check; beyond them, "other"

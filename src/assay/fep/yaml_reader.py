@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.errors import BadLine, Problem
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 
 DEEP = 1_000  # levels of a YAML file
 EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out

@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal, Protocol
 import msgspec
 
 from assay.ports.audit import AuditEntry, AuditLog
-from assay.ports.sealing import Cipher as Cipher
-from assay.ports.sealing import Reencryptable
-from assay.ports.sealing import ReencryptStep as ReencryptStep
+from assay.ports.encryption import Cipher as Cipher
+from assay.ports.encryption import Reencryptable
+from assay.ports.encryption import ReencryptStep as ReencryptStep
 from assay.ports.secret import Secret as Secret
-from assay.protocol.asking import RESERVED_PARAMETERS as RESERVED_PARAMETERS
-from assay.protocol.asking import Completion, CompletionRequest, Embeddings
-from assay.protocol.asking import Message as Message
-from assay.protocol.asking import ToolCall as ToolCall
+from assay.protocol.completion import RESERVED_PARAMETERS as RESERVED_PARAMETERS
+from assay.protocol.completion import Completion, CompletionRequest, Embeddings
+from assay.protocol.completion import Message as Message
+from assay.protocol.completion import ToolCall as ToolCall
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 
 HOST: Final = "host"  # who is at it where nobody has come through a door: the operator's own command, or the host itself
 START: Final = bytes(32)  # what the first line of a log is bound to

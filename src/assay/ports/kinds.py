@@ -8,7 +8,7 @@ import msgspec
 
 from assay.errors import Refusal
 from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
-from assay.protocol.facts import CONTENT, PendingEvent, stored
+from assay.protocol.event_record import CONTENT, PendingEvent, stored
 
 LOCAL_ONLY = "apart"  # in the head of a run that only who described its agents can go on with
 COPY_IN_PROGRESS = (

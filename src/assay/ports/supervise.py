@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 
 log = logging.getLogger("assay.tasks")
 log.addHandler(logging.NullHandler())  # a command says itself what went wrong

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 
 _quote = json.JSONEncoder(ensure_ascii=False).encode
 _SAFE = 2**53

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import force_setattr
 
-from assay.protocol.values import JSON
+from assay.protocol.json_types import JSON
 
 SEMVER = (  # as the text has it (FEP 5.1)
     r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"

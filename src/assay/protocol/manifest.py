@@ -7,8 +7,8 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import Problem
 from assay.protocol.agents import MemoryShape, ModelClass
-from assay.protocol.misfits import message_of, place_in
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
+from assay.protocol.validation_messages import message_of, place_in
 
 AGENT_ID = r"^(core|vendor|community|private|local)\.[a-z][a-z0-9_-]*(\.[a-z][a-zA-Z0-9_-]*)+$"
 ManifestText = Annotated[str, msgspec.Meta(min_length=1)]

@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
+from assay.protocol.json_types import JSON
 from assay.protocol.results import Count, EvaluationRunResult, Moment
-from assay.protocol.values import JSON
 
 Positive = Annotated[int, Meta(extra_json_schema={"minimum": 1})]  # held against what it is by who reads it
 OperationStatus = Literal["pending", "running", "completed", "failed", "cancelled"]

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.errors import ErrorType
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.values import JSON
+from assay.protocol.json_types import JSON
 
 Status = Literal["completed", "error", "skip"]
 Count = Annotated[int, Meta(ge=0)]

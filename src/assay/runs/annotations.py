@@ -23,7 +23,7 @@ from assay.protocol.annotations import (
     Signal,
     Target,
 )
-from assay.protocol.facts import read_stored
+from assay.protocol.event_record import read_stored
 
 KIND = "annotation"
 PAGE = 1_000

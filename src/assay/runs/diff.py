@@ -5,7 +5,7 @@ from itertools import zip_longest
 from typing import Any
 
 from assay.protocol.canonical import canonical
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 
 Doc = dict[str, Any]
 

@@ -29,7 +29,7 @@ from assay.protocol.events import (
 )
 from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, stable_id
-from assay.workflow.flow import Execution, RunStopped, Steps
+from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, below
 
 USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # ends of a turn that came to something

@@ -6,7 +6,7 @@ from typing import Any
 
 from assay.errors import InvalidRequest, Problem
 from assay.protocol.canonical import canonical
-from assay.protocol.values import is_list, is_object
+from assay.protocol.json_types import is_list, is_object
 
 RECIPE = "openwop-semantic-request-v2"
 NUMBERS = ("temperature", "topP", "topK", "maxOutputTokens", "seed")

@@ -10,7 +10,7 @@ from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
 from assay.workflow.bracket import CriticResult, judged
 from assay.workflow.effects import AwaitChild, StartChild, stable_id
-from assay.workflow.flow import Execution, RunStopped, Steps
+from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, combined
 from assay.workflow.interrupts import approval
 

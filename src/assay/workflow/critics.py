@@ -24,7 +24,7 @@ from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 from assay.workflow.bracket import USABLE, CriticResult
 from assay.workflow.gating import VERDICTS, Verdict
 from assay.workflow.vocabulary import event_keys

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.json_types import is_object
 from assay.protocol.orchestration import ConfidenceEscalated, Decision, OrchestratorDecided, SuccessCriterion
-from assay.protocol.values import is_object
-from assay.workflow.flow import FLOOR, Execution, RunStopped, Steps
+from assay.protocol.validation_messages import message_of, place_in
+from assay.workflow.execution import FLOOR, Execution, RunStopped, Steps
 from assay.workflow.gating import below
 from assay.workflow.interrupts import accepted, approval, clarification
 from assay.workflow.vocabulary import closed_decision, configured_keys

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.errors import InvalidRequest, Problem
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.validation_messages import message_of, place_in
 
 
 class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):

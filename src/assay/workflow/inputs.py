@@ -3,7 +3,7 @@
 from typing import Any
 
 from assay.workflow.definition import Node
-from assay.workflow.flow import Execution, RunStopped
+from assay.workflow.execution import Execution, RunStopped
 
 
 def inputs_of(flow: Execution, node: Node) -> dict[str, Any]:

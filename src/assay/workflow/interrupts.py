@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
+from assay.protocol.json_types import is_object
 from assay.protocol.orchestration import (
     ApprovalReceived,
     ClarificationRequested,
@@ -15,9 +16,8 @@ from assay.protocol.orchestration import (
     NodeResumed,
     NodeSuspended,
 )
-from assay.protocol.values import is_object
 from assay.workflow.effects import About, Actions, Wait, stable_id
-from assay.workflow.flow import Execution, RunStopped, Steps
+from assay.workflow.execution import Execution, RunStopped, Steps
 
 ACCEPTED = ("accept", "edit-accept")
 

@@ -12,19 +12,19 @@ from assay.errors import Refusal
 from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunStatus, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
 from assay.ports.supervise import guarded
+from assay.protocol.event_record import PendingEvent, stored
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
-from assay.protocol.facts import PendingEvent, stored
-from assay.protocol.secrets import redacted, redacted_json
-from assay.protocol.values import is_object
-from assay.workflow import models
-from assay.workflow.drive import Replayer, replay_run
+from assay.protocol.json_types import is_object
+from assay.protocol.redaction import redacted, redacted_json
+from assay.workflow import llm as models
+from assay.workflow.activities import ActivityRunner, StepUnit
+from assay.workflow.agent_memory import puts
 from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
-from assay.workflow.flow import ExecutionLimits, RunStopped
+from assay.workflow.execution import ExecutionLimits, RunStopped
 from assay.workflow.gating import goal_satisfied
-from assay.workflow.memory import puts
-from assay.workflow.opening import INPUTS, KIND
-from assay.workflow.perform import ActivityRunner, StepUnit
-from assay.workflow.record import step_chunk
+from assay.workflow.library import INPUTS, KIND
+from assay.workflow.replayer import Replayer, replay_run
+from assay.workflow.steps import step_chunk
 
 STATUS: dict[str, RunStatus] = {"clarification": "waiting-input"}
 _pack = msgspec.json.encode

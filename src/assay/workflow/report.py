@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from assay.ports import Event, Run, Store
-from assay.protocol.facts import read_stored
+from assay.protocol.event_record import read_stored
 from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
-from assay.workflow.drive import replay_run
-from assay.workflow.flow import Execution, ExecutionLimits
+from assay.workflow.execution import Execution, ExecutionLimits
 from assay.workflow.gating import goal_satisfied
+from assay.workflow.replayer import replay_run
 
 MOST = 100_000  # events of one run
 

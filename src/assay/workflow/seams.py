@@ -12,16 +12,16 @@ from assay.agenteval.handoff import task_problems
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Principal, Run
 from assay.ports.agents import AgentContext
-from assay.ports.declared import VerifierLoopConfig
+from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.facts import read_stored
-from assay.protocol.values import is_object
-from assay.workflow.declared import workflow_of
+from assay.protocol.event_record import read_stored
+from assay.protocol.json_types import is_object
 from assay.workflow.definition import Workflow, read
-from assay.workflow.flow import WorkflowRequest
+from assay.workflow.execution import WorkflowRequest
 from assay.workflow.gating import VERDICTS
-from assay.workflow.room import WorkflowService, new_run_id
 from assay.workflow.samples import D, document, samples
+from assay.workflow.service import WorkflowService, new_run_id
+from assay.workflow.verifier_loop import workflow_of
 
 ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
 VERIFIED = "conformance-verified"

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 from assay.protocol.verification import CRITERION
 from assay.workflow.definition import Workflow
 

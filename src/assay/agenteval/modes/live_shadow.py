@@ -2,8 +2,8 @@
 
 from msgspec import UNSET
 
-from assay.agenteval.asked import EvalFacts, EvalRequest
 from assay.agenteval.modes.mode import Mode, Tasks
+from assay.agenteval.request import EvalFacts, EvalRequest
 from assay.errors import EvalRefused, Problem
 from assay.protocol.suite import AgentEvalSuite
 

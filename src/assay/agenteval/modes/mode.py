@@ -5,7 +5,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from assay.agenteval.asked import EvalFacts, EvalRequest, no_requirement
+from assay.agenteval.request import EvalFacts, EvalRequest, no_requirement
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 
 Tasks = tuple[EvalTask, ...]

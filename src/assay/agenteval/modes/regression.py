@@ -1,7 +1,7 @@
 """regression (contract §3.2 step 12): the same tasks as a run before, and how much better or worse."""
 
-from assay.agenteval.asked import EvalFacts, EvalRequest
 from assay.agenteval.modes.mode import Mode, Tasks
+from assay.agenteval.request import EvalFacts, EvalRequest
 from assay.errors import EvalRefused, Problem
 from assay.protocol.suite import AgentEvalSuite
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from assay.backends.agents.bounded import run_in_thread, with_deadline
+from assay.backends.agents.deadlines import run_in_thread, with_deadline
 from assay.backends.agents.functions import is_async, takes_context
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure

@@ -9,7 +9,7 @@ import secrets
 
 from aiohttp import web  # an extra: only `http.py` imports this file, when somebody asks
 
-from assay.backends.agents.said import ProtocolError, handle, read_frame, read_json
+from assay.backends.agents.frames import ProtocolError, handle, read_frame, read_json
 from assay.ports.agents import AgentContext
 
 BODY = 16 * 1024 * 1024  # bytes of a frame

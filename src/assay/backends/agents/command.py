@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.agents.bounded import with_deadline
-from assay.backends.agents.said import (
+from assay.backends.agents.deadlines import with_deadline
+from assay.backends.agents.frames import (
     ProtocolError,
     apply_note,
     handle,
@@ -21,11 +21,11 @@ from assay.backends.agents.said import (
     read_json,
     tool_specs,
 )
-from assay.backends.models.secrets import HiddenWords
+from assay.backends.models.key_scrubbing import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.values import is_object
+from assay.protocol.json_types import is_object
 
 LINE = 16 * 1024 * 1024  # bytes of one frame
 KEPT = 2_000  # bytes of stderr, the last

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from assay.errors import UsageError
-from assay.ports.code import import_object
+from assay.ports.import_code import import_object
 
 CONTEXT = frozenset({"ctx", "context", "scene"})
 

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 import aiohttp  # an extra: `made.py` imports this file when somebody asks
 import msgspec
 
-from assay.backends.agents.bounded import with_deadline
 from assay.backends.agents.callback import Callbacks, OpenInvocation
-from assay.backends.agents.said import ProtocolError, read_end, read_json, tool_specs
-from assay.backends.models.secrets import HiddenWords
+from assay.backends.agents.deadlines import with_deadline
+from assay.backends.agents.frames import ProtocolError, read_end, read_json, tool_specs
+from assay.backends.models.key_scrubbing import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
-from assay.ports.watch import propagation_headers
+from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.secrets import redacted_text
+from assay.protocol.redaction import redacted_text
 
 BODY = 64 * 1024 * 1024  # bytes of an answer
 LOOKED = 4_000  # bytes of an error body that are looked at

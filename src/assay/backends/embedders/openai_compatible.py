@@ -8,10 +8,10 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 
 from assay.backends.embedders.shares import added, shares
-from assay.backends.models.line import ProviderClient, ProviderResponse
+from assay.backends.models.client import ProviderClient, ProviderResponse
+from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
-from assay.backends.models.secrets import content_key, without_key
-from assay.backends.models.wire import to_json
+from assay.backends.models.transport import to_json
 from assay.errors import Fault, ForeignFault
 from assay.ports import Embeddings
 from assay.protocol.agents import MOST_TOKENS

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.models.wire import need
+from assay.backends.models.transport import need
 from assay.errors import Fault, ValueFault
 from assay.ports import Embeddings
 from assay.workers import pool

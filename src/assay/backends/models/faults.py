@@ -6,9 +6,16 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from assay.backends.models.key_scrubbing import scrubbed
 from assay.backends.models.retry import BUSY, may_pass
-from assay.backends.models.secrets import scrubbed
-from assay.backends.models.wire import OPENAI, ConnectionLost, HttpAnswer, Outcome, TimedOut, TooLargeReply
+from assay.backends.models.transport import (
+    OPENAI,
+    ConnectionLost,
+    HttpAnswer,
+    Outcome,
+    TimedOut,
+    TooLargeReply,
+)
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Provider
 

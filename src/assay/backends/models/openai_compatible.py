@@ -5,13 +5,13 @@ from typing import Annotated, Any, cast
 
 import msgspec
 
-from assay.backends.models.answers import read_value
-from assay.backends.models.calling import RawToolCall, ToolNames, calls_of, offered, tool_messages
+from assay.backends.models.client import ProviderClient, ProviderResponse
 from assay.backends.models.faults import Rejected
-from assay.backends.models.line import ProviderClient, ProviderResponse
+from assay.backends.models.json_reply import read_value
+from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices
-from assay.backends.models.secrets import content_key, without_key
-from assay.backends.models.wire import to_json
+from assay.backends.models.tool_calls import RawToolCall, ToolNames, calls_of, offered, tool_messages
+from assay.backends.models.transport import to_json
 from assay.errors import ForeignFault, ValueFault
 from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
 from assay.protocol.agents import MOST_TOKENS

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import msgspec
 
-from assay.backends.models.wire import OPENAI, need
+from assay.backends.models.transport import OPENAI, need
 from assay.ports import Prices, Provider
 from assay.protocol.cache import remembered
 

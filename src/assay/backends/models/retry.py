@@ -7,7 +7,7 @@ from email.utils import parsedate_to_datetime
 
 import msgspec
 
-from assay.backends.models.wire import HttpAnswer, Outcome, TooLargeReply
+from assay.backends.models.transport import HttpAnswer, Outcome, TooLargeReply
 
 BUSY = frozenset({429, 529})  # 529 is how some say 429
 PASSING = frozenset({408, 409}) | BUSY

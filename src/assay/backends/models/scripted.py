@@ -1,78 +1,103 @@
-"""A Model that says what it was told to say: for tests, for demonstrations, for a run without a key."""
+"""
+A script in a file (`kind = "scripted"`): what a model says when, so that an agent or a judge runs without a key, the same every time.
 
-import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, cast
+    {"replies": [
+      {"when": "order 17", "turn": 1, "call": [{"tool": "shop:orders", "arguments": {"id": 17}}]},
+      {"when": "order 17", "say": "It was delivered."},
+      {"say": "I do not know."}
+    ]}
+
+The first that fits is said: `when` is a phrase, or several, that the conversation holds (its system message aside), `turn`
+how often it has been asked in it. `say` is a text or a JSON value, `fail` a failure of the provider.
+"""
+
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
 
-from assay.backends.models.answers import read_value
-from assay.errors import Fault, ForeignFault
-from assay.ports import Completion, CompletionRequest, ToolCall
+from assay.backends.models.json_reply import read_value
+from assay.backends.models.prices import TokenCounts, cost
+from assay.errors import ForeignFault, UsageError
+from assay.ports import Completion, CompletionRequest, Provider, ToolCall
 
 
-class ScriptedModel:
-    """
-    Answers from a queue, a table or a function, and keeps what it was asked in `asks`.
+class _Call(msgspec.Struct, forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
 
-        ScriptedModel([{"passed": True}, "not JSON", TimeFault("too slow")])    one after the other
-        ScriptedModel({"capital of France": {"passed": True}})                  the first phrase the messages hold
-        ScriptedModel(lambda ask: {"passed": "Paris" in ask.messages[-1].content})
 
-    A text is said as it is, any other JSON value as JSON, a Fault is raised, a Reply is given whole; a ToolCall, or several in a
-    tuple, is asked for. No tokens, no cost.
-    """
+class _Line(msgspec.Struct, forbid_unknown_fields=True):
+    when: str | list[str] = []
+    turn: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    say: Any = msgspec.UNSET
+    call: list[_Call] = []
+    refuse: str | None = None
+    fail: str | None = None
 
-    def __init__(
-        self, script: Iterable[Any] | Mapping[str, Any] | Callable[[CompletionRequest], Any]
-    ) -> None:
-        self.asks: list[CompletionRequest] = []
-        if isinstance(script, Mapping):
-            self._answer = _from_table(cast("Mapping[str, Any]", script))
-        elif callable(script):
-            self._answer = script
-        else:
-            self._answer = _from_queue(script)
+
+class _Script(msgspec.Struct, forbid_unknown_fields=True):
+    replies: Annotated[list[_Line], msgspec.Meta(min_length=1)]
+
+
+class ScriptedProvider:
+    """A Model that says what a file says; its replies come from provider `scripted`. It counts words as tokens, at the provider's prices or for nothing."""
+
+    def __init__(self, provider: Provider) -> None:
+        self._provider = provider
+        self._replies = _read(provider)
 
     async def complete(self, ask: CompletionRequest) -> Completion:
-        self.asks.append(ask)
-        answer = self._answer(ask)
-        if isinstance(answer, Fault):
-            raise answer
-        if isinstance(answer, Completion):
-            return answer
-        if isinstance(answer, ToolCall | tuple):
-            calls = cast("tuple[ToolCall, ...]", answer if isinstance(answer, tuple) else (answer,))
-            return Completion(
-                text="",
-                finish_reason="tool_calls",
-                tool_calls=calls,
-                model=f"scripted:{ask.model}",
-                provider="scripted",
-            )
-        text = answer if isinstance(answer, str) else json.dumps(answer)
-        value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
+        turn = 1 + sum(message.role == "assistant" for message in ask.messages)
+        heard = "\n".join(message.content for message in ask.messages if message.role != "system")
+        line = next((line for line in self._replies if _fits(line, heard, turn)), None)
+        if line is None:
+            raise ForeignFault(f"the script {self._provider.script} has nothing to say to this")
+        if line.fail is not None:
+            raise ForeignFault(f"the script {self._provider.script} says: {line.fail}")
+        return self._reply(ask, line, turn)
+
+    async def close(self) -> None: ...
+
+    def _reply(self, ask: CompletionRequest, line: _Line, turn: int) -> Completion:
+        said = "" if line.say is msgspec.UNSET else line.say
+        text = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+        plain = ask.schema is None or bool(line.call)
+        value, problem = (msgspec.UNSET, None) if plain else read_value(text)
+        read = sum(len(message.content.split()) for message in ask.messages)
+        written = len(text.split()) + sum(len(call.arguments) + 1 for call in line.call)
+        prices = self._provider.prices
         return Completion(
             text=text,
             value=value,
             problem=problem,
-            finish_reason="stop",
+            finish_reason="tool_calls" if line.call else "stop",
+            refusal=line.refuse,
+            tool_calls=tuple(
+                ToolCall(id=f"call-{turn}-{at}", tool=call.tool, arguments=call.arguments)
+                for at, call in enumerate(line.call, 1)
+            ),
             model=f"scripted:{ask.model}",
             provider="scripted",
+            input_tokens=read,
+            output_tokens=written,
+            cost_usd=cost(self._provider, (ask.model,), TokenCounts(read, written)) if prices else 0.0,
         )
 
-    async def close(self) -> None: ...
+
+def _fits(line: _Line, heard: str, turn: int) -> bool:
+    phrases = [line.when] if isinstance(line.when, str) else line.when
+    return (line.turn is None or line.turn == turn) and all(phrase in heard for phrase in phrases)
 
 
-def _from_queue(script: Iterable[Any]) -> Callable[[CompletionRequest], Any]:
-    waiting = iter(script)
-    return lambda ask: next(waiting, ForeignFault("the script has no more answers"))
-
-
-def _from_table(script: Mapping[str, Any]) -> Callable[[CompletionRequest], Any]:
-    def look_up(ask: CompletionRequest) -> Any:
-        said = "\n".join(message.content for message in ask.messages)
-        unheard = ForeignFault(f"the script answers none of: {', '.join(script)}")
-        return next((answer for phrase, answer in script.items() if phrase in said), unheard)
-
-    return look_up
+def _read(provider: Provider) -> list[_Line]:
+    place = f"settings: providers.{provider.name}.script"
+    if provider.script is None:
+        raise UsageError(f"{place}: a scripted provider needs a file with what it says")
+    try:
+        text = Path(provider.script).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        return msgspec.json.decode(text, type=_Script).replies
+    except OSError as refused:
+        raise UsageError(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+        raise UsageError(f"{place}: {provider.script}: {str(wrong).replace('Expected', 'wanted')}") from None

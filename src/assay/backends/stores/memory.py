@@ -5,8 +5,8 @@ from datetime import datetime
 
 import msgspec
 
-from assay.backends.stores import rules
-from assay.backends.stores.bell import RunNotifier, RunPosition
+from assay.backends.stores import apply as rules
+from assay.backends.stores.notifier import RunNotifier, RunPosition
 from assay.errors import Conflict
 from assay.ports import (
     CLOSED,

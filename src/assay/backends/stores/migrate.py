@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from assay.backends.stores.engine import UNHURRIED
+from assay.backends.stores.connect import UNHURRIED
 from assay.backends.stores.failpoints import Reach
 from assay.errors import UsageError
 

@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, bindparam, func, or_, select, tuple_
 
-from assay.backends.stores.bell import RunPosition
-from assay.backends.stores.seal import EncodedBlob, RecordCodec
+from assay.backends.stores.codec import EncodedBlob, RecordCodec
+from assay.backends.stores.notifier import RunPosition
 from assay.backends.stores.tables import documents, events, evidence, moment, runs, stamp
 from assay.ports import ACTIVE, CLOSED, ChunkInfo, Document, Event, EvidenceChunk, Run, RunQuery
 

@@ -9,16 +9,19 @@ from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from assay.backends.stores import chain, markers, queries, rules
-from assay.backends.stores.bell import RunNotifier, RunPosition
+from assay.backends.stores import apply as rules
+from assay.backends.stores import audit_log as chain
+from assay.backends.stores import key_markers as markers
+from assay.backends.stores import queries
 from assay.backends.stores.checkpoints import Checkpoints
-from assay.backends.stores.engine import RetryPolicy, open_engine
+from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.connect import RetryPolicy, open_engine
 from assay.backends.stores.failpoints import Reach, from_environment
+from assay.backends.stores.group_commit import GroupCommitter
 from assay.backends.stores.migrate import bring_up
-from assay.backends.stores.reseal import Reencryption
-from assay.backends.stores.scribe import SqlWriter
-from assay.backends.stores.seal import RecordCodec
-from assay.backends.stores.writer import GroupCommitter
+from assay.backends.stores.notifier import RunNotifier, RunPosition
+from assay.backends.stores.reencrypt import Reencryption
+from assay.backends.stores.sql_writer import SqlWriter
 from assay.errors import EnvironmentFailure, Locked
 from assay.ports import (
     CLOSED,
@@ -36,7 +39,7 @@ from assay.ports import (
     Transaction,
 )  # fmt: skip
 from assay.ports.audit import AuditRecord, LaneHead
-from assay.ports.watch import telemetry
+from assay.ports.telemetry import telemetry
 
 T = TypeVar("T")
 

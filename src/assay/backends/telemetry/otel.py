@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from assay.ports.watch import Attributes, traceparent_of
+from assay.ports.telemetry import Attributes, traceparent_of
 
 
 class OtelTracer:

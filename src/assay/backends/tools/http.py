@@ -7,10 +7,10 @@ from typing import Any
 import aiohttp  # an extra: `box.py` imports this file when somebody asks
 import msgspec
 
-from assay.backends.models.secrets import HiddenWords
+from assay.backends.models.key_scrubbing import HiddenWords
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import ToolConfig
-from assay.ports.watch import propagation_headers
+from assay.ports.config import ToolConfig
+from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import ToolSpec
 
 BODY = 16 * 1024 * 1024

@@ -15,11 +15,11 @@ from mcp import types
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from assay.backends.models.secrets import HiddenWords
+from assay.backends.models.key_scrubbing import HiddenWords
 from assay.errors import ForeignFault
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import McpServer
-from assay.ports.watch import propagation_headers
+from assay.ports.config import McpServer
+from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import ToolSpec
 
 SAID = 300

@@ -7,12 +7,12 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from assay.backends.agents.bounded import run_in_thread
+from assay.backends.agents.deadlines import run_in_thread
 from assay.backends.agents.functions import is_async, load
 from assay.ports.agents import ToolFailure
-from assay.ports.declared import ToolConfig
+from assay.ports.config import ToolConfig
 from assay.protocol.agents import ToolSpec
-from assay.protocol.values import is_finite
+from assay.protocol.json_types import is_finite
 
 
 class PythonTool:

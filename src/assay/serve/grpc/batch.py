@@ -7,16 +7,16 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from msgspec import UNSET
 
 from assay.protocol.operations import BatchOptions
+from assay.serve.fep.batch import BatchItem, StoredBatch, conduct
+from assay.serve.fep.request import ParsedRequest
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.asked import DecodedRequest
-from assay.serve.grpc.call import RpcContext
-from assay.serve.grpc.packed import length_delimited
-from assay.serve.grpc.shown import MARGIN, AnswerTooLarge, kept_result, made_result
-from assay.serve.grpc.starting import arguments_of, converted_from, digest_of
-from assay.serve.grpc.statuses import fep_error
-from assay.serve.rest.asked import ParsedRequest
-from assay.serve.rest.batch import BatchItem, StoredBatch, conduct
-from assay.serve.rest.idempotency import IdempotentRequest
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.context import RpcContext
+from assay.serve.grpc.errors import fep_error
+from assay.serve.grpc.request import DecodedRequest
+from assay.serve.grpc.responses import MARGIN, AnswerTooLarge, kept_result, made_result
+from assay.serve.grpc.submit import arguments_of, converted_from, digest_of
+from assay.serve.web.idempotency import IdempotentRequest
 
 
 async def run_batch(call: RpcContext, request: fep.BatchEvaluationRequest) -> bytes:

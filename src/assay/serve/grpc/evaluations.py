@@ -6,15 +6,15 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from assay.fep.evaluation import ShardCompleted
+from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run
+from assay.serve.fep.evaluations import following_page, unfinished, window
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.call import RpcContext
-from assay.serve.grpc.packed import length_delimited
-from assay.serve.grpc.shown import kept_result, made_result, progress_of, result_parts
-from assay.serve.grpc.starting import begin_wanted
-from assay.serve.rest.evaluations import following_page, unfinished, window
-from assay.serve.rest.health import PROTOCOL
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.context import RpcContext
+from assay.serve.grpc.responses import kept_result, made_result, progress_of, result_parts
+from assay.serve.grpc.submit import begin_wanted
+from assay.serve.web.health import PROTOCOL
 
 _ENDS = ("evaluation.completed", "evaluation.failed", "evaluation.cancelled", "run.failed")
 _END = Event("", b"", datetime.min.replace(tzinfo=UTC))

@@ -7,7 +7,7 @@ A value with anything but letters, digits and `_.:+-` in it stands in quotes, a 
 import re
 
 from assay.errors import InvalidRequest, Problem
-from assay.serve.rest.operations import FILTERS
+from assay.serve.fep.operations import FILTERS
 
 _TERM = re.compile(r'\s*(?P<name>\w+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\["\\])*)"|(?P<plain>[\w.:+-]+))\s*')
 _AND = re.compile(r"AND\b")

@@ -1,11 +1,11 @@
 """Every RPC, with who may ask: the server and its tests are made of this list."""
 
+from assay.serve.fep.routes import CANCEL, CREATE, READ
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.batch import run_batch
-from assay.serve.grpc.door import Method
 from assay.serve.grpc.evaluations import get_evaluation, health_check, run_evaluation, stream_evaluation
+from assay.serve.grpc.handler import Method
 from assay.serve.grpc.operations import cancel_operation, get_operation, list_operations, start_evaluation
-from assay.serve.rest.routes import CANCEL, CREATE, READ
 
 NOW, LATER = "fep.v1.EvaluationService", "fep.v1.AsyncEvaluationService"
 

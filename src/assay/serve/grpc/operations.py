@@ -3,15 +3,15 @@
 from msgspec import UNSET
 
 from assay.ports import CLOSED
+from assay.serve.fep.evaluations import cancelled_once
+from assay.serve.fep.operations import listed
 from assay.serve.grpc import fep_pb2 as fep
-from assay.serve.grpc.call import RpcContext
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.filters import read_filter
-from assay.serve.grpc.packed import length_delimited
-from assay.serve.grpc.shown import AnswerTooLarge, kept_result, operation_of
-from assay.serve.grpc.starting import begin_wanted, digest_of
-from assay.serve.rest.evaluations import cancelled_once
-from assay.serve.rest.idempotency import IdempotentRequest
-from assay.serve.rest.operations import listed
+from assay.serve.grpc.responses import AnswerTooLarge, kept_result, operation_of
+from assay.serve.grpc.submit import begin_wanted, digest_of
+from assay.serve.web.idempotency import IdempotentRequest
 
 
 async def start_evaluation(call: RpcContext, data: bytes) -> bytes:

@@ -10,14 +10,14 @@ from grpc_health.v1.health_pb2 import HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 
 from assay.errors import EnvironmentFailure
-from assay.serve.grpc.door import Method, RpcHandler
-from assay.serve.grpc.incoming import MessageReceiver
+from assay.serve.grpc.handler import Method, RpcHandler
 from assay.serve.grpc.methods import METHODS
-from assay.serve.grpc.open import MOST, BoundedPublicServices
+from assay.serve.grpc.public_services import MOST, BoundedPublicServices
+from assay.serve.grpc.receive import MessageReceiver
 from assay.serve.grpc.reflection import enable_reflection
-from assay.serve.limits import ServerLimits
-from assay.serve.rest.call import ServerState
-from assay.serve.tls import Tls
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.request import ServerState
+from assay.serve.web.tls import Tls
 
 GRACE = 15.0  # seconds that answers may take to end, once the server stops
 PING = 30_000  # milliseconds between two looks whether a silent client is still there

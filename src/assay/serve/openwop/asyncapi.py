@@ -9,12 +9,12 @@ import msgspec
 
 from assay.agenteval.progress import ProgressStep
 from assay.protocol.annotations import Annotation
-from assay.protocol.catalogue import EVENTS
+from assay.protocol.event_types import EVENTS
 from assay.protocol.operations import EvaluationProgress
 from assay.protocol.results import TestCaseResult
-from assay.runs.modes import MODES, is_update
-from assay.serve.rest.answers import Headers, Response, encode
-from assay.serve.rest.call import HttpRequest
+from assay.runs.stream_modes import MODES, is_update
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Headers, Response, encode
 
 BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
 ENVELOPE = ("eventId", "runId", "type", "payload", "timestamp", "sequence")

@@ -4,19 +4,19 @@ from importlib.metadata import version
 
 from assay.agenteval.judging import no_judge
 from assay.agenteval.modes import offered
-from assay.agenteval.office import AgentEvalService
-from assay.agenteval.request import KIND
-from assay.agenteval.shelf import SuiteStore
+from assay.agenteval.run_header import KIND
+from assay.agenteval.service import AgentEvalService
+from assay.agenteval.suite_store import SuiteStore
 from assay.ports import Limits, Store
 from assay.protocol.agents import AgentCard
-from assay.serve.limits import ServerLimits
-from assay.serve.offering import OpenWopFeatures
+from assay.serve.openwop.capabilities import Capabilities, EvalCapability
 from assay.serve.openwop.evals import EvalRuns
-from assay.serve.openwop.offer import Capabilities, EvalCapability
-from assay.serve.openwop.surface import OpenWopHost, RunResource
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.openwop.host import OpenWopHost, RunResource
 from assay.serve.openwop.workflows import WorkflowRuns
-from assay.workflow.phases import HostInfo
-from assay.workflow.room import WorkflowService
+from assay.serve.web.limits import ServerLimits
+from assay.workflow.execution_model import HostInfo
+from assay.workflow.service import WorkflowService
 
 
 def build_host(

@@ -8,11 +8,11 @@ import hashlib
 from typing import Any
 
 from assay.protocol.annotations import SIGNALS
-from assay.serve.openwop.offer import Capabilities
+from assay.serve.openwop.capabilities import Capabilities
+from assay.serve.openwop.host import host_of
 from assay.serve.openwop.runs import matches
-from assay.serve.openwop.surface import host_of
-from assay.serve.rest.answers import Response, encode
-from assay.serve.rest.call import HttpRequest
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, encode
 
 CACHE = (b"cache-control", b"public, max-age=300")
 

@@ -6,26 +6,26 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.asked import EvalRequest
 from assay.agenteval.detail import detail_of
 from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
-from assay.agenteval.office import AgentEvalService
 from assay.agenteval.reading import recorded_results
-from assay.agenteval.request import KIND, read_request
-from assay.agenteval.shelf import SuiteStore, digest_of
+from assay.agenteval.request import EvalRequest
+from assay.agenteval.run_header import KIND, read_request
+from assay.agenteval.service import AgentEvalService
+from assay.agenteval.suite_store import SuiteStore, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
+from assay.protocol.json_types import JSON, is_list
+from assay.protocol.redaction import redacted
 from assay.protocol.runs import ForkRequest, RunRequest
-from assay.protocol.secrets import redacted
 from assay.protocol.suite import AgentEvalSuite
-from assay.protocol.values import JSON, is_list
 from assay.runs.annotations import annotations, effective
+from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.refusals import NotEnded, NotScored
-from assay.runs.replay import CopySpec, branch, everything, replay
-from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
-from assay.serve.rest.answers import LINES, Response, answer
-from assay.serve.rest.call import HttpRequest
-from assay.workflow.opening import configurable_problems
+from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import LINES, Response, answer
+from assay.workflow.library import configurable_problems
 
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),

@@ -3,20 +3,20 @@
 import msgspec
 from msgspec import UNSET
 
-from assay.access.keys import authorize
+from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument, Run
-from assay.ports.watch import traced
+from assay.ports.telemetry import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
+from assay.runs.copy import fork_point
 from assay.runs.refusals import NotProvided
-from assay.runs.replay import fork_point
+from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import new_run_id, no_doubles, urls
-from assay.serve.openwop.surface import Forkable, host_of, run_of
-from assay.serve.rest.answers import Headers, Response, answer
-from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import HttpRequest
-from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Headers, Response, answer
 
 _request = msgspec.json.Decoder(ForkRequest).decode
 

@@ -6,11 +6,11 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
-from assay.serve.openwop.surface import OpenWopHost, host_of
-from assay.serve.rest.answers import Response, answer, encode
-from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import HttpRequest
+from assay.serve.fep.request import decoded
+from assay.serve.openwop.host import OpenWopHost, host_of
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer, encode
 
 _any = msgspec.json.Decoder().decode
 LOCAL = "local.assay"

@@ -2,12 +2,12 @@
 
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Run, RunQuery, RunStatus
-from assay.protocol.values import JSON
-from assay.serve.openwop.surface import OpenWopHost, host_of
-from assay.serve.rest import pages
-from assay.serve.rest.answers import Response, answer
-from assay.serve.rest.call import HttpRequest
-from assay.serve.rest.operations import before, moment
+from assay.protocol.json_types import JSON
+from assay.serve.fep.operations import before, moment
+from assay.serve.openwop.host import OpenWopHost, host_of
+from assay.serve.web import pagination as pages
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
 
 STATUSES: tuple[RunStatus, ...] = (
     "pending", "running", "paused", "waiting-approval", "waiting-input", "waiting-external",

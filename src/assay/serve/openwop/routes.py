@@ -1,16 +1,16 @@
 """The URLs of the run surface, with who may ask (contract §2.1). A scope of "" is any good key."""
 
+from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.asyncapi import show_asyncapi
 from assay.serve.openwop.discovery import discover
 from assay.serve.openwop.evals import eval_report, eval_summary
+from assay.serve.openwop.events import follow_run, poll_run
 from assay.serve.openwop.forks import fork_run
 from assay.serve.openwop.inventory import get_agent, get_suite, list_agents, list_suites, put_suite
 from assay.serve.openwop.listing import STATUSES, list_runs
-from assay.serve.openwop.notes import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.runs import bulk_cancel, cancel_run, create_run, get_run
-from assay.serve.openwop.stream import follow_run, poll_run
 from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verification
-from assay.serve.rest.operation import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
 AFTER = Parameter("lastSequence", {"type": "integer", "minimum": -1}, "only events after this one; -1: all")

@@ -9,9 +9,11 @@ import msgspec
 from msgspec import UNSET
 
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
-from assay.fep.project import new_id
+from assay.fep.results import new_id
 from assay.ports import CLOSED, PutDocument, Run
-from assay.ports.watch import traced
+from assay.ports.telemetry import traced
+from assay.protocol.json_types import is_object
+from assay.protocol.redaction import redacted
 from assay.protocol.runs import (
     BulkCancelled,
     BulkCancelRequest,
@@ -22,15 +24,13 @@ from assay.protocol.runs import (
     RunCreated,
     RunRequest,
 )
-from assay.protocol.secrets import redacted
-from assay.protocol.values import is_object
 from assay.runs.refusals import ForeignTenant, MockForbidden
-from assay.serve.openwop.surface import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.rest.answers import Headers, Response, answer, error_body
-from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import NAME, HttpRequest
-from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.web.request import NAME, HttpRequest
+from assay.serve.web.responses import Headers, Response, answer, error_body
 
 PATIENCE = 2.8  # seconds that a cancel waits for the end
 LARGE = 64 * 1024  # bytes of a body that is not looked through on the loop

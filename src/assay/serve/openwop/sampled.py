@@ -11,23 +11,23 @@ from msgspec import UNSET, Struct, UnsetType
 from assay.agenteval.samples import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Run
+from assay.protocol.event_record import new_event_id
 from assay.protocol.events import ProviderUsage
-from assay.protocol.facts import new_event_id
-from assay.protocol.misfits import message_of, place_in
+from assay.protocol.json_types import JSON
 from assay.protocol.runs import RunRequest
-from assay.protocol.values import JSON
-from assay.runs.reading import all_events as whole_log
+from assay.protocol.validation_messages import message_of, place_in
+from assay.runs.event_docs import all_events as whole_log
 from assay.runs.refusals import CredentialLeak
+from assay.serve.fep.request import decoded
 from assay.serve.openwop.evals import evals_of
+from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.runs import new_run_id
-from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.rest.answers import Response, answer
-from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import HttpRequest
-from assay.serve.rest.guard import Endpoint
-from assay.serve.rest.operation import Parameter, ResponseSpec, RouteSpec
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.handler import Endpoint
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 from assay.workflow.seams import dispatch
 
 BASE = "/v1/host/sample"

@@ -7,20 +7,20 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
-from assay.protocol.values import is_list, is_object
+from assay.protocol.json_types import is_list, is_object
+from assay.serve.fep.request import decoded
+from assay.serve.openwop.host import host_of
 from assay.serve.openwop.sampled import SAMPLED
-from assay.serve.openwop.surface import host_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.rest.answers import Response, answer
-from assay.serve.rest.asked import decoded
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import HttpRequest
-from assay.serve.rest.guard import Endpoint
-from assay.serve.rest.operation import ResponseSpec, RouteSpec
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.handler import Endpoint
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+from assay.serve.web.route import ResponseSpec, RouteSpec
 from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
-from assay.workflow.models import program_mock
-from assay.workflow.room import WorkflowService
+from assay.workflow.llm import program_mock
+from assay.workflow.service import WorkflowService
 
 SAMPLE = "/v1/host/sample"
 DIVERGENCE = "conformance-phase4-replay-divergence"

@@ -8,19 +8,19 @@ from msgspec import UNSET
 
 from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
+from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
-from assay.protocol.values import JSON
-from assay.serve.openwop.surface import OpenWopHost, host_of, run_of
-from assay.serve.rest.answers import Response, answer
-from assay.serve.rest.asked import decoded, digest_of
-from assay.serve.rest.bodies import form_of, read_body
-from assay.serve.rest.call import HttpRequest
-from assay.serve.rest.idempotency import REPLAYED, IdempotentRequest
-from assay.workflow.opening import KIND
-from assay.workflow.phases import HostInfo, execution_model
-from assay.workflow.replay import forked
-from assay.workflow.room import WorkflowService
+from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.host import OpenWopHost, host_of, run_of
+from assay.serve.web.body import form_of, read_body
+from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import Response, answer
+from assay.workflow.execution_model import HostInfo, execution_model
+from assay.workflow.fork import forked
+from assay.workflow.library import KIND
 from assay.workflow.samples import PREFIX, document
+from assay.workflow.service import WorkflowService
 
 _answer = msgspec.json.Decoder(InterruptRequest).decode
 

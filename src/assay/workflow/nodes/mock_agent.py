@@ -13,7 +13,7 @@ from assay.protocol.events import (
 )
 from assay.workflow.definition import Node
 from assay.workflow.effects import stable_id
-from assay.workflow.flow import Execution, Steps
+from assay.workflow.execution import Execution, Steps
 from assay.workflow.gating import below
 from assay.workflow.interrupts import LowConfidence, accepted, approval
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from assay.workflow.definition import Node
 from assay.workflow.effects import Delay
-from assay.workflow.flow import Execution, RunStopped, Steps
+from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import accepted, approval
 

@@ -17,7 +17,7 @@ from assay.workflow.bracket import (
 from assay.workflow.children import ChildSpec, child_run
 from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
-from assay.workflow.flow import Execution, Steps, TurnOutcome
+from assay.workflow.execution import Execution, Steps, TurnOutcome
 from assay.workflow.gating import after, below, combined
 from assay.workflow.interrupts import LowConfidence, accepted, approval
 

@@ -1,0 +1,153 @@
+"""What an eval run keeps of its request: the header, and its tasks as lines (the design's three drawers)."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.plan import EvalPlan
+from assay.agenteval.scoring import PASS_SCORE
+from assay.agenteval.suite_store import digest_of
+from assay.ports import EvidenceChunk, Run, Store
+from assay.protocol.agents import ModelClass
+from assay.protocol.json_types import JSON
+from assay.protocol.suite import EvalTask, Thresholds
+
+KIND = "agent-eval"
+REQUEST, TASKS, RESULTS = "request", "tasks", "results"
+SHARD = 500
+SHARD_BYTES = 1 << 20
+_encode = msgspec.json.Encoder().encode
+
+
+class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is needed to do the run, but for its tasks."""
+
+    suite_id: str
+    suite_version: str
+    suite_ref: str
+    suite_digest: str = ""
+    principal: str = ""
+    agent_id: str
+    agent_version: str
+    agent_spec: str = ""
+    model_class: ModelClass = "general"
+    free: bool = False
+    modes: tuple[str, ...]
+    live: bool = False
+    trials: int = 1
+    total: int  # tasks
+    seconds: float
+    judge: str | None = None
+    thresholds: Thresholds = Thresholds()
+    baseline_run_id: str | None = None
+    baseline_score: float | None = None
+    configurable: JSON = {}
+    tags: tuple[str, ...] = ()
+    metadata: JSON = {}
+
+    @property
+    def pass_score(self) -> float:
+        said = self.thresholds.pass_score
+        return PASS_SCORE if said is UNSET else said
+
+    @property
+    def escalation(self) -> float | None:
+        """The confidence below which an invocation is `escalated`, where the run says one."""
+        return self.configurable.get("escalationThreshold")
+
+    @property
+    def verbosity(self) -> Literal["summary", "full", "off"] | None:
+        return self.configurable.get("reasoningVerbosity")
+
+    def run_seconds(self, most: float) -> float:
+        """How long it may take, all in all."""
+        said = self.configurable.get("runTimeoutMs")
+        return most if said is None else min(most, said / 1000)
+
+    @property
+    def head(self) -> JSON:
+        """What a list shows of it, and what its first events say. No content."""
+        told: JSON = {
+            "suiteId": self.suite_id,
+            "suiteVersion": self.suite_version,
+            "evalSuiteRef": self.suite_ref,
+            "agentId": self.agent_id,
+            "agentVersion": self.agent_version,
+            "modes": list(self.modes),
+            "total": self.total,
+        }
+        told |= {"trials": self.trials} if self.trials > 1 else {}
+        told |= {"principal": self.principal} if self.principal else {}
+        told |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
+        return told | ({"tags": list(self.tags)} if self.tags else {})
+
+
+def request_of(plan: EvalPlan) -> EvalHeader:
+    asked, suite, baseline = plan.asked, plan.suite, plan.baseline
+    return EvalHeader(
+        suite_id=suite.suite_id,
+        suite_version=suite.version,
+        suite_ref=asked.suite_ref or "",
+        suite_digest=asked.suite_digest or digest_of(msgspec.to_builtins(suite)),
+        principal=asked.principal,
+        agent_id=plan.card.agent_id,
+        agent_version=plan.card.version,
+        agent_spec=asked.agent_spec,
+        model_class=plan.card.model_class,
+        free=plan.card.free,
+        modes=plan.modes,
+        live=plan.live,
+        trials=asked.trials,
+        total=len(plan.tasks),
+        seconds=plan.seconds,
+        judge=asked.judge,
+        thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
+        baseline_run_id=baseline.run_id if baseline else None,
+        baseline_score=baseline.score if baseline else None,
+        configurable=asked.configurable,
+        tags=asked.tags,
+        metadata=asked.metadata,
+    )
+
+
+def request_chunk(request: EvalHeader) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=_encode(request))
+
+
+def task_chunks(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
+    """Tasks in pieces, a task a line, so that a run never holds them all."""
+    held: list[bytes] = []
+    first = size = 0
+    for task in tasks:
+        held.append(line := _encode(task))
+        size += len(line)
+        if len(held) >= SHARD or size >= SHARD_BYTES:
+            yield _chunk(first, held)
+            first, held, size = first + len(held), [], 0
+    if held:
+        yield _chunk(first, held)
+
+
+def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
+    return EvidenceChunk(kind=TASKS, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
+
+
+async def read_request(store: Store, run: str) -> EvalHeader:
+    (kept,) = await store.pieces(run, REQUEST)
+    return msgspec.json.decode(kept.data, type=EvalHeader)
+
+
+async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
+    """Each task with its number, as the line it was kept as."""
+    start = 0
+    while pieces := await store.pieces(run, TASKS, start=start, limit=1):
+        for one in pieces:
+            for at, line in enumerate(one.lines(), one.first):
+                yield at, line
+            start = one.last + 1
+
+
+def is_eval(run: Run | None) -> bool:
+    return run is not None and run.kind == KIND

@@ -1,0 +1,185 @@
+"""The scorecard as a fold of recorded events (contract §6.3, §6.4): what is recorded is read back, never measured again."""
+
+from array import array
+from collections.abc import Iterable
+from math import ceil, fsum
+from statistics import median
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.run_header import EvalHeader
+from assay.ports import Event
+from assay.protocol.event_record import read_stored
+from assay.protocol.events import EvalScored, TrialEnded
+from assay.protocol.scorecard import EvalSummary, Regression, TaskScore
+from assay.protocol.suite import Thresholds
+
+
+class _Usage(Struct, rename="camel"):
+    cost_estimate_usd: float | None = None
+    node_id: str = ""
+
+
+_scored = msgspec.json.Decoder(EvalScored).decode
+_ended = msgspec.json.Decoder(TrialEnded).decode
+_used = msgspec.json.Decoder(_Usage).decode
+
+
+class Scorecard:
+    """What is known of a run so far. It holds numbers, and no content."""
+
+    def __init__(self, request: EvalHeader) -> None:
+        self.request = request
+        self.began: str | None = None  # the id of eval.started
+        self.tasks: dict[str, EvalScored] = {}
+        self.passed_count = 0
+        self.trials: dict[str, dict[int, TrialEnded]] = {}  # of tasks that have no score yet
+        self.unmeasured: dict[str, None] = {}  # tasks of which a trial was not measured
+        self.latencies = array("Q")
+        self.cost = 0.0  # what is known of it
+        self.unknown = False  # and whether there is more
+        self._usages = 0
+
+    def add(self, event: Event) -> None:
+        match event.type:
+            case "eval.started":
+                self.began = read_stored(event.data).eventId
+            case "eval.scored":
+                scored = _scored(read_stored(event.data).payload)
+                self.tasks[scored.task_id] = scored
+                self.passed_count += scored.passed
+                self.trials.pop(scored.task_id, None)
+                if self.request.trials == 1 and scored.latency_ms is not UNSET:
+                    self.latencies.append(scored.latency_ms)
+            case "assay.trial.ended":
+                ended = _ended(read_stored(event.data).payload)
+                self.trials.setdefault(ended.task_id, {})[ended.trial] = ended
+                if ended.score is UNSET:
+                    self.unmeasured[ended.task_id] = None
+                elif ended.latency_ms is not UNSET:
+                    self.latencies.append(ended.latency_ms)
+            case "agent.invocation.started":
+                self._usages = 0
+            case "provider.usage":
+                self._use(_used(read_stored(event.data).payload))
+            case "agent.invocation.completed":
+                self.unknown |= self._usages == 0 and not self.request.free
+            case _:
+                pass
+
+    def _use(self, usage: _Usage) -> None:
+        self._usages += usage.node_id.startswith("task:")
+        if usage.cost_estimate_usd is None:
+            self.unknown = True
+        else:
+            self.cost = fsum((self.cost, usage.cost_estimate_usd))
+
+    def done(self, task_id: str, trial: int) -> bool:
+        return task_id in self.tasks or trial in self.trials.get(task_id, {})
+
+    @property
+    def total_cost(self) -> float | None:
+        return None if self.unknown else round(self.cost, 12)
+
+    @property
+    def score(self) -> float:
+        return mean(task.score for task in self.tasks.values())
+
+
+def mean(scores: Iterable[float]) -> float:
+    many = list(scores)
+    return min(1.0, max(0.0, round(fsum(many) / len(many), 12))) if many else 0.0
+
+
+def p95(latencies: Iterable[int]) -> int | None:
+    """Nearest rank: the smallest that at least 95 of 100 do not exceed."""
+    ordered = sorted(latencies)
+    return ordered[ceil(0.95 * len(ordered)) - 1] if ordered else None
+
+
+def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
+    """A task's one score, of all its trials: mean, sum of costs, median latency."""
+    all_ = list(trials)
+    costs = [one.cost_usd for one in all_]
+    valid = [one.schema_valid for one in all_ if one.schema_valid is not UNSET]
+    score = mean(one.score for one in all_ if one.score is not UNSET)
+    return EvalScored(
+        task_id=all_[0].task_id,
+        score=score,
+        passed=score >= bar,
+        cost_usd=UNSET if UNSET in costs else round(fsum(one for one in costs if one is not UNSET), 12),
+        latency_ms=round(median(one.latency_ms for one in all_ if one.latency_ms is not UNSET)),
+        schema_valid=all(valid) if valid else UNSET,
+    )
+
+
+class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Whether the bars were cleared; `failed` names those that were not."""
+
+    passed: bool
+    failed: tuple[str, ...] = ()
+
+
+def verdict(
+    score: float, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
+) -> SuiteVerdict:
+    """`passed` of contract §6.3: an unknown cost fails a bar on cost."""
+    failed: list[str] = []
+    if score < pass_score:
+        failed.append("passScore")
+    if bars.max_cost_usd is not UNSET and (cost is None or cost > bars.max_cost_usd):
+        failed.append("maxCostUsd")
+    if bars.max_p95_latency_ms is not UNSET and latency is not None and latency > bars.max_p95_latency_ms:
+        failed.append("maxP95LatencyMs")
+    return SuiteVerdict(passed=not failed, failed=tuple(failed))
+
+
+def verdict_of(fold: Scorecard) -> SuiteVerdict:
+    request = fold.request
+    return verdict(fold.score, fold.total_cost, p95(fold.latencies), request.thresholds, request.pass_score)
+
+
+def summary_of(fold: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
+    """The EvalSummary of a run whose tasks all have a score, in the suite's order."""
+    request, cost = fold.request, fold.total_cost
+    tasks = tuple(_task(fold.tasks[id]) for id in order)
+    return EvalSummary(
+        suite_id=request.suite_id,
+        suite_version=request.suite_version,
+        aggregate_score=fold.score,
+        passed=verdict_of(fold).passed,
+        task_count=len(tasks),
+        passed_count=fold.passed_count,
+        tasks=tasks,
+        evaluated_model_class=request.model_class,
+        total_cost_usd=UNSET if cost is None else cost,
+        regression=_regression(request, fold.score, run),
+    )
+
+
+def delta(request: EvalHeader, score: float) -> float | None:
+    if request.baseline_score is None:
+        return None
+    return min(1.0, max(-1.0, round(score - request.baseline_score, 12)))
+
+
+def _regression(request: EvalHeader, score: float, run: str) -> Regression | msgspec.UnsetType:
+    change = delta(request, score)
+    if change is None or request.baseline_run_id is None:
+        return UNSET
+    baseline = request.baseline_run_id
+    return Regression(
+        baseline_run_id=baseline, score_delta=change, diff_ref=f"/v1/runs/{run}:diff?against={baseline}"
+    )
+
+
+def _task(scored: EvalScored) -> TaskScore:
+    return TaskScore(
+        task_id=scored.task_id,
+        score=scored.score,
+        passed=scored.passed,
+        cost_usd=scored.cost_usd,
+        latency_ms=scored.latency_ms,
+        schema_valid=scored.schema_valid,
+    )

@@ -1,0 +1,112 @@
+"""What transports and the command ask of agent evals: gather what is known, take a plan in, read back what came of it."""
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+
+from msgspec import UNSET
+
+from assay.agenteval.judging import no_judge
+from assay.agenteval.kind import EvalDependencies
+from assay.agenteval.plan import EvalPlan, plan
+from assay.agenteval.reading import recorded_results, recorded_summary
+from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
+from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
+from assay.errors import EvalRefused, InvalidRequest, Problem
+from assay.fep.intake import NewRun, submit
+from assay.ports import PutDocument, Run, Store
+from assay.ports.agents import Agent, Coverage
+from assay.ports.telemetry import propagation_headers
+from assay.protocol.scorecard import EvalSummary
+from assay.protocol.suite import AgentEvalSuite
+
+
+class AgentEvalService:
+    """Of one host."""
+
+    def __init__(self, store: Store, means: EvalDependencies, *, lease: float = 10.0) -> None:
+        self.store, self.means, self.lease = store, means, lease
+
+    async def gather(
+        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+    ) -> EvalFacts:
+        """All that a plan depends on. Another tenant's baseline is as unknown as none."""
+        means = self.means
+        agent = means.agents.get(asked.agent_id) if asked.agent_id else None
+        if agent is not None:
+            _tunable(agent, asked)
+        tools: set[str] = set()
+        if isinstance(suite, AgentEvalSuite) and means.tools is not None:
+            some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
+            named = sorted({one.tool for responses in some for one in responses})
+            tools = {spec.id for spec in means.tools.known(named)}
+        return EvalFacts(
+            card=agent.card if agent else None,
+            suite=suite,
+            baseline=await self._baseline(asked.baseline_run_id, tenant),
+            no_judge=no_judge(means.services.providers, {"model": asked.judge} if asked.judge else {}),
+            live_tools=frozenset(tools),
+        )
+
+    async def planned(
+        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+    ) -> EvalPlan:
+        planned = plan(asked, await self.gather(asked, tenant, suite), self.means.host)
+        agent = self.means.agents.get(planned.card.agent_id)
+        if isinstance(agent, Coverage):
+            problems = agent.problems(planned.suite.tasks, planned.tasks, asked.trials)
+            if problems:
+                raise EvalRefused(problems, field="agentId")
+        return planned
+
+    async def take_in(
+        self,
+        plan: EvalPlan,
+        tenant: str,
+        holder: str,
+        documents: Sequence[PutDocument] = (),
+        *,
+        run: str | None = None,
+    ) -> Run:
+        """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
+        request = request_of(plan)
+        incoming = NewRun(
+            run=run or new_run_id(),
+            tenant=tenant,
+            kind=KIND,
+            name=request.suite_id,
+            head=request.head | propagation_headers(),
+            request=request_chunk(request),
+        )
+        return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)
+
+    async def summary(self, run: Run) -> EvalSummary | None:
+        return await recorded_summary(self.store, run)
+
+    def results(self, run: Run) -> AsyncIterator[bytes]:
+        return recorded_results(self.store, run)
+
+    async def _baseline(self, run: str | None, tenant: str) -> Baseline | None:
+        found = await self.store.run(run, tenant=tenant) if run else None
+        summary = await self.summary(found) if found else None
+        if found is None or summary is None:
+            return None
+        return Baseline(
+            run_id=found.id,
+            suite_id=summary.suite_id,
+            suite_version=summary.suite_version,
+            score=summary.aggregate_score,
+            task_ids=frozenset(task.task_id for task in summary.tasks),
+        )
+
+
+def _tunable(agent: Agent, asked: EvalRequest) -> None:
+    try:
+        overrides_of(agent, asked.configurable)
+    except InvalidRequest as refused:
+        place = "configurable.model"
+        problems = [Problem(place, one.message) for one in refused.problems]
+        raise EvalRefused(problems, field=place) from None
+
+
+def new_run_id() -> str:
+    return f"run-{secrets.token_hex(10)}"

@@ -1,0 +1,182 @@
+"""One eval run being conducted: what is recorded of it, what is left, and how it ends (contract §3.3, §3.5, §5.1, §6.3)."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.bracket import Bracket, task_node
+from assay.agenteval.request import EvalLimits
+from assay.agenteval.run_header import RESULTS, read_tasks
+from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
+from assay.agenteval.scoring import bar_of
+from assay.agenteval.trial import TrialResult, TrialUnit
+from assay.errors import EnvironmentFailure, Refusal
+from assay.fep.kind import TimeBudget
+from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
+from assay.ports.kinds import Ending, UnitOutcome, split
+from assay.protocol import events as payloads
+from assay.protocol.agents import Usage, UsageStep
+from assay.protocol.event_record import PendingEvent
+from assay.protocol.events import EvalScored, TrialEnded
+
+_pack = msgspec.msgpack.encode
+_trial = msgspec.json.Decoder(TrialResult).decode
+
+
+class EvalState:
+    """The fold of what is recorded, and the tasks in the suite's order."""
+
+    def __init__(
+        self, run: Run, fold: Scorecard, order: list[str], clock: Clock, hours: TimeBudget, host: EvalLimits
+    ) -> None:
+        self._run, self._fold, self._order, self._clock = run, fold, order, clock
+        self._hours, self._ceiling = hours, host.max_cost_usd
+        self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks that have no score yet
+
+    def add(self, event: Event) -> None:
+        self._fold.add(event)
+
+    def recorded(self) -> None: ...
+
+    async def units(self, store: Store) -> AsyncIterator[bytes]:
+        request, fold = self._fold.request, self._fold
+        if len(self._order) < request.total:
+            raise EnvironmentFailure("not all of its tasks were taken in before a crash; start it again")
+        for id, trials in fold.trials.items():
+            self._ended.setdefault(id, {}).update(trials)
+        async for at, line in read_tasks(store, self._run.id):
+            for trial in range(request.trials):
+                if fold.cost > self._ceiling or not self._hours.left:
+                    return
+                if not fold.done(self._order[at], trial):
+                    yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
+
+    def outcome(self, result: bytes) -> UnitOutcome:
+        trial = _trial(result)
+        request, fold = self._fold.request, self._fold
+        bracket = Bracket(trial, request, fold.began)
+        facts = bracket.facts
+        if trial.state != "stopped":
+            ended = self._trial_ended(trial)
+            if request.trials > 1 or trial.state == "unmeasured":
+                node = task_node(trial.task_id)
+                facts.append(
+                    PendingEvent(
+                        type="assay.trial.ended", payload=ended, node_id=node, causation_id=bracket.cause
+                    )
+                )
+            scored = self._scored(trial, ended)
+            if scored is not None:
+                node = task_node(trial.task_id)
+                facts.append(
+                    PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=bracket.cause)
+                )
+        events, pieces, _ = split(facts, self._clock.now())
+        if trial.line:
+            pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
+        return UnitOutcome(events, pieces)
+
+    def _trial_ended(self, trial: TrialResult) -> TrialEnded:
+        cost = cost_of(trial, free=self._fold.request.free)
+        valid = trial.finish.schema_validated
+        return TrialEnded(
+            task_id=trial.task_id,
+            trial=trial.trial,
+            score=UNSET if trial.score is None else trial.score,
+            cost_usd=UNSET if cost is None else cost,
+            latency_ms=trial.latency_ms,
+            schema_valid=UNSET if valid is None else valid,
+        )
+
+    def _scored(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
+        """The task's one score, if this was its last trial and all of them were measured."""
+        trials = self._ended.setdefault(trial.task_id, {})
+        trials[trial.trial] = ended
+        if len(trials) < self._fold.request.trials:
+            return None
+        del self._ended[trial.task_id]
+        if any(one.score is UNSET for one in trials.values()):
+            return None
+        return task_score(trials.values(), bar_of(trial.kind, self._fold.request.pass_score))
+
+    def head(self) -> dict[str, Any]:
+        fold = self._fold
+        told = {**self._run.head, "done": len(fold.tasks), "passedCount": fold.passed_count}
+        return told | ({"unmeasured": len(fold.unmeasured)} if fold.unmeasured else {})
+
+    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
+        if trouble is not None:
+            return self._failed(trouble.code, "the run could not go on")
+        if status == "cancelled":
+            cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
+            return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
+        if self._fold.cost > self._ceiling:
+            return self._breached()
+        if len(self._fold.tasks) + len(self._fold.unmeasured) < len(self._order):
+            return self._late()  # nothing else leaves a task undone
+        if missing := [id for id in self._order if id in self._fold.unmeasured]:
+            told = f"{len(missing)} of {len(self._order)} tasks could not be measured"
+            return self._failed("eval_unmeasured", told, {"taskIds": missing})
+        return self._completed()
+
+    def _completed(self) -> Ending:
+        fold = self._fold
+        summary = summary_of(fold, self._order, self._run.id)
+        change = delta(fold.request, summary.aggregate_score)
+        done = payloads.EvalCompleted(
+            aggregate_score=summary.aggregate_score,
+            passed=summary.passed,
+            task_count=summary.task_count,
+            passed_count=summary.passed_count,
+            regression_vs_baseline=UNSET if change is None else change,
+        )
+        evals = PendingEvent(type="eval.completed", payload=done, causation_id=fold.began)
+        last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
+        facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
+        head = {**self.head(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
+        return Ending("completed", split(facts, self._clock.now()).events, head)
+
+    def _breached(self) -> Ending:
+        cap = payloads.CapBreached(
+            kind="budget-cost", limit=self._ceiling, observed=round(self._fold.cost, 12)
+        )
+        return self._failed(
+            "budget_exhausted", "the run cost more than this host lets a suite cost", first=cap
+        )
+
+    def _late(self) -> Ending:
+        limit = round(self._hours.seconds * 1000)
+        cap = payloads.CapBreached(
+            kind="run-duration", limit=limit, observed=max(self._duration(), limit + 1)
+        )
+        return self._failed("run_timeout", "the run took longer than it may", first=cap)
+
+    def _failed(
+        self,
+        code: str,
+        message: str,
+        details: dict[str, Any] | None = None,
+        first: payloads.CapBreached | None = None,
+    ) -> Ending:
+        error = payloads.ErrorOf(code=code, message=message, details=details or UNSET)
+        facts = [PendingEvent(type="cap.breached", payload=first)] if first else []
+        cause = facts[0].id if facts else None
+        failed = payloads.RunFailed(error=error, duration_ms=self._duration())
+        facts.append(PendingEvent(type="run.failed", payload=failed, causation_id=cause))
+        head = {**self.head(), "error": message, "code": code}
+        return Ending("failed", split(facts, self._clock.now()).events, head)
+
+    def _duration(self) -> int:
+        began = self._run.started or self._run.created
+        return max(0, round((self._clock.now() - began).total_seconds() * 1000))
+
+
+def cost_of(trial: TrialResult, *, free: bool) -> float | None:
+    """What one trial cost, the judge included; None: nobody knows."""
+    agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
+    if not agent and not free:
+        return None
+    costs = [usage.cost_usd for usage in (*agent, *trial.judge)]
+    return None if None in costs else round(sum(cost for cost in costs if cost is not None), 12)

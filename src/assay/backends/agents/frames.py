@@ -1,0 +1,215 @@
+"""What an agent on the other side of a wire says (docs/agents.md): its end, and the frames by which it acts before."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.errors import Refusal
+from assay.ports.agents import AgentContext, ToolFailure
+from assay.protocol.agents import InvocationResult, Outcome, ToolSpec, Usage
+from assay.protocol.json_types import is_finite, is_list, is_object
+from assay.protocol.validation_messages import message_of, place_in
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class ProtocolError(ValueError):
+    """What it said is nothing that the protocol knows."""
+
+
+class UsageFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    provider: str
+    model: str
+    input_tokens: Count
+    output_tokens: Count
+    cost_usd: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    cached: bool = False
+
+    def usage(self) -> Usage:
+        return Usage(**msgspec.structs.asdict(self))
+
+
+class FinishFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """`{"result": …}`, `{"error": "why"}` or `{"refused": "why"}`, with what it used and thought."""
+
+    result: Any = UNSET
+    error: str | dict[str, Any] | UnsetType = UNSET
+    refused: str | UnsetType = UNSET
+    escalated: str | UnsetType = UNSET
+    confidence: Share | None = None
+    usage: UsageFrame | list[UsageFrame] | None = None
+    reasoning: str | list[str] | None = None
+
+
+def parse_end(said: Any) -> tuple[FinishFrame, list[str]]:
+    """The end of an agent's work, and the names of its outcomes; Unheard where it does not fit."""
+    end: FinishFrame = _read(said, FinishFrame, "wanted result, error, refused or escalated")
+    told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
+    if len(told) != 1 and told != ["result", "escalated"]:
+        raise ProtocolError(
+            f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}"
+        )
+    return end, told
+
+
+def read_end(said: Any, scene: AgentContext) -> InvocationResult:
+    """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
+    end, told = parse_end(said)
+    for text in _many(end.reasoning):
+        scene.reason(text)
+    for used in _many(end.usage):
+        scene.used(used.usage())
+    if not isinstance(end.error, UnsetType):
+        return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
+    outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
+    why = end.refused if isinstance(end.refused, str) else end.escalated
+    return InvocationResult(
+        outcome=outcomes.get(told[-1], "completed"),
+        result=end.result,
+        confidence=end.confidence,
+        error=why if isinstance(why, str) else None,
+    )
+
+
+class _Tool(Struct, frozen=True, kw_only=True, tag="tool", tag_field="type", forbid_unknown_fields=True):
+    tool: str
+    arguments: dict[str, Any] = {}
+    id: Any = None
+
+
+class _List(
+    Struct, frozen=True, kw_only=True, tag="memory.list", tag_field="type", forbid_unknown_fields=True
+):
+    tag: str | None = None
+    limit: Count = 100
+    id: Any = None
+
+
+class _Get(
+    Struct,
+    frozen=True,
+    kw_only=True,
+    tag="memory.get",
+    tag_field="type",
+    rename="camel",
+    forbid_unknown_fields=True,
+):
+    memory_id: str
+    id: Any = None
+
+
+class _Write(
+    Struct, frozen=True, kw_only=True, tag="memory.write", tag_field="type", forbid_unknown_fields=True
+):
+    content: str
+    tags: list[str] = []
+    ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    id: Any = None
+
+
+class _Usage(
+    UsageFrame, frozen=True, kw_only=True, tag="usage", tag_field="type", forbid_unknown_fields=True
+):
+    id: Any = None
+
+    def usage(self) -> Usage:
+        told = msgspec.structs.asdict(self)
+        return Usage(**{name: told[name] for name in Usage.__struct_fields__})
+
+
+class _Reason(Struct, frozen=True, kw_only=True, tag="reason", tag_field="type", forbid_unknown_fields=True):
+    text: str
+    full: bool = False
+    id: Any = None
+
+
+Frame = _Tool | _List | _Get | _Write | _Usage | _Reason
+FRAMES = "tool, memory.list, memory.get, memory.write, usage and reason"
+
+
+def read_frame(said: Any) -> Frame:
+    return _read(said, Frame, f"there are the frames {FRAMES}")
+
+
+async def handle(frame: Frame, scene: AgentContext) -> dict[str, Any]:
+    """Do it, and what to answer: `{"result": …}`, or `{"error": {"code", "message"}}`, with the frame's own `id`."""
+    try:
+        answer: dict[str, Any] = {"result": await _act(frame, scene)}
+    except ToolFailure as failure:
+        answer = {"error": {"code": failure.code, "message": str(failure)}}
+    except Refusal as refusal:  # what it remembers cannot be had: it waits for an answer all the same
+        answer = {"error": {"code": refusal.code, "message": str(refusal)}}
+    return answer | ({} if frame.id is None else {"id": frame.id})
+
+
+def apply_note(frame: Frame, scene: AgentContext) -> bool:
+    """Whether it only says something, which is then recorded at once and needs no answer."""
+    if isinstance(frame, _Usage):
+        scene.used(frame.usage())
+    elif isinstance(frame, _Reason):
+        scene.reason(frame.text, full=frame.full)
+    else:
+        return False
+    return True
+
+
+async def _act(frame: Frame, scene: AgentContext) -> Any:
+    match frame:
+        case _Tool():
+            return await scene.call(frame.tool, frame.arguments)
+        case _List():
+            entries = await scene.memory.list(tag=frame.tag, limit=frame.limit)
+            return msgspec.to_builtins(entries)
+        case _Get():
+            return msgspec.to_builtins(await scene.memory.get(frame.memory_id))
+        case _Write():
+            return msgspec.to_builtins(
+                await scene.memory.write(frame.content, tags=frame.tags, ttl=frame.ttl)
+            )
+        case _:
+            apply_note(frame, scene)
+            return None
+
+
+def tool_specs(tools: Any) -> list[dict[str, Any]]:
+    """Tools as an agent is told of them."""
+    told: list[ToolSpec] = list(tools)
+    return [
+        {"id": spec.id, "description": spec.description, "inputSchema": spec.input_schema} for spec in told
+    ]
+
+
+def read_json(text: bytes | str) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise ProtocolError(f"no JSON: {wrong}") from None
+    if not is_finite(value):
+        raise ProtocolError("no JSON: a number is not finite")
+    return value
+
+
+def _read(said: Any, kind: Any, wanted: str) -> Any:
+    if not is_object(said):
+        raise ProtocolError(f"wanted an object: {wanted}")
+    try:
+        return msgspec.convert(said, kind)
+    except msgspec.ValidationError as wrong:
+        place = place_in(wrong).lstrip(".")
+        told = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
+        raise ProtocolError(f"{told}; {wanted}") from None
+
+
+def _words(error: str | dict[str, Any]) -> str:
+    if isinstance(error, str):
+        return error
+    message = error.get("message")
+    return message if isinstance(message, str) else msgspec.json.encode(error).decode()
+
+
+def _many(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if is_list(value) else [value]

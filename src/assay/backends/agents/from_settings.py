@@ -1,0 +1,197 @@
+"""The agents of the settings (`[agents."<agentId>"]`), each made when somebody wants it."""
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from assay.backends.agents.callable import CallableAgent
+from assay.backends.agents.command import CommandAgent
+from assay.backends.agents.functions import load, takes_context
+from assay.backends.agents.manifest import ManifestAgent
+from assay.backends.agents.manifest_files import open_manifest, read_schema
+from assay.backends.agents.recorded import RecordedAgent
+from assay.backends.agents.spec import FORMS, parse_spec
+from assay.backends.provider_config import InvalidProviderConfig, expanded
+from assay.errors import InvalidRequest, Problem, UsageError
+from assay.ports import CompletionRequest, Model, Providers
+from assay.ports.agents import Agent, ModelOverrides
+from assay.ports.config import AgentConfig
+from assay.protocol.agents import AgentCard, MemoryShape
+from assay.protocol.manifest import AGENT_ID
+
+Choice = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
+
+
+class ConfiguredAgents:
+    """
+    Who can be run here. Making one reads its files and imports its module, and refuses with its place what cannot be.
+
+        agents = DeclaredAgents({"local.shop.bot": DeclaredAgent(kind="callable", target="shop:bot")})
+    """
+
+    def __init__(
+        self,
+        declared: Mapping[str, AgentConfig],
+        *,
+        providers: Providers | None = None,
+        models: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._declared = dict(declared)
+        self._providers, self._models = providers, models or {}
+        self._environment = os.environ if environment is None else environment
+        self._made: dict[str, Agent] = {}
+
+    def cards(self) -> list[AgentCard]:
+        return [self._agent(agent_id).card for agent_id in sorted(self._declared)]
+
+    def get(self, agent_id: str) -> Agent | None:
+        """One that is ready to be run: a manifest's model is chosen, or refused, here."""
+        if agent_id not in self._declared:
+            return None
+        agent = self._agent(agent_id)
+        if isinstance(agent, ManifestAgent):
+            agent.ready()
+        return agent
+
+    def given(self, what: str) -> Agent:
+        """Who an operator means: by id, or by a description such as `module:function`. It may start anything: never for a request."""
+        if (agent := self.get(what)) is not None:
+            return agent
+        described = parse_spec(what)
+        if described is None:
+            there = f"; declared are {', '.join(sorted(self._declared))}" if self._declared else ""
+            raise UsageError(f"--agent {what!r}: wanted {FORMS}{there}")
+        agent = self.make(*described, f"--agent {what!r}")
+        if isinstance(agent, ManifestAgent):
+            agent.ready()
+        return agent
+
+    async def close(self) -> None:
+        for agent in self._made.values():
+            await agent.close()
+        if self._providers is not None:
+            await self._providers.close()
+
+    def _agent(self, agent_id: str) -> Agent:
+        agent = self._made.get(agent_id)
+        if agent is None:
+            agent = self._made[agent_id] = self.make(agent_id, self._declared[agent_id])
+        return agent
+
+    def make(self, agent_id: str, declared: AgentConfig, place: str | None = None) -> Agent:
+        """The agent that a table describes; an id that is empty is the manifest's own."""
+        place = place or f'settings: agents."{agent_id}"'
+        if declared.kind == "manifest":
+            return self._manifest(agent_id, declared, place)
+        if not re.search(AGENT_ID, agent_id):
+            raise UsageError(
+                f"{place}: an agent's id is such as local.shop.bot or vendor.acme.triage.default"
+            )
+        card = _card(agent_id, declared, place)
+        if declared.kind == "callable":
+            function = load(declared.target, f"{place}.target")
+            takes = takes_context(function, f"{place}.target")
+            card = msgspec.structs.replace(card, takes_tools=takes, takes_memory=takes)
+            return CallableAgent(card, function, seconds=declared.timeout, place=place)
+        if declared.kind == "command":
+            env = self._filled(declared.env, f"{place}.env")
+            return CommandAgent(card, declared.target, env=env, seconds=declared.timeout)
+        if declared.kind == "recorded":
+            card = msgspec.structs.replace(card, takes_tools=False, takes_memory=False)
+            return RecordedAgent(card, declared.target, place)
+        return self._http(card, declared, place)
+
+    def _http(self, card: AgentCard, declared: AgentConfig, place: str) -> Agent:
+        if find_spec("aiohttp") is None:
+            raise UsageError(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
+        from assay.backends.agents.http import HttpAgent  # a lazy door
+
+        try:
+            url = expanded(declared.target, self._environment, "target")
+        except InvalidProviderConfig as wrong:
+            raise UsageError(f"{place}.target: {wrong}") from None
+        if not url.startswith(("http://", "https://")):
+            raise UsageError(f"{place}.target: wanted an address such as http://localhost:8000/agent")
+        headers = self._filled(declared.headers, f"{place}.headers")
+        return HttpAgent(card, url, headers=headers, seconds=declared.timeout)
+
+    def _manifest(self, agent_id: str, declared: AgentConfig, place: str) -> Agent:
+        manifest = open_manifest(Path(declared.target), f"{place}.target")
+        card = manifest.card()
+        if agent_id and card.agent_id != agent_id:
+            raise UsageError(f"{place}.target: {declared.target} is the manifest of {card.agent_id!r}")
+        told: dict[str, Any] = {
+            name: getattr(declared, name)
+            for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
+            if getattr(declared, name) not in (None, "")
+        }
+        card = msgspec.structs.replace(
+            card, version=declared.version, free=declared.free, criteria=declared.criteria, **told
+        )
+        card = msgspec.structs.replace(
+            card,
+            takes_tools=bool(card.tools),
+            takes_memory=card.memory.scratchpad or card.memory.conversation or card.memory.longTerm,
+        )
+        choose = self._choice(card, declared, place)
+        return ManifestAgent(
+            card, manifest.prompt, choose, max_rounds=declared.max_rounds, seconds=declared.timeout
+        )
+
+    def _choice(self, card: AgentCard, declared: AgentConfig, place: str) -> Choice:
+        """The model that the run wants, or its own, or that of its class, or the general one."""
+
+        def choose(tuning: ModelOverrides) -> tuple[Model, CompletionRequest]:
+            usual = declared.model or self._models.get(card.model_class) or self._models.get("general")
+            named = tuning.model or usual
+            if named is None or self._providers is None:
+                raise UsageError(
+                    f"{place}: there is no model of class {card.model_class!r}:"
+                    f' say {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
+                )
+            try:
+                more = {"temperature": tuning.temperature, "max_tokens": tuning.max_tokens}
+                said = {name: value for name, value in more.items() if value is not None}
+                return self._providers.judge(None, {"model": named, **said})
+            except InvalidRequest as wrong:
+                raise InvalidRequest(
+                    [Problem(f"{place}: model {named!r}", problem.message) for problem in wrong.problems]
+                ) from None
+
+        return choose
+
+    def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
+        try:
+            return {name: expanded(text, self._environment, name) for name, text in table.items()}
+        except InvalidProviderConfig as wrong:
+            raise UsageError(f"{place}.{wrong.member}: {wrong}") from None
+
+
+def _card(agent_id: str, declared: AgentConfig, place: str) -> AgentCard:
+    def schema(name: str, file: str | None) -> dict[str, Any] | None:
+        return None if file is None else read_schema(Path(file), f"{place}.{name}")
+
+    return AgentCard(
+        agent_id=agent_id,
+        version=declared.version,
+        kind=declared.kind,
+        persona=declared.persona or agent_id.rpartition(".")[2],
+        label=declared.label or declared.persona or agent_id.rpartition(".")[2],
+        description=declared.description,
+        model_class=declared.model_class or "general",
+        free=declared.free,
+        tools=declared.tools,
+        memory=declared.memory or MemoryShape(),
+        takes_tools=declared.takes_tools is not False,
+        takes_memory=declared.takes_memory is not False,
+        threshold=declared.threshold,
+        criteria=declared.criteria,
+        task_schema=schema("task_schema", declared.task_schema),
+        return_schema=schema("return_schema", declared.return_schema),
+    )

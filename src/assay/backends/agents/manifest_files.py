@@ -1,0 +1,116 @@
+"""A manifest as it lies in a folder: its prompt and its hand-off schemas beside it (contract §7.1, §7.3)."""
+
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from assay.errors import InvalidRequest, Problem
+from assay.protocol.agents import AgentCard, MemoryShape
+from assay.protocol.json_types import is_object
+from assay.protocol.manifest import AgentManifest, read_manifest
+
+
+class Manifest(NamedTuple):
+    said: AgentManifest
+    prompt: str
+    task_schema: dict[str, Any] | None
+    return_schema: dict[str, Any] | None
+
+    def card(self) -> AgentCard:
+        said = self.said
+        shape = _or(said.memory_shape, MemoryShape())
+        remembers = shape.scratchpad or shape.conversation or shape.longTerm
+        return AgentCard(
+            agent_id=said.agent_id,
+            kind="manifest",
+            persona=said.persona,
+            label=_or(said.label, said.persona),
+            description=_or(said.description, ""),
+            model_class=said.model_class,
+            tools=_or(said.tool_allowlist, ()),  # a manifest that names none has none
+            memory=shape,
+            takes_tools=bool(_or(said.tool_allowlist, ())),
+            takes_memory=remembers,
+            threshold=None
+            if isinstance(said.confidence, UnsetType)
+            else _or(said.confidence.default_threshold, None),
+            task_schema=self.task_schema,
+            return_schema=self.return_schema,
+        )
+
+
+def open_manifest(path: Path, place: str) -> Manifest:
+    """The agent in this file, or everything that is wrong with it."""
+    document = read_document(path, place)
+    said, problems = read_manifest(document)
+    if said is None:
+        raise InvalidRequest(
+            [
+                Problem(f"{place}: {path}: {problem.place}".rstrip(": "), problem.message)
+                for problem in problems
+            ]
+        )
+    prompt, schemas = said.system_prompt, [None, None]
+    if isinstance(said.system_prompt_ref, str):
+        prompt = _beside(path, said.system_prompt_ref, f"{place}: {path}: systemPromptRef")
+    if not isinstance(said.handoff, UnsetType):
+        refs = {
+            "taskSchemaRef": said.handoff.task_schema_ref,
+            "returnSchemaRef": said.handoff.return_schema_ref,
+        }
+        schemas = [
+            None
+            if isinstance(ref, UnsetType)
+            else _schema_beside(path, ref, f"{place}: {path}: handoff.{name}")
+            for name, ref in refs.items()
+        ]
+    assert isinstance(prompt, str)
+    return Manifest(said, prompt, *schemas)
+
+
+def read_schema(path: Path, place: str) -> dict[str, Any]:
+    schema = read_document(path, place)
+    if not is_object(schema):
+        raise InvalidRequest(Problem(f"{place}: {path}", "wanted a JSON Schema, which is an object"))
+    import jsonschema_rs  # a lazy door: most agents have none
+
+    try:
+        jsonschema_rs.meta.validate(schema)
+    except (jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError, ValueError) as wrong:
+        told = str(wrong).splitlines()[0]
+        raise InvalidRequest(Problem(f"{place}: {path}", f"not a JSON Schema: {told}")) from None
+    return schema
+
+
+def read_document(path: Path, place: str) -> Any:
+    try:
+        return msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except OSError as refused:
+        raise InvalidRequest(Problem(place, f"{path} cannot be read: {refused.strerror}")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
+        raise InvalidRequest(Problem(place, f"{path} is no JSON: {wrong}")) from None
+
+
+def _schema_beside(manifest: Path, ref: str, place: str) -> dict[str, Any]:
+    _check_inside(ref, place)
+    return read_schema(manifest.parent / ref, place)
+
+
+def _beside(manifest: Path, ref: str, place: str) -> str:
+    _check_inside(ref, place)
+    try:
+        return (manifest.parent / ref).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as refused:
+        raise InvalidRequest(Problem(place, f"{ref} cannot be read: {refused}")) from None
+
+
+def _check_inside(ref: str, place: str) -> None:
+    path = PurePosixPath(ref)
+    if path.is_absolute() or ".." in path.parts or "\\" in ref:
+        raise InvalidRequest(Problem(place, f"{ref!r} leaves the folder of the manifest"))
+
+
+def _or(value: Any, usual: Any) -> Any:
+    return usual if value is UNSET else value

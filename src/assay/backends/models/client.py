@@ -1,0 +1,178 @@
+"""The line to one provider: who is next, how often to try, when to stop. Models and embedders share it (decision 26)."""
+
+import asyncio
+import itertools
+import logging
+import math
+import random
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+
+from assay.backends.models.faults import fault, spent, unwrapped, waited
+from assay.backends.models.key_scrubbing import checked_key
+from assay.backends.models.rate_limit import AdaptiveLimiter, Rate
+from assay.backends.models.retry import BACKOFF, Backoff, asked_pause, may_pass, pause, throttles
+from assay.backends.models.transport import HttpAnswer, Outcome, TimedOut, Transport, open_transport
+from assay.ports import Provider
+
+log = logging.getLogger(__name__)
+
+
+class ProviderResponse(msgspec.Struct, frozen=True):
+    """A body as it came, how long it took with every retry (time in line aside), and how many attempts."""
+
+    body: bytes
+    seconds: float
+    attempts: int
+
+
+class _Place(NamedTuple):
+    """What belongs to one event loop."""
+
+    gate: AdaptiveLimiter
+    wire: Transport
+
+
+class ProviderClient:
+    """
+    One connection pool, one concurrency limit and one rate limit for a provider, on each event loop that uses it.
+
+        line = Line(provider)
+        model, embedder = OpenAICompatibleModel(line), OpenAICompatibleEmbedder(line)
+    """
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        backoff: Backoff = BACKOFF,
+        max_bytes: int = 64 * 1024 * 1024,
+        roll: Callable[[], float] = random.random,
+    ) -> None:
+        self.provider = provider
+        self._key = checked_key(provider)
+        self._backoff, self._max_bytes, self._roll = backoff, max_bytes, roll
+        self._tickets = itertools.count()
+        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+
+    async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> ProviderResponse:
+        """
+        Send until there is an answer, the provider refuses, the attempts are used up or the time is over.
+
+        Two clocks: `queue_timeout` runs in line, before the first attempt and after every 429; the deadline runs
+        elsewhere. A retry keeps its ticket, so it goes before later calls. Raises TimeFault, ForeignFault or its subclass
+        Rejected.
+        """
+        loop = asyncio.get_running_loop()
+        gate, wire = self._place(loop)
+        ticket = next(self._tickets)
+        patience = await self._enter(gate, ticket, self.provider.queue_timeout)
+        started = loop.time()
+        in_line = 0.0  # since then
+        end = started + (self.provider.deadline if timeout is None else timeout)
+        for attempt in itertools.count(1):
+            outcome, wait = await self._attempt(gate, wire, path, body, attempt, end)
+            now = loop.time()
+            seconds = now - started - in_line
+            if isinstance(outcome, HttpAnswer) and outcome.ok:
+                return ProviderResponse(outcome.body, seconds, attempt)
+            throttled = throttles(outcome)
+            room = patience if throttled else end - now
+            if attempt > self.provider.max_retries or wait >= room:
+                raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=seconds)
+            log.info(
+                "%s, attempt %d: %s; again in %.2f s", self.provider.name, attempt, _brief(outcome), wait
+            )
+            if throttled:  # it waits at the closed gate, where its ticket puts it first
+                patience = await self._enter(gate, ticket, patience)
+                in_line += loop.time() - now
+                end += loop.time() - now
+            elif not await self._again(gate, ticket, wait, end):
+                raise fault(
+                    self.provider,
+                    self._key,
+                    TimedOut(seconds + end - now),
+                    attempts=1,
+                    seconds=seconds + end - now,
+                )
+        raise AssertionError("counting does not end")
+
+    async def close(self) -> None:
+        """Close this event loop's connections."""
+        place = self._places.pop(asyncio.get_running_loop(), None)
+        if place is not None:
+            await place.wire.close()
+
+    def _place(self, loop: asyncio.AbstractEventLoop) -> _Place:
+        place = self._places.get(loop)
+        if place is None:
+            for old in [other for other in self._places if other.is_closed()]:
+                del self._places[old]
+            per_minute = self.provider.requests_per_minute
+            ceiling = Rate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
+            place = _Place(AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes))
+            self._places[loop] = place
+        return place
+
+    async def _attempt(
+        self, gate: AdaptiveLimiter, wire: Transport, path: str, body: bytes, attempt: int, end: float
+    ) -> tuple[Outcome, float]:
+        """The outcome, and how long to wait before another attempt. The gate learns before it is left."""
+        loop = asyncio.get_running_loop()
+        sent = loop.time()
+        try:
+            outcome = await self._try(wire, path, body, limit=min(self.provider.timeout, end - sent))
+            wait = self._wait(outcome, attempt)
+            if throttles(outcome):  # a wait that nobody would sit through closes nothing
+                short = wait < self.provider.queue_timeout
+                gate.throttled(sent=sent, until=loop.time() + wait if short else sent)
+            elif isinstance(outcome, HttpAnswer) and outcome.ok:
+                gate.answered()
+        finally:
+            gate.leave()
+        return outcome, wait
+
+    async def _try(self, wire: Transport, path: str, body: bytes, *, limit: float) -> Outcome:
+        try:
+            async with asyncio.timeout(limit):
+                outcome = await wire.send(path, body)
+        except TimeoutError:
+            return TimedOut(limit)
+        return unwrapped(outcome) if isinstance(outcome, HttpAnswer) else outcome
+
+    def _wait(self, outcome: Outcome, attempt: int) -> float:
+        """Seconds until the next attempt; infinite where there should be none."""
+        if not may_pass(outcome) or (
+            isinstance(outcome, HttpAnswer) and outcome.status == 429 and spent(outcome)
+        ):
+            return math.inf
+        asked = asked_pause(outcome.headers, datetime.now(UTC)) if isinstance(outcome, HttpAnswer) else None
+        return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
+
+    async def _enter(self, gate: AdaptiveLimiter, ticket: int, patience: float) -> float:
+        """Through the gate, and how much of the patience is left; a TimeFault where there is none."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(patience):
+                await gate.enter(ticket)
+        except TimeoutError:
+            raise waited(self.provider) from None
+        return patience - (loop.time() - began)
+
+    async def _again(self, gate: AdaptiveLimiter, ticket: int, wait: float, end: float) -> bool:
+        """Wait and come back through the gate; False if the time is over before."""
+        try:
+            async with asyncio.timeout_at(end):
+                await asyncio.sleep(wait)
+                await gate.enter(ticket)
+        except TimeoutError:
+            return False
+        return True
+
+
+def _brief(outcome: Outcome) -> str:
+    return str(outcome.status) if isinstance(outcome, HttpAnswer) else type(outcome).__name__.lower()

@@ -1,0 +1,26 @@
+"""A Model whose answers are counted, by the name of its provider: how many, how long, what they cost."""
+
+from assay.errors import Fault
+from assay.ports import Completion, CompletionRequest, Model
+from assay.ports.telemetry import telemetry
+
+
+class MeteredModel:
+    def __init__(self, inner: Model, provider: str) -> None:
+        self._inner, self._provider = inner, provider
+
+    async def complete(self, ask: CompletionRequest) -> Completion:
+        try:
+            reply = await self._inner.complete(ask)
+        except Fault as fault:
+            telemetry.add("assay_judge_calls", 1, self._provider, fault.type)
+            raise
+        telemetry.add("assay_judge_calls", 1, self._provider, "ok")
+        telemetry.took("assay_judge_seconds", reply.seconds, self._provider)
+        for direction, many in (("input", reply.input_tokens), ("output", reply.output_tokens)):
+            telemetry.add("assay_judge_tokens", many or 0, self._provider, direction)
+        telemetry.add("assay_judge_cost_usd", reply.cost_usd or 0, self._provider)
+        return reply
+
+    async def close(self) -> None:
+        await self._inner.close()

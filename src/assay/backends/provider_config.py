@@ -1,0 +1,120 @@
+"""
+A provider as somebody writes it down: `[providers.NAME]` in assay.toml, or `provider_config` of a check.
+
+A message repeats no value but the kind of a provider, without what has the shape of a key: any other may be a key.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from assay.backends.models.transport import OPENAI
+from assay.ports import Provider, Secret
+from assay.protocol.json_types import shown
+from assay.protocol.redaction import redacted_text
+from assay.protocol.validation_messages import message_of, place_in
+
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
+
+
+class ProviderPolicy(NamedTuple):
+    """What whoever asks may decide, and how far they may go."""
+
+    seconds: float = 60.0  # for one answer, its repair included
+    trusted: bool = True  # False: a request, which may only name a provider that was configured
+    share: int = 1  # processes that ask at the same time, and share what a provider allows
+
+
+class InvalidProviderConfig(ValueError):
+    """Something is wrong with one member of a provider, or, where `member` is empty, with all of it."""
+
+    def __init__(self, member: str, why: str) -> None:
+        self.member = member
+        super().__init__(why)
+
+
+def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> Provider:
+    """
+    The provider that a table describes, or `base` with what the table says otherwise; `${VARIABLES}` stay as they are.
+
+    A key goes only to the address it was configured for: another `base_url` loses the key of `base`.
+    """
+    for member in table:
+        if member not in FIELDS:
+            raise InvalidProviderConfig(
+                member, f"no such setting of a provider; there are {', '.join(FIELDS)}"
+            )
+    try:
+        said = msgspec.convert({**table, "name": name}, Provider, dec_hook=_secret)
+    except msgspec.ValidationError as wrong:
+        member, told = place_in(wrong).lstrip("."), message_of(wrong, Provider, got=False)
+        if member == "kind" and isinstance(kind := table.get("kind"), str):
+            told += f", got {shown(redacted_text(kind))}"
+        raise InvalidProviderConfig(member, told) from None
+    if base is None:
+        return said
+    told = {member: getattr(said, member) for member in table}
+    if said.base_url != base.base_url and "base_url" in told and "api_key" not in told:
+        told["api_key"] = None
+    return msgspec.structs.replace(base, **told)
+
+
+def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
+    """With its `${VARIABLES}` filled in, and an address that can be asked."""
+    key = provider.api_key and Secret(expanded(provider.api_key.reveal(), environment, "api_key"))
+    url = provider.base_url and expanded(provider.base_url, environment, "base_url").rstrip("/")
+    if provider.kind == "openai_compatible":
+        _check_address(url or OPENAI)
+        if key is None and (url or OPENAI) == OPENAI:
+            raise InvalidProviderConfig(
+                "", f"provider {provider.name!r} has no key; {_advice(provider.name)}"
+            )
+    return msgspec.structs.replace(provider, api_key=key, base_url=url or None)
+
+
+def host_of(url: str) -> str:
+    """A name for a provider that has none."""
+    try:
+        return urlsplit(url).hostname or "unnamed"
+    except ValueError:
+        return "unnamed"
+
+
+def _check_address(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:
+        raise InvalidProviderConfig(
+            "base_url", "wanted an address such as https://api.example.com/v1"
+        ) from None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise InvalidProviderConfig("base_url", "wanted an address such as https://api.example.com/v1")
+    if parts.username is not None or parts.query or parts.fragment:
+        raise InvalidProviderConfig(
+            "base_url", "wanted an address without user, query or fragment; a key goes into api_key"
+        )
+
+
+def expanded(text: str, environment: Mapping[str, str], member: str) -> str:
+    def value(found: re.Match[str]) -> str:
+        if not (said := environment.get(found[1])):
+            raise InvalidProviderConfig(member, f"${{{found[1]}}}: the environment has no {found[1]}")
+        return said
+
+    return VARIABLE.sub(value, text)
+
+
+def _advice(name: str) -> str:
+    table = f"api_key under [providers.{name}] in assay.toml"
+    return f"set OPENAI_API_KEY, or {table}" if name == "openai" else f"set {table}"
+
+
+def _secret(kind: type, value: Any) -> Any:
+    if kind is Secret and isinstance(value, str) and value:
+        return Secret(value)
+    raise ValueError("wanted a key, which is a string")

@@ -1,0 +1,91 @@
+"""Everything sealed anew with the newest key, or unsealed: in steps, each a transaction, that may be cut off anywhere."""
+
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, Table, bindparam, delete, select, tuple_, update
+
+from assay.backends.stores import key_markers as markers
+from assay.backends.stores import queries
+from assay.backends.stores.codec import EncodedBlob, RecordCodec, key_of
+from assay.backends.stores.tables import documents, evidence, runs
+from assay.ports import ReencryptStep
+
+DRAWERS = (evidence, documents, runs)
+STEP = {evidence: 16, documents: 200, runs: 500}
+
+
+class _Place(msgspec.Struct, array_like=True):
+    """Where a step ended: in which drawer, after which row."""
+
+    drawer: int = 0
+    row: list[str | int] = []
+
+
+class Reencryption:
+    def __init__(self, vault: RecordCodec) -> None:
+        self._vault = vault
+
+    def step(self, connection: Connection, following: str) -> ReencryptStep:
+        place = msgspec.json.decode(following, type=_Place) if following else _Place()
+        if place.drawer == len(DRAWERS):
+            self._tidy(connection)
+            return ReencryptStep(0, "")
+        table = DRAWERS[place.drawer]
+        rows = self._rows(connection, table, place.row)
+        many = sum(self._anew(connection, table, row) for row in rows)
+        after = _Place(place.drawer, _key(table, rows[-1])) if rows else _Place(place.drawer + 1)
+        return ReencryptStep(many, msgspec.json.encode(after).decode())
+
+    def _rows(self, connection: Connection, table: Table, after: list[str | int]) -> list[Row[Any]]:
+        """Some rows that are not as they should be; of runs, some rows. None of them changes meanwhile."""
+        query = select(table).order_by(*table.primary_key.columns).limit(STEP[table])
+        if after:
+            query = query.where(tuple_(*table.primary_key.columns) > tuple_(*after))
+        if table is not runs:
+            query = query.where(table.c.key_id != self._vault.key_id)
+        return list(connection.execute(query.with_for_update()))
+
+    def _anew(self, connection: Connection, table: Table, row: Row[Any]) -> bool:
+        if table is runs:
+            if key_of(row.head) == self._vault.key_id:
+                return False
+            name, head = self._vault.seal_run(queries.read_run(row, self._vault))
+            self._put(connection, table, row, {"name": name, "head": head})
+            return True
+        if table is documents and (row.tenant, row.kind) == (markers.TENANT, markers.KIND):
+            return False  # each is of its own key
+        place = table.name, *_place(table, row)
+        sealed = self._vault.seal(
+            self._vault.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
+        )
+        self._put(connection, table, row, sealed._asdict())
+        return True
+
+    def _put(self, connection: Connection, table: Table, row: Row[Any], values: dict[str, Any]) -> None:
+        keys = [column.name for column in table.primary_key.columns]
+        where = [table.c[name] == bindparam(f"b_{name}") for name in keys]
+        connection.execute(
+            update(table).where(*where).values(values), {f"b_{name}": getattr(row, name) for name in keys}
+        )
+
+    def _tidy(self, connection: Connection) -> None:
+        """Nothing is sealed with the older keys any more: their marks go."""
+        connection.execute(
+            delete(documents).where(
+                documents.c.tenant == markers.TENANT,
+                documents.c.kind == markers.KIND,
+                documents.c.key != self._vault.key_id,
+            )
+        )
+
+
+def _place(table: Table, row: Row[Any]) -> list[str | int]:
+    """As the vault names it."""
+    if table is evidence:
+        return [row.run, row.kind, row.key, row.first]
+    return [row.tenant, row.kind, row.key]
+
+
+def _key(table: Table, row: Row[Any]) -> list[str | int]:
+    return [getattr(row, column.name) for column in table.primary_key.columns]

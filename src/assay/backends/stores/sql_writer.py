@@ -1,0 +1,358 @@
+"""Writes: many batches in one transaction, each of them whole or not at all."""
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from operator import itemgetter
+from types import MappingProxyType
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Engine, Table, bindparam, delete, select, text, tuple_, update
+from sqlalchemy.exc import DBAPIError
+
+from assay.backends.stores import apply as rules
+from assay.backends.stores import queries
+from assay.backends.stores.audit_log import AuditChain, Lanes, Row, head_row, line_row
+from assay.backends.stores.codec import RecordCodec
+from assay.backends.stores.connect import BUSY_SECONDS
+from assay.backends.stores.failpoints import Reach
+from assay.backends.stores.tables import audit, audit_heads, documents, events, evidence, moment, runs, stamp
+from assay.errors import Conflict, EnvironmentFailure, Locked
+from assay.ports import Clock, Document, Event, EvidenceChunk, Run, Transaction
+
+Outcome = rules.Changes | Conflict | Locked
+
+# Rows of one statement. After each of them the driver waits until another thread lets Python go, which may take a while.
+TOGETHER = (64, *range(32, 0, -1))
+
+_CHANGING = ("status", "head", "started", "ended", "events", "holder", "leased", "granted", "takeovers")
+_UPDATE_RUN = update(runs).where(runs.c.id == bindparam("b_id")).values({c: bindparam(c) for c in _CHANGING})
+_NAMED = (
+    documents.c.tenant == bindparam("b_tenant"),
+    documents.c.kind == bindparam("b_kind"),
+    documents.c.key == bindparam("b_key"),
+)
+_UPDATE_DOCUMENT = (
+    update(documents)
+    .where(*_NAMED)
+    .values({c: bindparam(c) for c in ("version", "updated", "coding", "key_id", "data")})
+)
+_DELETE_DOCUMENT = delete(documents).where(*_NAMED)
+
+# PostgreSQL's clock, so that leases mean the same on every machine; and the name of the transaction, to ask after it
+_BEGUN = text(
+    "SELECT pg_current_xact_id()::text AS id, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS now"
+)
+_ENDED = text("SELECT pg_xact_status(CAST(:id AS xid8))")
+
+
+class UncertainCommit:
+    """What was about to be committed when the database went away: it may have arrived."""
+
+    transaction: str | None = None
+    outcomes: list[Outcome]
+
+
+class SqlWriter:
+    def __init__(self, engine: Engine, vault: RecordCodec, clock: Clock, reach: Reach) -> None:
+        self._engine, self._vault, self._clock, self._reach = engine, vault, clock, reach
+        self._postgres = engine.dialect.name == "postgresql"
+        self._pool: Any = engine.pool
+        self._chain = AuditChain()
+        self._insert = {
+            table: _Insertion(table, engine.dialect)
+            for table in (runs, events, evidence, documents, audit, audit_heads)
+        }
+
+    def write(self, batches: Sequence[Transaction], doubt: UncertainCommit) -> list[Outcome]:
+        """What became of each batch, durably. Called again with its doubt, it does not write what did arrive."""
+        with self._engine.connect().execution_options(writes=True) as connection:
+            if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
+                return doubt.outcomes
+            doubt.transaction = None
+            with connection.begin():
+                transaction, now = self.begun(connection)
+                outcomes = self._write(connection, batches, now)
+                lanes = self._audit(connection, outcomes, now)
+                self._reach("commit.written")
+                doubt.transaction, doubt.outcomes = transaction, outcomes
+                self._chain.forget(lanes)  # if it is not known what became of them, others begin
+            self._chain.keep(lanes)
+            self._reach("commit.after")
+            doubt.transaction = None
+            return outcomes
+
+    @property
+    def here(self) -> bool:
+        """Whether an event loop may write: into a file that is open, where nothing but a lock has to be waited for."""
+        return not self._postgres and self._pool.checkedin() > 0
+
+    def asks_nothing(self, batches: Sequence[Transaction]) -> bool:
+        """Whether they can be written without a look at what is there: they open runs, and tell of it."""
+        return all(
+            not batch.documents
+            and all(entry.opens for entry in batch.entries)
+            and self._chain.has(batch.lines)
+            for batch in batches
+        )
+
+    def write_here(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
+        """Write what asks nothing, at once; None: it could not be, and is not. `write` would say why, or wait."""
+        now = self._clock.now()
+        known: dict[str, Run] = {}
+        outcomes = settled(batches, known, {}, now)
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
+        lanes, lines = self._chain.add(None, [line for one in done for line in one.lines], now)
+        rows = {
+            runs: [self._run(run) for one in done for run in one.runs.values()],
+            events: [_event(*added) for one in done for added in one.events],
+            evidence: [self._piece(*added) for one in done for added in one.pieces],
+            audit: [line_row(line) for line in lines],
+            audit_heads: [head_row(head) for head, _ in lanes.values()],
+        }
+        held = self._engine.raw_connection()
+        driver: Any = held.driver_connection
+        try:
+            driver.execute("PRAGMA busy_timeout=0")
+            driver.execute("BEGIN IMMEDIATE")
+            for table, some in rows.items():
+                self._put(driver, table, some)
+            self._reach("commit.written")
+            self._chain.forget(lanes)
+            driver.execute("COMMIT")
+        except sqlite3.Error:
+            return None  # what is begun is taken back when the connection is
+        finally:
+            driver.execute(f"PRAGMA busy_timeout={BUSY_SECONDS * 1000}")
+            held.close()
+        self._chain.keep(lanes)
+        self._reach("commit.after")
+        return outcomes
+
+    def begun(self, connection: Connection) -> tuple[str | None, datetime]:
+        """The name of this transaction, where it has one, and the time."""
+        if not self._postgres:
+            return None, self._clock.now()
+        row = connection.execute(_BEGUN).one()
+        return row.id, moment(row.now)
+
+    def erase(self, connection: Connection, run: str, kind: str | None, limit: int) -> int:
+        where = [evidence.c.run == run] + ([] if kind is None else [evidence.c.kind == kind])
+        place = evidence.c.run, evidence.c.kind, evidence.c.key, evidence.c.first
+        some = select(*place).where(*where).order_by(*place).limit(limit)
+        return connection.execute(delete(evidence).where(tuple_(*place).in_(some))).rowcount
+
+    def sweep(self, connection: Connection, kind: str, before: datetime, limit: int) -> int:
+        name = documents.c.tenant, documents.c.kind, documents.c.key
+        old = select(*name).where(documents.c.kind == kind, documents.c.updated < stamp(before))
+        return connection.execute(delete(documents).where(tuple_(*name).in_(old.limit(limit)))).rowcount
+
+    def hold(self, connection: Connection, held: Iterable[Run]) -> None:
+        """Write who holds some runs."""
+        self._many(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
+
+    def _arrived(self, connection: Connection, transaction: str) -> bool:
+        for _ in range(100):
+            with connection.begin():
+                state = connection.execute(_ENDED, {"id": transaction}).scalar()
+            if state != "in progress":
+                return state == "committed"
+            time.sleep(0.05)  # its server process has not noticed yet that we are gone
+        raise EnvironmentFailure("the database went away during a commit, and does not say what became of it")
+
+    def _write(self, connection: Connection, batches: Sequence[Transaction], now: datetime) -> list[Outcome]:
+        run_names, document_names = rules.names(batches)
+        known = {run.id: run for run in queries.find_runs(connection, self._vault, run_names, lock=True)}
+        kept = {
+            (document.tenant, document.kind, document.key): document
+            for document in queries.find_documents(connection, self._vault, document_names, lock=True)
+        }
+        old_runs, old_documents = set(known), set(kept)
+        locked = self._locked(connection, batches, known, kept) if self._postgres else {}
+        outcomes = settled(batches, known, kept, now, locked)
+        done = [outcome for outcome in outcomes if isinstance(outcome, rules.Changes)]
+        self._put_runs(connection, {id: known[id] for one in done for id in one.runs}, old_runs)
+        self._add(connection, events, [_event(*added) for one in done for added in one.events])
+        self._add(connection, evidence, [self._piece(*added) for one in done for added in one.pieces])
+        changed = {name: kept.get(name) for one in done for name in one.documents}
+        self._put_documents(connection, changed, old_documents)
+        return outcomes
+
+    def _locked(
+        self,
+        connection: Connection,
+        batches: Sequence[Transaction],
+        known: Mapping[str, Run],
+        kept: Mapping[rules.Name, Document],
+    ) -> dict[str | rules.Name, str]:
+        """What is there and another process is writing, with how to speak of it. What is to be made is not there: nobody asks."""
+        absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - known.keys()
+        absent -= {entry.run for batch in batches for entry in batch.entries if entry.opens}
+        changes = (change for batch in batches for change in batch.documents if change.version != 0)
+        missing = {rules.name_of(change) for change in changes} - kept.keys()
+        found: dict[str | rules.Name, str] = {}
+        if absent:
+            found |= {id: f"run {id}" for id in queries.locked_runs(connection, sorted(absent))}
+        if missing:
+            there = queries.locked_documents(connection, sorted(missing))
+            found |= {name: f"{name[1]} {name[2]!r}" for name in there}
+        return found
+
+    def _audit(self, connection: Connection, outcomes: Sequence[Outcome], now: datetime) -> Lanes:
+        """What was done, by whom: in the transaction in which it was done."""
+        lines = [line for one in outcomes if isinstance(one, rules.Changes) for line in one.lines]
+        if not lines:
+            return {}
+        lanes, written = self._chain.add(connection, lines, now)
+        self._add(connection, audit, [line_row(line) for line in written])
+        self._add(connection, audit_heads, [head_row(head) for head, _ in lanes.values()])
+        return lanes
+
+    def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
+        self._add(connection, runs, [self._run(run) for id, run in changed.items() if id not in old])
+        renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
+        self._many(connection, _UPDATE_RUN, renewed)
+
+    def _put_documents(
+        self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
+    ) -> None:
+        gone = [_named(name) for name, document in changed.items() if document is None and name in old]
+        self._many(connection, _DELETE_DOCUMENT, gone)
+        made: list[dict[str, Any]] = []
+        renewed: list[dict[str, Any]] = []
+        for name, document in changed.items():
+            if document is not None and name in old:
+                renewed.append(_named(name) | self._document(document))
+            elif document is not None:
+                tenant, kind, key = name
+                made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
+        self._many(connection, _UPDATE_DOCUMENT, renewed)
+        self._add(connection, documents, [*map(self._insert[documents].values, made)])
+
+    def _add(self, connection: Connection, table: Table, rows: list[Row]) -> None:
+        if not rows:
+            return
+        insertion = self._insert[table]
+        if self._postgres:
+            connection.exec_driver_sql(insertion.statement, rows)
+            return
+        try:  # a file does not go away: nothing of what SQLAlchemy would do around this is needed
+            self._put(connection.connection.driver_connection, table, rows)
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(insertion.statement, None, error, sqlite3.Error) from error
+
+    def _put(self, driver: Any, table: Table, rows: list[Row]) -> None:
+        together = self._insert[table].together
+        for start, stop in spans(len(rows)):
+            driver.execute(together[stop - start], [*chain.from_iterable(rows[start:stop])])
+
+    def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+        if rows:
+            connection.execute(statement, rows)
+
+    def _run(self, run: Run) -> Row:
+        name, head = self._vault.seal_run(run)
+        return (
+            run.id,
+            run.tenant,
+            run.kind,
+            run.status,
+            name,
+            head,
+            stamp(run.created),
+            run.started and stamp(run.started),
+            run.ended and stamp(run.ended),
+            run.events,
+            run.holder,
+            run.leased and stamp(run.leased),
+            run.granted and stamp(run.granted),
+            run.takeovers,
+        )
+
+    def _changed_run(self, run: Run) -> dict[str, Any]:
+        return {
+            "b_id": run.id,
+            "status": run.status,
+            "head": self._vault.seal_run(run)[1],
+            "started": run.started and stamp(run.started),
+            "ended": run.ended and stamp(run.ended),
+            "events": run.events,
+            "holder": run.holder,
+            "leased": run.leased and stamp(run.leased),
+            "granted": run.granted and stamp(run.granted),
+            "takeovers": run.takeovers,
+        }
+
+    def _piece(self, run: str, piece: EvidenceChunk) -> Row:
+        data = piece.data
+        sealed = self._vault.seal(data, "evidence", run, piece.kind, piece.key, piece.first)
+        return run, piece.kind, piece.key, piece.first, piece.last, len(data), *sealed
+
+    def _document(self, document: Document) -> dict[str, Any]:
+        sealed = self._vault.seal(document.data, "documents", document.tenant, document.kind, document.key)
+        return {"version": document.version, "updated": stamp(document.updated), **sealed._asdict()}
+
+
+class _Insertion:
+    """Statements as the driver takes them, and the order of their values: going through SQLAlchemy costs as much as SQLite."""
+
+    def __init__(self, table: Table, dialect: Dialect) -> None:
+        quote = dialect.identifier_preparer.quote
+        columns = [column.name for column in table.columns]
+        keys = ", ".join(column.name for column in table.primary_key)
+        over = ", ".join(f"{quote(name)} = excluded.{name}" for name in columns)
+        anyway = f" ON CONFLICT ({keys}) DO UPDATE SET {over}" if table is audit_heads else ""
+        into = f"INSERT INTO {table.name} ({', '.join(map(quote, columns))}) VALUES "  # noqa: S608  # names of our own tables
+        row = f"({', '.join(['%s' if dialect.name == 'postgresql' else '?'] * len(columns))})"
+        self.values: Callable[[dict[str, Any]], Row] = itemgetter(*columns)
+        self.together = {many: f"{into}{', '.join([row] * many)}{anyway}" for many in TOGETHER}
+        self.statement = self.together[1]
+
+
+def settled(
+    batches: Iterable[Transaction],
+    known: dict[str, Run],
+    kept: dict[rules.Name, Document],
+    now: datetime,
+    locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
+) -> list[Outcome]:
+    """What each comes to after the one before; `known` and `kept` become what is there after all of them."""
+    outcomes: list[Outcome] = []
+    for batch in batches:
+        if locked and (what := _among(locked, batch)) is not None:
+            outcomes.append(Locked(what))
+            continue
+        try:
+            one = rules.apply(batch, known, kept, now)
+        except Conflict as conflict:
+            outcomes.append(conflict)
+        else:
+            one.onto(known, kept)
+            outcomes.append(one)
+    return outcomes
+
+
+def _among(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
+    """What of it another process is writing."""
+    runs, documents = rules.names([batch])
+    return next((locked[name] for name in (*runs, *documents) if name in locked), None)
+
+
+def spans(many: int) -> Iterator[tuple[int, int]]:
+    """So many rows, in as few statements as there are sizes for."""
+    start = 0
+    for size in TOGETHER:
+        while many - start >= size:
+            yield start, start + size
+            start += size
+
+
+def _event(run: str, sequence: int, event: Event) -> Row:
+    return run, sequence, event.type, stamp(event.at), event.data
+
+
+def _named(name: rules.Name) -> dict[str, Any]:
+    tenant, kind, key = name
+    return {"b_tenant": tenant, "b_kind": kind, "b_key": key}

@@ -1,0 +1,116 @@
+"""The ToolBox of the settings: `[tools."<scope>:<id>"]` and `[mcp.NAME]`, each made when it is first needed."""
+
+import os
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from typing import Any
+
+from assay.backends.provider_config import InvalidProviderConfig, expanded
+from assay.backends.tools.python import PythonTool
+from assay.backends.tools.tool import Tool
+from assay.errors import UsageError
+from assay.ports.agents import ToolFailure
+from assay.ports.config import McpServer, ToolConfig
+from assay.protocol.agents import ToolSpec
+
+
+class ConfiguredTools:
+    """
+    Live tools by their ids. A tool of `[mcp.shop]` is `shop:<tool>` without further words; `[tools]` may give it another id.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, ToolConfig],
+        servers: Mapping[str, McpServer],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        self._declared, self._declared_servers = tools, servers
+        self._environment = os.environ if environment is None else environment
+        self._tools: dict[str, Tool] = {}
+        self._closing: list[Any] = []
+        self._servers: dict[str, Any] = {}
+        self._sessions: Any = None
+
+    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [tool.known for tool in map(self._tool, tools) if tool is not None]
+
+    async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [await tool.spec() for tool in map(self._tool, tools) if tool is not None]
+
+    async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        found = self._tool(tool)
+        if found is None:
+            there = [*self._declared, *(f"{name}:…" for name in self._declared_servers)]
+            raise ToolFailure("unknown_tool", f"no tool {tool}; there are {', '.join(there) or 'none'}")
+        return await found.call(arguments)
+
+    def has(self, tool: str) -> bool:
+        """Whether somebody declared it; of an MCP server, whether that is declared."""
+        return tool in self._declared or tool.partition(":")[0] in self._declared_servers
+
+    async def close(self) -> None:
+        for one in self._closing:
+            await one.close()
+
+    def _tool(self, id: str) -> Tool | None:
+        tool = self._tools.get(id)
+        if tool is None and self.has(id):
+            tool = self._tools[id] = self._make(id)
+        return tool
+
+    def _make(self, id: str) -> Tool:
+        declared = self._declared.get(id)
+        if declared is None:
+            name, _, tool = id.partition(":")
+            return self._mcp(id, name, tool, None)
+        if declared.kind == "python":
+            return PythonTool(id, declared)
+        if declared.kind == "mcp":
+            if declared.server is None or declared.server not in self._declared_servers:
+                there = ", ".join(self._declared_servers) or "none"
+                raise UsageError(
+                    f"settings: tools.{id!r}.server: wanted a server of [mcp]; there are {there}"
+                )
+            return self._mcp(id, declared.server, declared.target, declared)
+        _need("aiohttp", f"settings: tools.{id!r}")
+        from assay.backends.tools.http import HttpTool, Sessions  # a lazy door
+
+        if self._sessions is None:
+            self._sessions = Sessions()
+            self._closing.append(self._sessions)
+        return HttpTool(id, declared, self._sessions, self._filled(declared.headers, f"tools.{id!r}.headers"))
+
+    def _mcp(self, id: str, name: str, tool: str, declared: ToolConfig | None) -> Tool:
+        _need("mcp", f"settings: mcp.{name}")
+        from assay.backends.tools.mcp import McpTool, McpTools  # a lazy door: half a second
+
+        server = self._declared_servers[name]
+        if name not in self._servers:
+            if (server.command is None) == (server.url is None):
+                raise UsageError(f"settings: mcp.{name}: wanted exactly one of command and url")
+            headers, env = (
+                self._filled(table, f"mcp.{name}.{what}")
+                for what, table in (("headers", server.headers), ("env", server.env))
+            )
+            self._servers[name] = McpTools(name, server, headers, env)
+            self._closing.append(self._servers[name])
+        told = declared and ToolSpec(
+            id=id,
+            description=declared.description,
+            input_schema=declared.input_schema or {},
+            transport="mcp",
+        )
+        return McpTool(id, tool, self._servers[name], declared.timeout if declared else server.timeout, told)
+
+    def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
+        """With its `${VARIABLES}`, from the environment of when it is first used."""
+        try:
+            return {name: expanded(text, self._environment, name) for name, text in table.items()}
+        except InvalidProviderConfig as wrong:
+            raise UsageError(f"settings: {place}.{wrong.member}: {wrong}") from None
+
+
+def _need(module: str, place: str) -> None:
+    if find_spec(module) is None:
+        raise UsageError(f"{place}: {module} is not installed; pip install 'assay[agents]'")

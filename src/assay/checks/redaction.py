@@ -1,0 +1,51 @@
+"""Which members of a configuration are nobody's business: told by their names, and shown as `[REDACTED]` (decision 17)."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from assay.protocol.json_types import is_list, is_object
+from assay.protocol.redaction import is_secret
+
+REDACTED = "[REDACTED]"
+CONFIGURATION = frozenset({"provider_config", "model_config"})
+
+
+def without_secrets(value: Any) -> Any:
+    """
+    The configuration as it may be shown.
+
+        without_secrets({"api_key": "sk-1", "timeout": 30}) == {"api_key": "[REDACTED]", "timeout": 30}
+    """
+    if is_object(value):
+        return {
+            name: REDACTED if is_secret(name, one) else without_secrets(one) for name, one in value.items()
+        }
+    if is_list(value):
+        return [without_secrets(one) for one in value]
+    return _without_user(value) if isinstance(value, str) else value
+
+
+def kept_checks(checks: Any) -> Any:
+    """Checks as they may be written down, one list or one a case: without the secrets of their configuration."""
+    if is_list(checks):
+        return [kept_checks(one) for one in checks]
+    if not is_object(checks) or not is_object(checks.get("arguments")):
+        return checks
+    arguments = {
+        name: without_secrets(one) if name in CONFIGURATION else one
+        for name, one in checks["arguments"].items()
+    }
+    return {**checks, "arguments": arguments}
+
+
+def _without_user(text: str) -> str:
+    """An address without who logs in there, and without its query, where keys are put too."""
+    if "://" not in text:
+        return text
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return REDACTED
+    _, at, host = parts.netloc.rpartition("@")
+    query = REDACTED if parts.query else ""
+    return parts._replace(netloc=f"{REDACTED}@{host}" if at else host, query=query).geturl()

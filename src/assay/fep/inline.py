@@ -1,0 +1,139 @@
+"""
+Whether checks surely answer in no time: those an event loop may run where it stands; others go to a thread.
+
+A pattern that backtracks or a path that searches may take its whole second (decision 22), and meanwhile nobody else is served.
+"""
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from itertools import islice
+from typing import cast
+
+from assay.checks.arguments import BoundCheck
+from assay.checks.checker import Checker
+from assay.checks.contains import SEARCHED, Contains
+from assay.checks.exact_match import ExactMatch
+from assay.checks.exists import Exists
+from assay.checks.json_match import JsonMatch
+from assay.checks.regex import Flags, Regex, compiled
+from assay.checks.threshold import Threshold
+from assay.checks.work import answers
+from assay.fep.context import Context
+from assay.fep.execute import begin, works_of
+from assay.fep.plan import Plan
+from assay.fep.scorer import Begun, ScoredCase, Scorer
+from assay.fep.scorer_source import ScoredParts
+from assay.fep.shares import LONGEST, threads
+from assay.fep.tally import Tally
+from assay.jsonpath import Query
+from assay.jsonpath.query import stopping
+from assay.protocol.cache import beside
+
+MOST = 512 * 1024  # bytes of all
+LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
+STEPS = 4_000_000  # of all searches of a request
+ONLY_BYTES = {bytes}
+CHECKS = 50_000  # of all cases, each of which takes a microsecond
+
+
+async def score_contexts(
+    plan: Plan,
+    contexts: Sequence[Context],
+    tally: Tally,
+    first: int = 0,
+    seconds: float = math.inf,
+    told: list[ScoredParts | None] | None = None,
+) -> list[bytes]:
+    """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
+    sizes = [len(context.line) for context in contexts]
+    size = sum(sizes)
+    until = time.monotonic() + seconds
+    here = max(sizes, default=0) <= LONGEST and all(
+        size <= runs_inline(sheet) and len(contexts) * len(sheet.bounds) <= CHECKS
+        for sheet in sheets(plan, contexts, first)
+    )
+    if here:
+        if plan.shared is not None and all(context.checks is None for context in contexts):
+            return await _finished(plan.shared.lines(contexts, tally, told), tally, until)
+        begun = [one for _, one in begin(plan, contexts, tally, first, told)]
+        return await _finished(begun, tally, until)
+    stopped = False
+
+    def over() -> bool:
+        return stopped or time.monotonic() > until
+
+    def work() -> list[ScoredCase | Begun]:
+        stopping.set(over)
+        begun: list[ScoredCase | Begun] = []
+        for _, one in begin(plan, contexts, tally, first, told):
+            begun.append(one)
+            if over():
+                break
+        return begun
+
+    try:
+        begun = await asyncio.wrap_future(threads().submit(work))
+        return await _finished(begun, tally, until)
+    finally:
+        stopped = True
+
+
+async def _finished(begun: Sequence[bytes | ScoredCase | Begun], tally: Tally, until: float) -> list[bytes]:
+    """What other processes work for too; out of time, up to the first case that is not done."""
+    if set(map(type, begun)) <= ONLY_BYTES:
+        return cast("list[bytes]", begun)
+    works = works_of(begun)
+    left = None if until == math.inf else max(0.0, until - time.monotonic())
+    found = iter(await answers(works, left) if works else [])
+    lines: list[bytes] = []
+    for one in begun:
+        if isinstance(one, bytes):
+            lines.append(one)
+            continue
+        given = list(islice(found, len(one.works))) if isinstance(one, Begun) else []
+        if None in given:
+            break
+        scored = one.closed(given) if isinstance(one, Begun) else one
+        tally.case(scored.status)
+        lines.append(scored.line)
+    return lines
+
+
+def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
+    if plan.shared is not None:
+        return plan.shared.waits
+    return any(sheet.waits for sheet in sheets(plan, contexts, first))
+
+
+def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Scorer]:
+    """The different ones that these cases are put to."""
+    if plan.shared is not None:
+        return {plan.shared}
+    return {plan.sheet(at, context) for at, context in enumerate(contexts, first)}
+
+
+@beside
+def runs_inline(sheet: Scorer) -> int:
+    """How many bytes of contexts it surely scores in no time."""
+    return 0 if sheet.waits else min(map(_runs_inline, sheet.bounds), default=MOST)
+
+
+def _runs_inline(bound: BoundCheck) -> int:
+    if not all(isinstance(path.query, Query) and path.query.singular for path in bound.paths):
+        return 0
+    if bound.checker is Contains:
+        phrases = bound.literals.get("phrases")
+        return 0 if phrases is None else min(MOST, SEARCHED // len(phrases))
+    if bound.checker in LINEAR:
+        return MOST
+    return _searched(bound) if bound.checker is Regex else 0
+
+
+def _searched(bound: BoundCheck) -> int:
+    pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
+    if not isinstance(pattern, str) or not isinstance(flags, Flags):
+        return 0
+    search = compiled(pattern, flags).search
+    return min(MOST, int(STEPS / search.linear)) if search.longest >= LONGEST else 0

@@ -1,0 +1,220 @@
+"""
+The evaluation kind: what a run of it keeps, its units, and what each comes to (FEP 3.1; the design's "everything is a run").
+
+A unit is a shard: a range of contexts. One that never waits holds many; where checks wait, one case is a unit, so that
+nothing that was paid for is paid for again.
+"""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.checks.registry import Registry
+from assay.checks.run import Options
+from assay.fep.context import Context, read_context
+from assay.fep.execute import ExecutionOptions, stream
+from assay.fep.inline import score_contexts, waits
+from assay.fep.plan import Checks, Plan
+from assay.fep.request import checks_from
+from assay.fep.tally import Tally, TallyRecord
+from assay.ports import Event, EvidenceChunk, Services, Store
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.results import EvaluationSummary, Status
+
+KIND = "evaluation"
+SHARD = 500  # cases, where none waits
+CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
+_encode = msgspec.json.Encoder().encode
+
+
+class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is kept of a request beside its contexts."""
+
+    checks: Any = None  # as they came; read back, they are plain JSON
+    experiment: ExperimentMetadata | None = None
+    total: int = 0
+    shard: int = SHARD
+    resolved_arguments: bool = True
+    timings: bool = False
+    own: int = 0  # checks that the cases bring themselves, all together
+    tally: TallyRecord | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
+
+
+class ShardCompleted(Struct, frozen=True, kw_only=True):
+    """An event: a range of cases is done. Counts, never content."""
+
+    unit: int
+    first: int
+    last: int
+    summary: EvaluationSummary
+
+
+class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The last event. Why a run failed may quote what it was given: that is in its head, which can be sealed."""
+
+    status: Status
+    summary: EvaluationSummary
+
+
+class ShardUnit(Struct, frozen=True):
+    """What crosses an engine: which run, which range, and its contexts as lines."""
+
+    run: str
+    number: int
+    first: int
+    lines: list[bytes]
+
+
+class UnitResult(Struct, frozen=True):
+    """And what comes back."""
+
+    number: int
+    first: int
+    lines: list[bytes]
+    tally: TallyRecord
+    summary: EvaluationSummary
+
+
+class PlannedRequest:
+    """A run's request, planned."""
+
+    def __init__(self, request: StoredRequest, registry: Registry, services: Services) -> None:
+        self.request = request
+        options = Options(resolved_arguments=request.resolved_arguments, timings=request.timings)
+        checks: Checks = None if request.checks is None else checks_from(request.checks)
+        self.plan = Plan(checks, registry, services, options)
+
+    async def perform(self, unit: ShardUnit, how: ExecutionOptions) -> UnitResult:
+        """A range of cases through their checks."""
+        tally = Tally(part=True)
+        contexts = [read_context(line, self.plan.services.limits) for line in unit.lines]
+        if waits(self.plan, contexts, unit.first):
+            results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
+            lines = [one.line async for one in results]
+        else:
+            lines = await score_contexts(self.plan, contexts, tally, unit.first, how.run_seconds)
+        return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
+
+    def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
+        """The results of cases that were never begun (decision 28)."""
+        for at, line in enumerate(lines):
+            context = read_context(line, self.plan.services.limits)
+            sheet = self.plan.sheet(first + at, context)
+            skipped = sheet.skipped(context, sheet.counts(tally))
+            tally.case(skipped.status)
+            yield skipped.line
+
+
+def stored_line(context: Context) -> bytes:
+    """A context as it is kept until it was evaluated, with the checks it brought."""
+    if context.checks is None:
+        return context.line
+    case = {**context.document["test_case"], "checks": msgspec.to_builtins(context.checks)}
+    return _encode({"test_case": case, "output": context.document["output"]})
+
+
+def context_chunks(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
+    """Contexts in pieces of a shard."""
+    held: list[bytes] = []
+    size = 0
+    for line in contexts:
+        held.append(line)
+        size += len(line)
+        if len(held) >= SHARD or size >= 1 << 20:
+            yield lines_chunk(CONTEXTS, first, held)
+            first, held, size = first + len(held), [], 0
+    if held:
+        yield lines_chunk(CONTEXTS, first, held)
+
+
+def lines_chunk(kind: str, first: int, lines: Sequence[bytes]) -> EvidenceChunk:
+    return EvidenceChunk(kind=kind, first=first, last=first + len(lines) - 1, data=b"\n".join(lines))
+
+
+def request_chunk(request: StoredRequest) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=_encode(request))
+
+
+def recorded(done: UnitResult, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
+    """What a unit leaves: one event, its results and its counts."""
+    results = lines_chunk(RESULTS, done.first, done.lines)
+    counts = EvidenceChunk(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
+    return shard_event(done.number, results, done.summary, now), [results, counts]
+
+
+def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary, now: datetime) -> Event:
+    shard = ShardCompleted(unit=number, first=results.first, last=results.last, summary=summary)
+    return Event("evaluation.shard", _encode(shard), now)
+
+
+def stored_checks(request: StoredRequest) -> int:
+    """How many checks all its cases have together."""
+    checks: list[Any] | None = request.checks
+    if checks is None:
+        return request.own
+    if checks and isinstance(checks[0], list):
+        return sum(map(len, checks))
+    return len(checks) * request.total
+
+
+async def read_request(store: Store, run: str) -> StoredRequest:
+    (kept,) = await store.pieces(run, REQUEST)
+    return msgspec.json.decode(kept.data, type=StoredRequest)
+
+
+async def units(store: Store, run: str, request: StoredRequest, done: set[int]) -> AsyncIterator[ShardUnit]:
+    """The units that are not done, each with its contexts; a piece of contexts is read once."""
+    start = 0
+    lines: list[bytes] = []
+    first = number = 0
+    while pieces := await store.pieces(run, CONTEXTS, start=start, limit=1):
+        for one in pieces:
+            for line in one.lines():
+                lines.append(line)
+                if len(lines) == request.shard:
+                    if number not in done:
+                        yield ShardUnit(run, number, first, lines)
+                    first, number, lines = first + len(lines), number + 1, []
+            start = one.last + 1
+    if lines and number not in done:
+        yield ShardUnit(run, number, first, lines)
+
+
+class EvaluationProgressFold:
+    """The fold of a run's events: which units are done, and the summary so far."""
+
+    def __init__(self) -> None:
+        self.units: set[int] = set()
+        self.summary = Tally().summary()
+
+    def add(self, event: Event) -> None:
+        if event.type == "evaluation.shard":
+            shard = msgspec.json.decode(event.data, type=ShardCompleted)
+            self.units.add(shard.unit)
+            self.summary = plus(self.summary, shard.summary)
+
+    @property
+    def status(self) -> Status:
+        if self.summary.error_test_cases:
+            return "error"
+        return "skip" if self.summary.skipped_test_cases else "completed"
+
+    def head(self, total: int) -> dict[str, Any]:
+        """What a list of runs shows."""
+        return {"total": total, "summary": msgspec.to_builtins(self.summary)}
+
+
+def plus(one: EvaluationSummary, two: EvaluationSummary) -> EvaluationSummary:
+    return EvaluationSummary(
+        **{
+            field: counted(getattr(one, field)) + counted(getattr(two, field))
+            for field in EvaluationSummary.__struct_fields__
+        }
+    )
+
+
+def counted(value: int | UnsetType) -> int:
+    return 0 if value is UNSET else value

@@ -1,0 +1,377 @@
+"""Where checks wait: many at a time up to a limit, each with a deadline, none in another's way."""
+
+import asyncio
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from assay.checks.checker import Checker
+from assay.checks.run import Options, PreparedCheck, call, fault_of, prepare, skipped, to_result
+from assay.checks.work import Work, Works
+from assay.errors import Fault, ForeignFault, TimeFault
+from assay.fep.context import Context
+from assay.fep.scheduler.processes import CheckProcessPool
+from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
+from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
+from assay.fep.scorer import Begun, ScoredCase, Scorer, waits
+from assay.fep.shares import is_quick, threads
+from assay.fep.spending import CostBudget, spending_of
+from assay.fep.tally import Answers
+from assay.jsonpath.query import stopping
+from assay.ports import Services
+from assay.ports.telemetry import telemetry
+from assay.protocol.results import CheckResult
+
+T = TypeVar("T")
+MOMENT = 0.5  # seconds to tidy up after a deadline
+
+
+class OpenCase:
+    """A case that is open: which of its checks have a result."""
+
+    __slots__ = ("answers", "begun", "context", "dropped", "left", "results", "sheet")
+
+    def __init__(self, context: Context, sheet: Scorer, answers: Answers) -> None:
+        self.context, self.sheet, self.answers = context, sheet, answers
+        self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
+        self.left = len(sheet.bounds)
+        self.begun = False  # one that was begun is finished, even when the purse is empty
+        self.dropped = False
+
+    def fill(self, at: int, result: CheckResult) -> None:
+        if self.results[at] is None:
+            self.results[at] = result
+            self.left -= 1
+
+    def scored(self) -> ScoredCase:
+        return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.answers)
+
+
+class Open:
+    """A case of which no check waits, and for which other processes work."""
+
+    def __init__(self, begun: Begun) -> None:
+        self._begun = begun
+        self.answers: list[Any] = [None] * len(begun.works)
+        self.left = len(begun.works)
+
+    def scored(self) -> ScoredCase:
+        return self._begun.closed(self.answers)
+
+    def answer(self, at: int, answer: Any) -> None:
+        if self.left:
+            self.answers[at] = answer
+            self.left -= 1
+
+
+class CheckTask:
+    """One check of an open case."""
+
+    __slots__ = ("at", "began", "case", "expired", "late", "prepared", "task")
+
+    def __init__(self, case: OpenCase, at: int) -> None:
+        self.case, self.at = case, at
+        self.prepared: PreparedCheck | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.late: asyncio.TimerHandle | None = None
+        self.expired = False
+        self.began = 0.0
+
+
+class CheckScheduler:
+    """Open cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
+
+    def __init__(
+        self,
+        services: Services,
+        options: Options,
+        concurrency: int,
+        seconds: float,
+        *,
+        fail_fast: bool,
+        purse: CostBudget | None = None,
+    ) -> None:
+        self._services, self._options = services, options
+        self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
+        self.purse = purse or CostBudget()
+        self._ready: deque[CheckTask] = deque()
+        self._running: set[CheckTask] = set()
+        self._working: set[CheckTask] = set()
+        self._open: set[Open] = set()
+        self._works = Works()
+        self._crew = ElasticThreadPool(concurrency, seconds)
+        self._cells = CheckProcessPool()
+        self._alarm = LoopWatchdog(seconds, self._spare)
+        self._loop = asyncio.get_running_loop()
+        self._changed = asyncio.Event()
+        self._within = None if telemetry.tracer is None else telemetry.tracer.here()
+        self.stopped = False
+
+    def add(self, case: OpenCase) -> None:
+        """What does not wait is done at once; the rest is queued."""
+        for at, bound in enumerate(case.sheet.bounds):
+            if self.stopped:
+                case.fill(at, skipped(bound, self._services))
+            elif waits(bound.checker):
+                self._ready.append(CheckTask(case, at))
+            else:
+                self._ask(CheckTask(case, at))
+        self._pump()
+
+    def _ask(self, job: CheckTask) -> None:
+        """What does not wait, unless it may take long, or another process has to work for it."""
+        self._working.add(job)
+        services = self._services
+
+        def answered() -> tuple[PreparedCheck, Any]:
+            prepared = prepare(job.case.sheet.bounds[job.at], job.case.context.document, services)
+            return prepared, call(prepared, services)
+
+        self._do(job, answered, self._asked)
+
+    def _asked(self, job: CheckTask, found: tuple[PreparedCheck, Any]) -> None:
+        if job not in self._working:
+            return  # stopped meanwhile
+        self._working.discard(job)
+        prepared, answer = found
+        job.prepared = prepared
+        if isinstance(answer, Work):
+            job.case.begun = True
+            self._working.add(job)
+            self._works.add(answer, lambda found: self._worked(job, found))
+        else:
+            result = to_result(prepared, answer, self._services, self._options)
+            self._filled(job.case, job.at, result)
+
+    def _do(self, job: CheckTask, work: Callable[[], T], then: Callable[[CheckTask, T], None]) -> None:
+        """Here if it surely takes no time, else in a thread of its owner: a path may search for a second."""
+        if self._fail_fast or is_quick(job.case.sheet.bounds[job.at], len(job.case.context.line)):
+            then(job, work())
+            return
+
+        def within() -> T | None:
+            stopping.set(lambda: self.stopped)
+            return None if self.stopped else work()
+
+        def done(future: "asyncio.Future[T | None]") -> None:
+            if self.stopped or future.cancelled():
+                return
+            if (surprise := future.exception()) is not None:
+                self._broken(job, surprise)
+            elif (found := future.result()) is not None:
+                then(job, found)
+            self._pump()
+
+        asyncio.wrap_future(threads().submit(within)).add_done_callback(done)
+
+    def _broken(self, job: CheckTask, surprise: BaseException) -> None:
+        """Its arguments could not be found, for a reason that no fault stands for."""
+        bound = job.case.sheet.bounds[job.at]
+        fault = fault_of(surprise, bound.checker)
+        self._running.discard(job)
+        self._working.discard(job)
+        prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
+        self._filled(job.case, job.at, to_result(prepared, fault, self._services, self._options))
+
+    def _worked(self, job: CheckTask, answer: Any) -> None:
+        if job in self._working and job.prepared is not None:
+            self._working.discard(job)
+            result = to_result(job.prepared, answer, self._services, self._options)
+            self._filled(job.case, job.at, result)
+
+    def open(self, begun: Begun) -> Open:
+        """A case that other processes work for; it closes when they have, or when all stops."""
+        case = Open(begun)
+        if self.stopped:
+            case.left = 0
+            return case
+        self._open.add(case)
+        for at, work in enumerate(begun.works):
+            self._works.add(work, lambda found, at=at: self._opened(case, at, found))
+        return case
+
+    def _opened(self, case: Open, at: int, answer: Any) -> None:
+        case.answer(at, answer)
+        if not case.left:
+            self._open.discard(case)
+        self._changed.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether more cases would only wait."""
+        return len(self._running) >= self._concurrency and len(self._ready) >= self._concurrency
+
+    async def progress(self) -> None:
+        """Until something was filled in."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def stop(self) -> None:
+        """What runs or waits becomes `skip`; what is done stays."""
+        self.stopped = True
+        self._works.close()
+        for job in [*self._running, *self._ready, *self._working]:
+            _end(job)
+            job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        for case in self._open:
+            case.left = 0
+        self._working.clear()
+        self._open.clear()
+        self._running.clear()
+        self._ready.clear()
+        self._changed.set()
+
+    def close(self) -> None:
+        self.stop()
+        self._crew.close()
+        self._cells.close()
+        self._alarm.close()
+
+    def _pump(self) -> None:
+        while self._ready and len(self._running) < self._concurrency:
+            job = self._ready.popleft()
+            if self.purse.empty and not job.case.begun:
+                self._drop(job)
+            else:
+                self._start(job)
+
+    def _drop(self, job: CheckTask) -> None:
+        job.case.dropped = True
+        job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        self._changed.set()
+
+    def _start(self, job: CheckTask) -> None:
+        bound, context = job.case.sheet.bounds[job.at], job.case.context
+        self._running.add(job)
+        job.case.begun = True
+        self._do(job, lambda: prepare(bound, context.document, self._services), self._prepared)
+
+    def _prepared(self, job: CheckTask, prepared: PreparedCheck) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        job.prepared = prepared
+        job.began = time.perf_counter()
+        ready = prepared.ready
+        if isinstance(ready, Fault):
+            self._settle(job, ready)
+        elif ready.isolate:
+            self._crew.submit(
+                lambda: self._isolated(ready), lambda answer: self._report(job, answer), timed=False
+            )
+        elif inspect.iscoroutinefunction(ready.run):
+            self._wait(job, None)
+        elif (full := too_many_abandoned()) is not None:
+            self._settle(job, full)
+        else:
+            services = self._services
+            self._crew.submit(lambda: call(prepared, services), lambda answer: self._report(job, answer))
+
+    def _isolated(self, checker: Checker) -> Any:
+        with self._cells.one() as cell:
+            return cell.run(checker, self._seconds)
+
+    def _wait(self, job: CheckTask, answer: Any) -> None:
+        """For an answer, or, without one, ask first. Its deadline does not ask for its consent."""
+        self._alarm.set()
+        job.task = asyncio.ensure_future(self._answer(job, answer))
+        job.task.add_done_callback(lambda task: self._ended(job, task))
+        if not job.case.sheet.bounds[job.at].checker.keeps_time:
+            job.late = self._loop.call_later(self._seconds, self._expire, job)
+
+    async def _answer(self, job: CheckTask, answer: Any) -> Any:
+        assert job.prepared is not None
+        in_check.set(True)
+        try:
+            given = call(job.prepared, self._services) if answer is None else answer
+            return await given if inspect.isawaitable(given) else given
+        except SystemExit as surprise:  # a task would pass it on, and the loop would end
+            return fault_of(surprise, job.prepared.bound.checker)
+
+    def _ended(self, job: CheckTask, task: asyncio.Task[Any]) -> None:
+        checker = job.case.sheet.bounds[job.at].checker
+        surprise = None if task.cancelled() else task.exception()
+        if job.expired:
+            answer = TimeFault(f"no answer within {self._seconds:g} s")
+        elif task.cancelled():
+            answer = ForeignFault(f"{checker.type} cancelled itself")
+        elif isinstance(surprise, LoopBlocked):
+            answer = TimeFault(f"no answer within {self._seconds:g} s: it blocks where it should await")
+        else:
+            answer = task.result() if surprise is None else fault_of(surprise, checker)
+        self._report(job, answer)
+
+    def _expire(self, job: CheckTask) -> None:
+        """It may tidy up for a moment; one that does not let itself be cancelled is waited for no longer."""
+        assert job.task is not None
+        if job.expired:
+            _detach(job.task)
+            self._report(job, TimeFault(f"no answer within {self._seconds:g} s, and it does not stop"))
+        else:
+            job.expired = True
+            job.task.cancel()
+            job.late = self._loop.call_later(MOMENT, self._expire, job)
+
+    def _spare(self) -> None:
+        """The loop stood still: time that the others did not have."""
+        for job in self._running:
+            if job.late is not None:
+                job.late.cancel()
+                job.late = self._loop.call_later(self._seconds, self._expire, job)
+
+    def _report(self, job: CheckTask, answer: Any) -> None:
+        if job not in self._running:
+            return  # stopped meanwhile
+        if inspect.isawaitable(answer):  # a sync run that gave something to wait for
+            self._wait(job, answer)
+            return
+        self._settle(job, answer)
+        self._pump()
+
+    def _settle(self, job: CheckTask, answer: Any) -> None:
+        assert job.prepared is not None
+        self._running.discard(job)
+        if job.late is not None:
+            job.late.cancel()
+        seconds = time.perf_counter() - job.began
+        result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
+        if telemetry.tracer is not None:
+            telemetry.tracer.past("gen_ai.evaluation.result", seconds, _span_attributes(result), self._within)
+        self._filled(job.case, job.at, result)
+
+    def _filled(self, case: OpenCase, at: int, result: CheckResult) -> None:
+        case.fill(at, result)
+        self.purse.pay(spending_of(result))
+        self._changed.set()
+        if result.status == "error" and self._fail_fast:
+            self.stop()
+
+
+def _span_attributes(result: CheckResult) -> dict[str, str | float]:
+    """A check as OpenTelemetry names it; an explanation is content, and stays away."""
+    told: dict[str, str | float] = {
+        "gen_ai.operation.name": "evaluate",
+        "gen_ai.evaluation.name": result.check_type,
+    }
+    passed, score = result.results.get("passed"), result.results.get("score")
+    if isinstance(passed, bool):
+        told["gen_ai.evaluation.score.label"] = "pass" if passed else "fail"
+    if isinstance(score, int | float):
+        told["gen_ai.evaluation.score.value"] = float(score)
+    if result.status == "error" and result.error:
+        told["error.type"] = result.error.type
+    return told
+
+
+def _end(job: CheckTask) -> None:
+    if job.late is not None:
+        job.late.cancel()
+    if job.task is not None:
+        job.task.cancel()
+
+
+def _detach(task: asyncio.Task[Any]) -> None:
+    """So that closing the loop does not wait for it: what asyncio documents for tasks that are not its own."""
+    asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
+    task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]

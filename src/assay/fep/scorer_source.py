@@ -1,0 +1,188 @@
+"""
+A sheet written out as one Python function: values, answers, and the bytes of the result around them.
+
+What is constant is encoded once. The function counts and writes the usual case; one in which a check errs or asks
+for the plain form is handed back, with the answers that were given.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.arguments import BoundCheck
+from assay.checks.checker import FAILED, FALLBACK, PASSED
+from assay.checks.work import Work
+from assay.errors import Fault
+from assay.jsonpath import MISSING
+from assay.jsonpath.batch import steps
+from assay.protocol.results import TestCaseSummary
+
+_encode = msgspec.json.Encoder().encode
+
+Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
+ScoredParts = tuple[
+    list[Any], list[bytes], datetime
+]  # what checks were given, what each found, as JSON, and when
+Run = Callable[..., Any]
+
+
+class ValueReader(NamedTuple):
+    """How the values that checks take are found in a document: all at once, MISSING for one that is not there."""
+
+    read: Callable[[Any], list[Any]]
+    names: Sequence[tuple[str, ...]] | None  # the members each is found by, where all of them are
+
+
+def generate_scorer(
+    bounds: Sequence[BoundCheck],
+    runs: Sequence[Run],
+    takes: Sequence[Sequence[int]],
+    reading: ValueReader,
+    *,
+    arguments: bool,
+) -> Score:
+    """
+    The function for these checks: the result's bytes. For a case that is for the plain form, the answers that were given; None: a value is missing.
+
+    What the bytes were made of is put into `told`, for those who write it in another form; unless that is None.
+    `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
+    """
+    body = _SourceBuilder()
+    checks = range(len(bounds))
+    values = _values(body, reading, 1 + max((which for places in takes for which in places), default=-1))
+    for at in checks:
+        given = ", ".join(values[which] for which in takes[at])
+        body.line(f"try: a{at} = run{at}({given})")
+        body.line(f"except Fault as fault: a{at} = fault")
+        body.scope[f"run{at}"] = runs[at]
+    if bounds:
+        odd = "(a{0} is not PASSED and a{0} is not FAILED and (a{0} is PLAIN or isinstance(a{0}, unusual)))"
+        body.line(f"if {' or '.join(odd.format(at) for at in checks)}:")
+        body.line(f"    return [{', '.join(f'a{at}' for at in checks)}]")
+    size = len(bounds)
+    body.line("id = node['test_case']['id']")
+    body.line(f"code = {((1 << size) - 1) << size:#x}")
+    for at in checks:
+        body.line(f"if a{at} is PASSED: code += {1 << at:#x}; p{at} = YES")
+        body.line(f"elif a{at} is FAILED: p{at} = NO")
+        body.line(
+            f"else: code += answers.answer({at}, a{at}, id) - {1 << size + at:#x}; p{at} = encode(a{at})"
+        )
+    body.line("answers.ids.append(id)")
+    body.line("answers.codes.append(code)")
+    if arguments:
+        for which, value in enumerate(values):
+            body.line(f"e{which} = encode({value})")
+    body.line("when = now()")
+    found = ", ".join(f"p{at}" for at in checks)
+    body.line(f"if told is not None: told.append(([{', '.join(values)}], [{found}], when))")
+    body.line("moment = encode(when)")
+    body.line(f"return join(({', '.join(_parts(body, bounds, takes, arguments=arguments))},))")
+    return body.function("node, line, answers, now, told")
+
+
+def _values(body: "_SourceBuilder", reading: ValueReader, many: int) -> list[str]:
+    """The variables in which the values are, once the lines that find them have run."""
+    if reading.names is None:
+        found = [f"v{which}" for which in range(many)]
+        body.line(f"[{', '.join(found)}] = read(node)")
+        body.line(f"if {' or '.join(f'{value} is MISSING' for value in found)}: return None")
+        body.scope["read"] = reading.read
+        return found
+    lines, found = steps(reading.names)
+    if lines:
+        body.line("try:")
+        for line in lines:
+            body.line(f"    {line}")
+        body.line("except (KeyError, TypeError): return None")
+    return found
+
+
+class _SourceBuilder:
+    """Lines of a function, and the constants they use."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.scope: dict[str, Any] = {
+            "Fault": Fault,
+            "unusual": (Fault, Work),
+            "PASSED": PASSED,
+            "FAILED": FAILED,
+            "PLAIN": FALLBACK,
+            "MISSING": MISSING,
+            "YES": _encode(PASSED),
+            "NO": _encode(FAILED),
+            "encode": _encode,
+            "join": b"".join,
+        }
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"    {text}")
+
+    def function(self, parameters: str) -> Any:
+        source = "\n".join([f"def score({parameters}):", *self.lines])
+        exec(source, self.scope)  # noqa: S102  # made of names of our own; what came in is in constants
+        return self.scope["score"]
+
+
+def _parts(
+    body: _SourceBuilder, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
+) -> list[str]:
+    """The pieces of a result in order, names of variables; constant neighbours are one constant."""
+    parts: list[str] = []
+    text = b""
+
+    def constant(more: bytes) -> None:
+        nonlocal text
+        text += more
+
+    def variable(name: str) -> None:
+        nonlocal text
+        body.scope[f"c{len(parts)}"] = text
+        parts.extend((f"c{len(parts)}", name))
+        text = b""
+
+    constant(b'{"status":"completed","execution_context":')
+    variable("line")
+    constant(b',"check_results":[')
+    for at, bound in enumerate(bounds):
+        constant((b"," if at else b"") + b'{"check_type":' + _encode(bound.checker.type))
+        constant(b',"status":"completed","results":')
+        variable(f"p{at}")
+        if arguments:
+            constant(b',"resolved_arguments":{')
+            _arguments(bound, takes[at], constant, variable)
+            constant(b"}")
+        constant(b',"evaluated_at":')
+        variable("moment")
+        constant(b',"metadata":' + _encode({"check_version": bound.checker.version}) + b"}")
+    many = len(bounds)
+    summary = TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
+    constant(b'],"summary":' + _encode(summary) + b"}")
+    body.scope["end"] = text
+    return [*parts, "end"]
+
+
+def _arguments(
+    bound: BoundCheck,
+    takes: Sequence[int],
+    constant: Callable[[bytes], None],
+    variable: Callable[[str], None],
+) -> None:
+    by_path = {path.field.name: (path, which) for path, which in zip(bound.paths, takes, strict=True)}
+    comma = b""
+    for name in bound.order:
+        if name in by_path:
+            path, which = by_path[name]
+            constant(comma + _encode(name) + b":{")
+            constant(b"" if path.shown is UNSET else b'"jsonpath":' + _encode(path.shown) + b",")
+            constant(b'"value":')
+            variable(f"e{which}")
+            constant(b"}")
+            comma = b","
+        elif name in bound.shown:
+            constant(comma + _encode(name) + b":" + _encode({"value": bound.shown[name]}))
+            comma = b","

@@ -1,0 +1,385 @@
+"""Evaluations and their record: taken in, done at once where they are small, and read back in pieces."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from assay.checks.registry import Registry
+from assay.checks.run import Options
+from assay.errors import Conflict, InvalidRequest
+from assay.fep.context import Context
+from assay.fep.inline import score_contexts
+from assay.fep.intake import NewRun, submit
+from assay.fep.plan import Checks, Plan
+from assay.fep.results import metadata_of, new_id
+from assay.fep.run_header import (
+    CONTEXTS,
+    KIND,
+    REQUEST,
+    RESULTS,
+    SHARD,
+    TALLY,
+    EvaluationEnded,
+    PlannedRequest,
+    StoredRequest,
+    context_chunks,
+    lines_chunk,
+    read_request,
+    request_chunk,
+    shard_event,
+    stored_line,
+)
+from assay.fep.scorer_source import ScoredParts
+from assay.fep.skipped import FrozenClock, SkippedCases
+from assay.fep.tally import Tally, TallyRecord
+from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
+from assay.ports.audit import audit_entry as audited
+from assay.ports.telemetry import telemetry
+from assay.protocol.evaluation import ExperimentMetadata
+from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
+from assay.protocol.results import EvaluationSummary, Status
+from assay.workers.pool import owned
+
+AT_ONCE = 1_000  # cases that are done within the request, where none waits
+REMEMBERED = 64  # long runs whose metadata is kept ready
+LARGE = 64 * 1024  # bytes: more than these are not decoded on the event loop, and not kept ready
+_encode = msgspec.json.Encoder().encode
+_record = msgspec.json.Decoder(TallyRecord).decode
+
+
+class PlannedEvaluation(Struct, frozen=True):
+    """A request that makes sense: planned, and nothing has happened yet."""
+
+    plan: Plan
+    checks: Checks | msgspec.Raw  # these, or how they are written
+    experiment: ExperimentMetadata | None
+    total: int
+    waits: bool | None = None  # any check of any case; None where nobody has looked at each
+    own: int = 0  # checks that the cases bring themselves, all together
+
+    @property
+    def at_once(self) -> bool:
+        return self.total <= AT_ONCE and not self.slow
+
+    @property
+    def slow(self) -> bool:
+        if self.waits is not None:
+            return self.waits
+        return self.plan.shared is None or self.plan.shared.waits
+
+    def request(self, tally: TallyRecord | UnsetType = UNSET) -> StoredRequest:
+        return StoredRequest(
+            checks=self.checks,
+            experiment=self.experiment,
+            total=self.total,
+            shard=1 if self.slow else SHARD,
+            resolved_arguments=self.plan.options.resolved_arguments,
+            timings=self.plan.options.timings,
+            own=self.own,
+            tally=tally,
+        )
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name if self.experiment and self.experiment.name else ""
+
+
+class CompletedEvaluation(NamedTuple):
+    """A run that was done at once, as it will be once it is kept; its results; and what is to be kept."""
+
+    run: Run
+    lines: list[bytes]
+    entry: RunUpdate
+    metadata: dict[str, Any]
+
+
+class EvaluationService:
+    """What transports and the command ask of evaluations."""
+
+    def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
+        self.store, self.registry, self.services, self.lease = store, registry, services, lease
+        self._metadata: dict[tuple[str, int], dict[str, Any]] = {}  # of long runs that have ended
+
+    def plan(self, checks: Checks, options: Options | None = None) -> Plan:
+        return Plan(checks, self.registry, self.services, options)
+
+    async def score(
+        self,
+        asked: PlannedEvaluation,
+        contexts: Sequence[Context],
+        tenant: str,
+        *,
+        run: str | None = None,
+        told: list[ScoredParts | None] | None = None,
+    ) -> CompletedEvaluation:
+        """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
+        tally = Tally()
+        began = self.services.clock.now()
+        run = run or new_id()
+        about = {"assay.run.id": run, "assay.run.kind": KIND}
+        with telemetry.span("run evaluation", about), owned(tenant):
+            lines = await score_contexts(asked.plan, contexts, tally, told=told)
+        now = self.services.clock.now()
+        summary = tally.summary()
+        head = {
+            "total": asked.total,
+            "summary": summary,
+            "status": tally.status,
+            "moments": (began, now),  # the store's are those of its commit
+        }
+        done = Run(
+            id=run,
+            tenant=tenant,
+            kind=KIND,
+            status="completed",
+            name=asked.name,
+            head=msgspec.to_builtins(head),
+            created=began,
+            started=began,
+            ended=now,
+            events=3 if lines else 2,
+        )
+        events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
+        evidence = [request_chunk(asked.request(tally.record(ended=True)))]
+        if lines:
+            results = lines_chunk(RESULTS, 0, lines)
+            events.append(shard_event(0, results, summary, now))
+            evidence.append(results)
+        events.append(
+            Event("evaluation.completed", _encode(EvaluationEnded(status=tally.status, summary=summary)), now)
+        )
+        entry = RunUpdate(
+            run=run,
+            opens=CreateRun(tenant=tenant, kind=KIND, name=asked.name),
+            status="completed",
+            head=done.head,
+            events=events,
+            evidence=evidence,
+        )
+        return CompletedEvaluation(done, lines, entry, metadata_of(tally))
+
+    async def keep(self, scored: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
+        """One transaction: the run begins and ends with it."""
+        began_it = audited(scored.run.tenant, "run.start", scored.run.id)
+        await self.store.commit(Transaction(entries=[scored.entry], documents=documents, lines=[began_it]))
+
+    async def take_in(
+        self,
+        asked: PlannedEvaluation,
+        contexts: Iterable[Context | bytes],
+        tenant: str,
+        holder: str,
+        documents: Sequence[PutDocument] = (),
+        *,
+        run: str | None = None,
+    ) -> Run:
+        """
+        Keep a request, in pieces; the run is pending and `holder`'s when this returns. A context may be its stored line.
+
+        `documents` are written when all of it is: whoever finds them finds a run that will be done.
+        """
+        incoming = NewRun(
+            run=run or new_id(),
+            tenant=tenant,
+            kind=KIND,
+            name=asked.name,
+            head={"total": asked.total},
+            request=request_chunk(asked.request()),
+        )
+        pieces = context_chunks(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
+        return await submit(self.store, incoming, pieces, holder, self.lease, documents)
+
+    async def reading(self, run: Run) -> None:
+        """Somebody is about to read what is in a run: that is written down before anything is shown."""
+        await self.store.commit(Transaction(lines=[audited(run.tenant, "run.read", run.id)]))
+
+    async def results(
+        self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None
+    ) -> AsyncIterator[bytes]:
+        """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`, counted in `tally`."""
+        tally = Tally() if tally is None else tally
+        total: int = run.head.get("total", 0)
+        stop = total if stop is None else min(stop, total)
+        at = start
+        while at < stop:
+            pieces = await self.store.pieces(run.id, RESULTS, start=at, stop=stop, limit=2)
+            for piece in pieces:
+                async for line in self._gap(run, at, min(piece.first, stop), tally):
+                    yield line
+                for line in piece.lines(at, stop):
+                    yield line
+                at = max(at, piece.last + 1)
+            if not pieces:
+                async for line in self._gap(run, at, stop, tally):
+                    yield line
+                return
+
+    async def _gap(self, run: Run, start: int, stop: int, tally: Tally) -> AsyncIterator[bytes]:
+        """Cases that were never begun: skipped when the run ended, by checks that need not be known here any more."""
+        if start >= stop or run.status not in CLOSED:
+            return
+        request = await read_request(self.store, run.id)
+        services = msgspec.structs.replace(self.services, clock=FrozenClock(run.ended or run.created))
+        try:
+            work = PlannedRequest(request, self.registry, services)
+        except InvalidRequest:
+            work = SkippedCases(request, services)
+        at = start
+        while at < stop:
+            pieces = await self.store.pieces(run.id, CONTEXTS, start=at, stop=stop, limit=1)
+            if not pieces:
+                return
+            for piece in pieces:
+                for line in work.skipped(piece.lines(at, stop), at, tally):
+                    yield line
+                at = piece.last + 1
+
+    async def document(
+        self, run: Run, start: int = 0, stop: int | None = None, metadata: dict[str, Any] | None = None
+    ) -> AsyncGenerator[bytes]:
+        """The EvaluationRunResult, or with a range of its results, in pieces of bytes: neither side ever holds it all."""
+        request = await read_request(self.store, run.id)
+        yield result_header(run, request.experiment)
+        held: list[bytes] = []
+        comma = b""
+        async for line in self.results(run, start, stop):
+            held.append(comma + line)
+            comma = b","
+            if len(held) >= 128:
+                yield b"".join(held)
+                held = []
+        told = await self.metadata(run, request) | (metadata or {})
+        yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
+
+    async def metadata(self, run: Run, request: StoredRequest | None = None) -> dict[str, Any]:
+        """What a run says beside its results. Of one that has ended it is worked out once, however many pages are read."""
+        key = run.id, run.events
+        found = self._metadata.get(key)
+        if found is None:
+            tally = await self.tally(run, request)
+            found = (
+                await asyncio.to_thread(metadata_of, tally) if tally.cases > AT_ONCE else metadata_of(tally)
+            )
+            if run.status in CLOSED and tally.cases > AT_ONCE and len(_encode(found)) <= LARGE:
+                while len(self._metadata) >= REMEMBERED:
+                    self._metadata.pop(next(iter(self._metadata)))
+                self._metadata[key] = found
+        return found
+
+    async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
+        """The table: of a run that was done at once beside its request, of another from what each unit counted."""
+        if request is None and await self.store.slots(run.id, REQUEST, limit=1):  # none: it was erased
+            request = await read_request(self.store, run.id)
+        tally = Tally()
+        if request is not None and request.tally is not UNSET:
+            tally.add(request.tally)
+            return tally
+        start = 0
+        while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):
+            many = [piece.data for piece in pieces]
+            if sum(map(len, many)) > LARGE:
+                await asyncio.to_thread(_add, tally, many)
+            else:
+                _add(tally, many)
+            start = pieces[-1].last + 1
+        return tally
+
+    def operation(self, run: Run) -> EvaluationOperation:
+        """A run as those outside see it."""
+        status: OperationStatus = _SEEN.get(run.status, "running")
+        error = run.head.get("error")
+        started, ended = times_of(run)
+        return EvaluationOperation(
+            operation_id=run.id,
+            status=status,
+            created_at=min(run.created, started or run.created),
+            started_at=started or UNSET,
+            completed_at=ended or UNSET,
+            progress=self.progress(run),
+            metadata={"experiment": run.name} if run.name else UNSET,
+            error=ErrorResponse(error=run.head.get("code", "internal_error"), message=error)
+            if error
+            else UNSET,
+        )
+
+    def progress(self, run: Run) -> EvaluationProgress:
+        summary = run.head.get("summary", {})
+        return EvaluationProgress(
+            evaluation_id=run.id,
+            status=_SEEN.get(run.status, "running"),
+            completed_test_cases=summary.get("total_test_cases", 0) - summary.get("skipped_test_cases", 0),
+            total_test_cases=run.head.get("total", 0),
+        )
+
+
+_SEEN: dict[str, OperationStatus] = {
+    "pending": "pending",
+    "running": "running",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+
+
+def _add(tally: Tally, records: Iterable[bytes]) -> None:
+    for record in records:
+        tally.add(_record(record))
+
+
+def result_json(
+    run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
+) -> bytes:
+    """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
+    begun = result_header(run, experiment, (run.started, run.ended))
+    end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
+    if not lines:
+        return begun + end
+    parts = [*lines]  # which are copied once, but for the first and the last
+    parts[0] = begun + parts[0]
+    parts[-1] += end
+    return b",".join(parts)
+
+
+class ResultHeader(Struct, frozen=True):
+    """The members of an EvaluationRunResult that come before its results."""
+
+    evaluation_id: str
+    started_at: datetime
+    completed_at: datetime | None
+    status: Status
+    summary: dict[str, Any] | EvaluationSummary
+    experiment: ExperimentMetadata | UnsetType = UNSET
+
+
+def result_header(
+    run: Run,
+    experiment: ExperimentMetadata | None,
+    when: tuple[datetime | None, datetime | None] | None = None,
+) -> bytes:
+    """An EvaluationRunResult up to its results."""
+    started, ended = when or times_of(run)
+    status, summary = run.head.get("status", "error"), run.head.get("summary") or summary_of(run)
+    told = ResultHeader(run.id, started or run.created, ended, status, summary, experiment or UNSET)
+    return _encode(told)[:-1] + b',"results":['
+
+
+def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
+    """When it started and ended; of a run that was done at once, by the clock of who did it."""
+    if said := run.head.get("moments"):
+        started, ended = said
+        return datetime.fromisoformat(started), datetime.fromisoformat(ended)
+    return run.started, run.ended
+
+
+def summary_of(run: Run) -> EvaluationSummary:
+    return msgspec.convert(run.head.get("summary", Tally().summary()), EvaluationSummary)
+
+
+def terminal(run: Run) -> None:
+    """Refuse to answer for a run that has not ended (decision 41)."""
+    if run.status not in CLOSED:
+        raise Conflict("status", f"evaluation {run.id}", f"it is {run.status}")

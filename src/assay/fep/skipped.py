@@ -1,0 +1,58 @@
+"""Cases that were never begun, where a check of theirs is not known here any more (decision 28)."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from assay.checks.run import Options
+from assay.fep.context import Context, read_context
+from assay.fep.request import checks_from
+from assay.fep.run_header import StoredRequest
+from assay.fep.scorer import Scorer
+from assay.fep.tally import Tally
+from assay.ports import Services
+from assay.protocol.evaluation import Check
+from assay.protocol.results import CheckResult
+
+
+class SkippedCases:
+    """A run's request with a check that this host does not know, or takes no more: enough to say what was skipped."""
+
+    def __init__(self, request: StoredRequest, services: Services) -> None:
+        self._checks: Any = None if request.checks is None else checks_from(request.checks)
+        self._services = services
+        self._sheet = Scorer((), (), services, Options())
+
+    def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
+        for at, line in enumerate(lines, first):
+            context = read_context(line, self._services.limits)
+            results = [
+                CheckResult(
+                    check_type=check.type,
+                    status="skip",
+                    results={},
+                    evaluated_at=self._services.clock.now(),
+                    metadata={"check_version": check.version} if check.version else UNSET,
+                )
+                for check in self._of(at, context)
+            ]
+            answers = tally.answers(tuple(result.check_type for result in results))
+            skipped = self._sheet.closed(context, results, answers)
+            tally.case(skipped.status)
+            yield skipped.line
+
+    def _of(self, at: int, context: Context) -> Sequence[Check]:
+        if context.checks is not None or not self._checks:
+            return context.checks or ()
+        return self._checks[at] if not isinstance(self._checks[0], Check) else self._checks
+
+
+class FrozenClock(NamedTuple):
+    """A clock that stands still."""
+
+    moment: datetime
+
+    def now(self) -> datetime:
+        return self.moment

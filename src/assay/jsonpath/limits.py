@@ -1,0 +1,298 @@
+"""
+Queries that descend or filter, through jsonpath-rfc9535, so that none can hang the process.
+
+Its segments and selectors do the walking. Ours is what they walk on: a node that counts itself, a sub-query that
+counts its nodes too, a comparison that counts what it compares (and knows that true is not 1), a timed regex.
+Every node carries the `Walk` it belongs to where the library keeps the document (`root`): nothing is global,
+so queries run in any number of threads.
+"""
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathNode, JSONPathNodeList
+from jsonpath_rfc9535.exceptions import JSONPathRecursionError
+from jsonpath_rfc9535.filter_expressions import (
+    NOTHING,
+    Expression,
+    FilterContext,
+    FilterExpression,
+    FilterExpressionLiteral,
+    FunctionExtension,
+    PrefixExpression,
+)
+from jsonpath_rfc9535.segments import JSONPathChildSegment, JSONPathRecursiveDescentSegment, JSONPathSegment
+from jsonpath_rfc9535.selectors import (
+    FilterSelector,
+    IndexSelector,
+    JSONPathSelector,
+    NameSelector,
+    SliceSelector,
+    WildcardSelector,
+)
+from jsonpath_rfc9535.tokens import Token, TokenType
+
+from assay.errors import Fault, PathFault, TimeFault
+from assay.jsonpath import iregexp
+from assay.jsonpath.grammar import (
+    ARRAY,
+    OBJECT,
+    Comparison,
+    Constant,
+    Filter,
+    FunctionCall,
+    Junction,
+    Not,
+    Operand,
+    Segment,
+    Selector,
+    Subquery,
+    Test,
+)
+from assay.patterns.search import TASK, item
+from assay.workers import pool
+from assay.workers.pool import Batch
+
+MAX_DEPTH = 200  # of a document under `..`
+WAITED = 30.0  # seconds for a worker process, at most, beside the time of the path
+
+
+class Environment(JSONPathEnvironment):
+    max_recursion_depth = MAX_DEPTH
+
+
+ENVIRONMENT = Environment()
+TOKEN = Token(TokenType.ROOT, "$", 0, "$")  # the library wants to know where in the text; grammar.py has told
+
+
+def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[Any]]:
+    resolvers = [_segment(part) for part in segments]
+
+    def run(document: Any, max_nodes: int, max_seconds: float) -> list[Any]:
+        try:
+            return _nodes(resolvers, document, Budget(document, max_nodes, max_seconds)).values()
+        except JSONPathRecursionError:
+            raise PathFault(f"the document is nested more than {MAX_DEPTH} deep under '..'") from None
+        except RecursionError:
+            raise PathFault("the path, its pattern or the document is nested too deep") from None
+
+    return run
+
+
+class Budget:
+    """One call's document, and what it may still spend on it."""
+
+    __slots__ = ("deadline", "document", "max_nodes", "max_seconds", "nodes_left")
+
+    def __init__(self, document: Any, max_nodes: int, max_seconds: float) -> None:
+        self.document, self.max_nodes, self.max_seconds = document, max_nodes, max_seconds
+        self.nodes_left, self.deadline = max_nodes, monotonic() + max_seconds
+
+    def spend(self, nodes: int = 1) -> None:
+        """So many more nodes. Looks at the clock each time: beside the library's own cost it is nothing."""
+        self.nodes_left -= nodes
+        if self.nodes_left < 0:
+            raise PathFault(
+                f"the path visits more than {self.max_nodes} nodes, which is the limit (raise it with ASSAY_MAX_NODES)"
+            )
+        if monotonic() > self.deadline:
+            raise self.too_slow()
+
+    def seconds_left(self) -> float:
+        left = self.deadline - monotonic()
+        if left <= 0:
+            raise self.too_slow()
+        return left
+
+    def too_slow(self) -> PathFault:
+        return PathFault(f"the path takes more than {self.max_seconds:g} seconds (max_seconds)")
+
+
+class BoundedNode(JSONPathNode):
+    """A node that counts itself, and forgets where it lies."""
+
+    __slots__ = ()
+
+    def __init__(self, value: Any, walk: Any) -> None:
+        super().__init__(value=value, location=(), parent=None, root=walk)
+
+    def new_child(self, value: object, key: int | str, parent: JSONPathNode | None) -> "BoundedNode":
+        _walk(self).spend()
+        return BoundedNode(value, self.root)
+
+
+def _walk(holder: JSONPathNode | FilterContext) -> Budget:
+    walk: Any = holder.root
+    return walk
+
+
+def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Budget) -> JSONPathNodeList:
+    """Segment by segment, so that a long query is not a deep stack of generators."""
+    walk.spend()
+    found: list[JSONPathNode] = [BoundedNode(start, walk)]
+    for resolver in resolvers:
+        found = list(resolver.resolve(found))
+    return JSONPathNodeList(found)
+
+
+# what filters are made of
+
+
+class FilterTest(FilterExpression):
+    """A whole filter. Counts: asking about a child that is then left out is work too."""
+
+    def evaluate(self, context: FilterContext) -> bool:
+        _walk(context).spend()
+        return super().evaluate(context)
+
+
+class SubqueryArgument(Expression):
+    def __init__(self, absolute: bool, resolvers: list[JSONPathSegment]) -> None:
+        super().__init__(TOKEN)
+        self.absolute, self.resolvers = absolute, resolvers
+
+    def evaluate(self, context: FilterContext) -> JSONPathNodeList:
+        walk = _walk(context)
+        return _nodes(self.resolvers, walk.document if self.absolute else context.current, walk)
+
+
+class NodesArgument(Expression):
+    """`a && b && c` or `a || b || c`: flat and short-circuiting, where the library's are pairs of both sides."""
+
+    def __init__(self, every: bool, tests: list[FilterExpression]) -> None:
+        super().__init__(TOKEN)
+        self.join, self.tests = all if every else any, tests
+
+    def evaluate(self, context: FilterContext) -> bool:
+        return self.join(test.evaluate(context) for test in self.tests)
+
+
+class Compared(Expression):
+    def __init__(self, left: Expression, operator: str, right: Expression) -> None:
+        super().__init__(TOKEN)
+        self.left, self.operator, self.right = left, operator, right
+
+    def evaluate(self, context: FilterContext) -> bool:
+        holds = COMPARISONS[self.operator]
+        return holds(_value(self.left, context), _value(self.right, context), _walk(context))
+
+
+class TimedRegex(FunctionExtension):
+    """match() and search() (§2.4.6, §2.4.7): false for what is no text or no I-Regexp."""
+
+    def evaluate(self, context: FilterContext) -> bool:
+        text, pattern = (_value(argument, context) for argument in self.args)
+        if not isinstance(text, str) or not isinstance(pattern, str):
+            return False
+        walk = _walk(context)
+        walk.deadline += iregexp.prepare(pattern)
+        compiled = iregexp.pattern(pattern, whole=self.name == "match")
+        if compiled is None:
+            return False
+        left = walk.seconds_left()
+        found = compiled.search.found(text)
+        return _elsewhere(compiled, text, left, walk) if found is None else found
+
+
+def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Budget) -> bool:
+    """In a worker process, which can be killed; this thread waits."""
+    future = pool.submit(Batch(TASK, [item(text)], left, common=pattern.common))
+    try:
+        (outcome,) = future.result(left + WAITED)
+    except TimeoutError:
+        future.cancel()
+        raise walk.too_slow() from None
+    if isinstance(outcome, TimeFault):
+        raise walk.too_slow()
+    if isinstance(outcome, Fault):
+        raise PathFault(f"a pattern: {outcome}")
+    return bool(outcome)
+
+
+def _value(expression: Expression, context: FilterContext) -> Any:
+    """The value of a singular query, NOTHING if it has no node; of anything else, what it is."""
+    found = expression.evaluate(context)
+    if not isinstance(found, JSONPathNodeList):
+        return found
+    return found[0].value if found else NOTHING
+
+
+def same(left: Any, right: Any, walk: Budget) -> bool:
+    """Equal as JSON: numbers by value, true is not 1, and no recursion however deep."""
+    pairs = [(left, right)]
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, OBJECT) and isinstance(right, OBJECT):
+            walk.spend(len(left))
+            if left.keys() != right.keys():
+                return False
+            pairs.extend((left[key], right[key]) for key in left)
+        elif isinstance(left, ARRAY) and isinstance(right, ARRAY):
+            walk.spend(len(left))
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif isinstance(left, bool) is not isinstance(right, bool) or left != right:
+            return False
+    return True
+
+
+def less(left: Any, right: Any, walk: Budget) -> bool:
+    """Only two texts or two numbers have an order; true is no number."""
+    for kind in (str, int | float):
+        if isinstance(left, kind) and isinstance(right, kind):
+            return not isinstance(left, bool) and not isinstance(right, bool) and left < right
+    return False
+
+
+COMPARISONS: dict[str, Callable[[Any, Any, Budget], bool]] = {  # RFC 9535 §2.3.5.2.2
+    "==": same,
+    "!=": lambda left, right, walk: not same(left, right, walk),
+    "<": less,
+    "<=": lambda left, right, walk: less(left, right, walk) or same(left, right, walk),
+    ">": lambda left, right, walk: less(right, left, walk),
+    ">=": lambda left, right, walk: less(right, left, walk) or same(left, right, walk),
+}
+
+
+# from our nouns to the library's
+
+
+def _segment(segment: Segment) -> JSONPathSegment:
+    kind = JSONPathRecursiveDescentSegment if segment.descend else JSONPathChildSegment
+    selectors = tuple(_selector(selector) for selector in segment.selectors)
+    return kind(env=ENVIRONMENT, token=TOKEN, selectors=selectors)
+
+
+def _selector(selector: Selector) -> JSONPathSelector:
+    match selector:
+        case str():
+            return NameSelector(env=ENVIRONMENT, token=TOKEN, name=selector)
+        case int():
+            return IndexSelector(env=ENVIRONMENT, token=TOKEN, index=selector)
+        case slice():
+            start, stop, step = selector.start, selector.stop, selector.step
+            return SliceSelector(env=ENVIRONMENT, token=TOKEN, start=start, stop=stop, step=step)
+        case Filter():
+            test = FilterTest(TOKEN, _expression(selector.test))
+            return FilterSelector(env=ENVIRONMENT, token=TOKEN, expression=test)
+        case _:
+            return WildcardSelector(env=ENVIRONMENT, token=TOKEN)
+
+
+def _expression(part: Test | Operand) -> Expression:
+    match part:
+        case Constant(value):
+            return FilterExpressionLiteral[Any](TOKEN, value)
+        case Subquery(absolute, segments):
+            return SubqueryArgument(absolute, [_segment(segment) for segment in segments])
+        case FunctionCall(function, arguments):
+            kind = TimedRegex if function in {"match", "search"} else FunctionExtension
+            return kind(TOKEN, function, [_expression(argument) for argument in arguments])
+        case Comparison(left, operator, right):
+            return Compared(_expression(left), operator, _expression(right))
+        case Not(test):
+            return PrefixExpression(TOKEN, "!", _expression(test))
+        case Junction(every, tests):
+            return NodesArgument(every, [FilterExpression(TOKEN, _expression(test)) for test in tests])

@@ -1,0 +1,164 @@
+"""
+A compiled query. Names and indexes run as one getter, chains of child segments as nested iterators, and what
+descends or filters goes through the library (RFC 9535; FEP decisions 12–16).
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar
+from enum import Enum
+from itertools import chain, islice, takewhile
+from typing import Any, Final, NoReturn
+
+from assay.errors import MalformedPath, PathFault
+from assay.jsonpath.grammar import ARRAY, OBJECT, Filter, Segment, Selector, parse
+from assay.protocol.cache import remembered
+from assay.workers import pool
+
+MAX_NODES = 100_000
+MAX_SECONDS = 1.0
+CACHED = 32 << 20  # bytes of all queries that are remembered
+
+
+class Missing(Enum):
+    """No node: not the same as a node whose value is null (decision 15)."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Missing.MISSING
+
+# asked before each search: whether its result is still of use
+stopping: ContextVar[Callable[[], bool]] = ContextVar("stopping")
+
+Getter = Callable[[Any], Any]
+Run = Callable[[Any, int, float], list[Any]]  # document, max_nodes, max_seconds
+
+
+class Query:
+    """
+    What `compile` gives. Nothing changes it, so that several threads may use it at once.
+
+    `get(document)` is for singular queries: the value, or MISSING.
+    """
+
+    __slots__ = ("_run", "get", "names", "singular", "text")
+
+    def __init__(self, text: str, segments: tuple[Segment, ...]) -> None:
+        keys = [segment.key for segment in segments]
+        path = tuple(key for key in keys if key is not None)
+        names = tuple(key for key in path if isinstance(key, str))
+        self.text = text
+        self.singular = len(path) == len(segments)
+        self.names = names if len(names) == len(segments) else None
+        self.get: Getter = _getter(path) if self.singular else self._not_singular
+        self._run: Run | None = None if self.singular else _runner(segments)
+
+    def values(
+        self, document: Any, *, max_nodes: int = MAX_NODES, max_seconds: float = MAX_SECONDS
+    ) -> list[Any]:
+        """The nodes' values in order; PathFault when finding them takes more nodes or time than allowed."""
+        if self._run is not None:
+            if (over := stopping.get(None)) is not None and over():
+                raise PathFault("the request ended before this path was followed")
+            return self._run(document, max_nodes, max_seconds)
+        value = self.get(document)
+        return [] if value is MISSING else [value]
+
+    def _not_singular(self, document: Any) -> NoReturn:
+        raise TypeError(f"{self.text!r} may select several nodes: use values()")
+
+    def __repr__(self) -> str:
+        return f"Query({self.text!r})"
+
+
+def compile(text: str) -> Query:
+    """The query, or MalformedPath where RFC 9535 refuses the text. Queries are cached."""
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # arguments come from JSON
+        raise MalformedPath(repr(text)[:40], None, f"a path is a string, not {type(text).__name__}")
+    return _compile(text)
+
+
+def _held(text: str) -> int:
+    return 80 * len(text)  # measured: up to 76 bytes a character
+
+
+@remembered(CACHED, _held, pool.owner.get)
+def _compile(text: str) -> Query:
+    try:
+        return Query(text, parse(text))
+    except RecursionError:  # our own nesting is bounded; the caller's stack may be nearly full
+        raise MalformedPath(text, None, "nested too deep") from None
+
+
+def _getter(path: Iterable[str | int | None]) -> Getter:
+    steps: list[tuple[type[Any], Any]] = [(OBJECT if isinstance(key, str) else ARRAY, key) for key in path]
+
+    def get(node: Any) -> Any:
+        try:
+            for kind, key in steps:
+                if not isinstance(node, kind):
+                    return MISSING
+                node = node[key]
+        except LookupError:
+            return MISSING
+        return node
+
+    return get
+
+
+def _runner(segments: tuple[Segment, ...]) -> Run:
+    if any(part.descend or any(isinstance(one, Filter) for one in part.selectors) for part in segments):
+        from assay.jsonpath.limits import general  # a lazy door: the library takes 57 ms to load
+
+        return general(segments)
+    return _chain(segments)
+
+
+def _chain(segments: tuple[Segment, ...]) -> Run:
+    """Linear in the nodes it visits, so that their number bounds its time as well."""
+    lead = tuple(takewhile(lambda key: key is not None, (part.key for part in segments)))
+    get = _getter(lead)
+    steps = [_step(part) for part in segments[len(lead) :]]
+
+    def run(document: Any, max_nodes: int, max_seconds: float) -> list[Any]:
+        nodes = [get(document)]
+        if nodes[0] is MISSING:
+            return []
+        room = max_nodes - len(lead)
+        for step in steps:
+            nodes = list(islice(step(nodes), max(room + 1, 0)))
+            room -= len(nodes)
+            if room < 0:
+                raise PathFault(
+                    f"the path visits more than {max_nodes} nodes, which is the limit (raise it with ASSAY_MAX_NODES)"
+                )
+        return nodes
+
+    return run
+
+
+def _step(segment: Segment) -> Callable[[list[Any]], Iterator[Any]]:
+    if isinstance(name := segment.key, str):  # the commonest, and twice as fast on its own
+        return lambda nodes: (node[name] for node in nodes if isinstance(node, OBJECT) and name in node)
+    several = [_children(selector) for selector in segment.selectors]
+    if len(several) == 1:
+        return lambda nodes: chain.from_iterable(map(several[0], nodes))
+    return lambda nodes: (child for node in nodes for select in several for child in select(node))
+
+
+def _children(selector: Selector) -> Callable[[Any], Iterable[Any]]:
+    match selector:
+        case str() as name:
+            return lambda node: (node[name],) if isinstance(node, OBJECT) and name in node else ()
+        case int() as index:
+            return lambda node: (
+                (node[index],) if isinstance(node, ARRAY) and -len(node) <= index < len(node) else ()
+            )
+        case slice() as cut if cut.step == 0:
+            return lambda node: ()
+        case slice() as cut:
+            return lambda node: node[cut] if isinstance(node, ARRAY) else ()
+        case _:
+            return lambda node: (
+                node if isinstance(node, ARRAY) else node.values() if isinstance(node, OBJECT) else ()
+            )

@@ -1,0 +1,163 @@
+"""
+A new run that copies what another recorded (contract §3.7): all of it for a replay, what is worth keeping for a branch.
+
+Nothing is asked of a model, a judge, a tool or a clock. Events get ids of the new run, and causes point at those; everything else, payloads
+and timestamps too, is as it was. Until the copy is whole it is held by its copying; what a crash cuts off is ended `failed` by whoever takes it up.
+"""
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from assay.errors import ForkRejected, RunNotFinished
+from assay.ports import (
+    CLOSED,
+    CreateRun,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunStatus,
+    RunUpdate,
+    Store,
+    Transaction,
+)
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import COPY_IN_PROGRESS
+from assay.ports.telemetry import propagation_headers
+from assay.protocol.event_record import CONTENT, EventRecord, content_key, new_event_id, read_stored
+
+PAGE = 200  # events at a time
+PIECES = 20
+LEASE = 30.0  # seconds that a copy may stand still before it counts as cut off
+_encode = msgspec.json.Encoder().encode
+Evidence = Mapping[
+    str, Callable[[int], bool]
+]  # by kind: whether a piece that begins with that ordinal is copied
+
+
+class CopySpec(NamedTuple):
+    """What goes along."""
+
+    evidence: Evidence
+    keep: Callable[[Event], bool] = lambda event: True
+
+
+def everything(kinds: tuple[str, ...]) -> CopySpec:
+    return CopySpec(dict.fromkeys(kinds, _always))
+
+
+def fork_point(source: Run, from_seq: int) -> int:
+    """Where a fork may begin: with any event of a run that has ended, or right behind its last."""
+    if from_seq > source.events:
+        told = (
+            f"run {source.id} has {source.events} events: a fork begins with one of them, not with {from_seq}"
+        )
+        raise ForkRejected("invalid_from_seq", told, sourceRunId=source.id, fromSeq=from_seq)
+    if source.status not in CLOSED:
+        told = f"run {source.id} is {source.status}: only a run that has ended can be copied"
+        raise RunNotFinished(told, source.status)
+    return from_seq
+
+
+async def replay(
+    store: Store, source: Run, copying: CopySpec, *, run: str, documents: Sequence[PutDocument] = ()
+) -> Run:
+    """The same run again, to the same end. `documents` are written with its last step."""
+    fork_point(source, 0)
+    last = FinalStep("replay", source.status, source.head, documents)
+    return await _copied(store, source, copying, run, last)
+
+
+async def branch(
+    store: Store,
+    source: Run,
+    copying: CopySpec,
+    *,
+    run: str,
+    head: dict[str, Any],
+    documents: Sequence[PutDocument] = (),
+) -> Run:
+    """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
+    fork_point(source, 0)
+    return await _copied(store, source, copying, run, FinalStep("branch", "running", head, documents))
+
+
+class FinalStep(NamedTuple):
+    """How a copy ends up, and what is written with that."""
+
+    mode: str
+    status: RunStatus
+    head: dict[str, Any]
+    documents: Sequence[PutDocument]
+
+
+def _always(_: int) -> bool:
+    return True
+
+
+async def _copied(store: Store, source: Run, copying: CopySpec, run: str, last: FinalStep) -> Run:
+    head = {
+        name: said for name, said in last.head.items() if name != "traceparent"
+    } | propagation_headers()  # who asks now
+    head |= {"sourceRunId": source.id, "forkMode": last.mode}
+    holder = f"copy-{run}"
+    opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
+    opening = RunUpdate(run=run, opens=opens, head=head | {COPY_IN_PROGRESS: True})
+    await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
+    async for pieces in _chunks(store, source.id, copying.evidence):
+        await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
+        await store.renew(holder, seconds=LEASE)
+    async for events, pieces in _events(store, source.id, copying.keep):
+        await store.commit(
+            Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
+        )
+        await store.renew(holder, seconds=LEASE)
+    entry = RunUpdate(run=run, holder=holder, status=last.status, head=head, when=frozenset({"pending"}))
+    await store.commit(Transaction(entries=[entry], documents=last.documents))
+    await store.release(run, holder)
+    found = await store.run(run)
+    assert found is not None
+    return found
+
+
+async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
+    for kind, keep in evidence.items():
+        start = 0
+        while found := await store.pieces(run, kind, start=start, limit=PIECES):
+            if kept := [piece for piece in found if keep(piece.first)]:
+                yield kept
+            start = found[-1].last + 1
+
+
+async def _events(
+    store: Store, run: str, keep: Callable[[Event], bool]
+) -> AsyncIterator[tuple[list[Event], list[EvidenceChunk]]]:
+    """Page by page, with what lies beside each event under its new id."""
+    ids: dict[str, str] = {}
+    after = -1
+    while page := await store.events(run, after=after, limit=PAGE):
+        events: list[Event] = []
+        pieces: list[EvidenceChunk] = []
+        kept = [(event, read_stored(event.data)) for event in page if keep(event)]
+        keys = [key for event, known in kept if (key := content_key(event.type, known)) is not None]
+        beside = await store.beside(run, CONTENT, keys) if keys else {}
+        for event, known in kept:
+            new = ids[known.eventId] = new_event_id()
+            events.append(msgspec.structs.replace(event, data=_rewritten(known, new, ids), sequence=-1))
+            key = content_key(event.type, known)
+            if key is not None and key in beside:
+                there = new if key == known.eventId else key
+                pieces.append(EvidenceChunk(kind=CONTENT, key=there, data=beside[key]))
+        yield events, pieces
+        after = page[-1].sequence
+
+
+def _rewritten(known: EventRecord, new: str, ids: Mapping[str, str]) -> bytes:
+    cause = known.causationId
+    return _encode(
+        msgspec.structs.replace(
+            known, eventId=new, causationId=ids.get(cause, msgspec.UNSET) if isinstance(cause, str) else cause
+        )
+    )

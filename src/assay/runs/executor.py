@@ -1,0 +1,317 @@
+"""Where runs are started, found, cancelled, followed and taken up again: the same for every kind."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+
+from assay.errors import Conflict, EnvironmentFailure, NotFound, Unavailable
+from assay.ports import (
+    ACTIVE,
+    CLOSED,
+    Engine,
+    Event,
+    EvidenceChunk,
+    PutDocument,
+    Run,
+    RunQuery,
+    RunStatus,
+    RunUpdate,
+    Store,
+    Transaction,
+)
+from assay.ports.audit import acting
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import LOCAL_ONLY, RunKind
+from assay.ports.supervise import guarded, supervise
+from assay.protocol.event_record import CANCELLED, CONTENT
+from assay.protocol.redaction import redacted_text
+from assay.runs.conductor import Conductor
+from assay.runs.follow import follow
+
+log = logging.getLogger("assay.runs")
+log.addHandler(logging.NullHandler())  # a command says itself what went wrong
+LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
+HEARTBEATS = 5  # signs of life within a lease
+PROBATION = 3.0  # leases that the last attempt of a run goes on alone, if it does not end before
+
+
+@contextmanager
+def _moved_on() -> Generator[None]:
+    """Somebody was faster, and it has another status by now."""
+    try:
+        yield
+    except Conflict as conflict:
+        if conflict.what not in ("closed", "status"):
+            raise
+
+
+class RunExecutor:
+    """One process's. `holder` is this incarnation of it: what a crashed one held is taken up by the next."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        kinds: Mapping[str, RunKind],
+        *,
+        lease: float = LEASE,
+        attempts: int | None = None,
+    ) -> None:
+        """`attempts`: how many processes in a row a run may lose before it is set aside; None: any number."""
+        self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
+        self.attempts = attempts
+        self._alone, self._alone_until = (
+            "",
+            0.0,
+        )  # a run at its last attempt, and until when no other begins one
+        self.holder = f"desk-{secrets.token_hex(8)}"
+        self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
+        self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
+        self._again: set[str] = set()  # taken up while a conductor that is about to leave was still there
+        self._following: set[asyncio.Task[None]] = set()
+        self._closing = False
+        self._adopting = True
+        self._beat: asyncio.Task[None] | None = None
+
+    async def open(self, *, adopting: bool = True) -> None:
+        """Take up what nobody holds, and keep looking; or only hold on to what is begun here."""
+        self._adopting = adopting
+        await self._adopt()
+        self._beat = supervise("heartbeat", self._beating)
+
+    def begin(self, run: Run) -> None:
+        """Conduct a run that this desk holds."""
+        if self._closing:
+            raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
+        if run.id in self._conductors:
+            self._again.add(run.id)
+            return
+        kind = self._kinds[run.kind]
+        conductor = Conductor(self.store, self._engine, kind, run, self.holder, self.attempts)
+        task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
+        self._conductors[run.id] = conductor, task
+        task.add_done_callback(lambda task: self._done(run.id, task))
+
+    def _done(self, run: str, task: asyncio.Task[None]) -> None:
+        """Ended, at rest, somebody else's; or left in the middle, of which one line is told."""
+        self._conductors.pop(run, None)
+        if not task.cancelled() and (trouble := task.exception()) is not None:
+            self._left.add(run)
+            log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
+        elif run in self._again:
+            following = asyncio.create_task(self._followed_on(run))
+            self._following.add(following)
+            following.add_done_callback(self._following.discard)
+        self._again.discard(run)
+
+    async def _followed_on(self, run: str) -> None:
+        if await guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
+            self._left.add(run)
+
+    async def _follow_on(self, run: str) -> None:
+        """If it is not at its end, somebody took it up here while its last conductor was leaving: that one knew nothing of it."""
+        claimed = await self.store.claim(run, self.holder, seconds=self.lease)
+        if claimed is not None and self._closing:
+            self._left.add(run)
+        elif claimed is not None:
+            self.begin(claimed)
+
+    @property
+    def closing(self) -> bool:
+        return self._closing
+
+    @property
+    def busy(self) -> int:
+        """How many runs are being conducted here."""
+        return len(self._conductors)
+
+    def busy_for(self, tenant: str) -> int:
+        """How many of them are a tenant's."""
+        return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())
+
+    async def get(self, run: str, tenant: str, kind: str | None = None) -> Run:
+        """Another tenant's is exactly as unknown as one that never was."""
+        found = await self.store.run(run, tenant=tenant)
+        if found is None or (kind is not None and found.kind != kind):
+            raise NotFound(f"there is no run {run!r}")
+        return found
+
+    async def list(self, query: RunQuery) -> list[Run]:
+        return await self.store.runs(query)
+
+    async def cancel(
+        self,
+        run: str,
+        tenant: str,
+        *,
+        reason: str = "",
+        documents: Sequence[PutDocument] = (),
+        patience: float | None = None,
+    ) -> Run:
+        """
+        What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event.
+
+        `documents` are written when the cancel begins. Its end is waited for until `patience` seconds are over; by then the record
+        knows that it is to stop, whatever becomes of this process.
+        """
+        until = None if patience is None else asyncio.get_running_loop().time() + patience
+        found = await self.get(run, tenant)
+        if found.status in CLOSED:
+            raise Conflict("closed", f"run {run}", f"it is {found.status}")
+        await self.store.commit(Transaction(lines=[audited(tenant, "run.cancel", run)], documents=documents))
+        if reason:
+            await self._because(run, reason)
+        if run in self._conductors:
+            self._conductors[run][0].cancel()
+        else:
+            await self._cancel_elsewhere(found)
+        ended = await self._ended_by(run, until)
+        if ended is not None and ended.status not in CLOSED:
+            await self._cancel_elsewhere(ended)  # it came to rest at that moment
+            ended = await self._ended_by(run, until)
+        if ended is None:
+            await self._mark(run)
+            ended = await self.get(run, tenant)
+        return ended
+
+    async def _ended_by(self, run: str, until: float | None) -> Run | None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                return await self.ended(run)
+        return None
+
+    async def _mark(self, run: str) -> None:
+        """As one that is to stop: for who conducts it elsewhere, or after this process."""
+        with _moved_on():
+            entry = RunUpdate(run=run, when=frozenset({"pending", "running"}), status="cancelling")
+            await self.store.commit(Transaction(entries=[entry]))
+
+    async def _because(self, run: str, reason: str) -> None:
+        """The first who says why is heard."""
+        said = {"reason": redacted_text(reason), "cancelledBy": acting.get().who}
+        piece = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
+        try:
+            await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[piece])]))
+        except Conflict as conflict:
+            if conflict.what not in ("exists", "closed"):
+                raise
+
+    async def _cancel_elsewhere(self, run: Run) -> None:
+        if run.status not in ACTIVE:  # it rests, and waits for somebody: that is over
+            with _moved_on():
+                entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
+                await self.store.commit(Transaction(entries=[entry]))
+        claimed = await self.store.claim(run.id, self.holder, seconds=self.lease)
+        if claimed is not None:
+            self.begin(claimed)
+            self._conductors[run.id][0].cancel()
+            return
+        await self._mark(run.id)
+
+    async def ended(self, run: str) -> Run:
+        """Once it has."""
+        while True:
+            found = await self.store.run(run)
+            if found is None:
+                raise NotFound(f"there is no run {run!r}")
+            if found.status not in ACTIVE:
+                return found
+            held = self._conductors.get(run)
+            if held is not None:
+                task = held[1]
+                await asyncio.wait({task}, timeout=1)
+                still = not task.done() or task.cancelled()  # here, or with who has it by now
+                if not still and (trouble := task.exception()) is not None:
+                    raise trouble
+            else:
+                await self.store.wait_for_events(run, after=found.events - 1, timeout=1)
+
+    def follow(self, run: str, tenant: str, after: int = -1) -> AsyncIterator[Event | None]:
+        return follow(self.store, run, after=after, tenant=tenant)
+
+    async def close(self, seconds: float = 10.0) -> None:
+        """Begin nothing more, let what is under way end for a while, and leave the rest to whoever comes."""
+        self._closing = True
+        if self._beat is not None:
+            self._beat.cancel()
+        held = list(self._conductors.items())
+        for _, (conductor, _) in held:
+            conductor.park()
+        tasks = {task for _, (_, task) in held}
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self._left |= {run for run, (_, task) in held if task in late}
+        if self._following:
+            await asyncio.wait(self._following)
+        with suppress(EnvironmentFailure):  # then their leases end by themselves
+            await self._let_go()
+
+    async def _beating(self) -> None:
+        while True:
+            await asyncio.sleep(self.lease / HEARTBEATS)
+            # where the database is away it may come back before the leases end
+            await guarded("heartbeat", self._signed(), EnvironmentFailure)
+            await guarded("adoption", self._adopt(), EnvironmentFailure)
+
+    async def beat(self) -> None:
+        """A sign of life, and a look for what nobody conducts any more."""
+        await self._signed()
+        await self._adopt()
+
+    async def _signed(self) -> None:
+        """A sign of life for what this desk holds; what is somebody else's by now is not conducted on."""
+        mine = list(self._conductors.items())  # what begins while this waits is not in the answer
+        await self._let_go()
+        held: dict[str, RunStatus] = await self.store.renew(self.holder, seconds=self.lease)
+        for run, (conductor, task) in mine:
+            if run not in held:
+                task.cancel()  # somebody else has it
+            elif held[run] == "cancelling":
+                conductor.cancel()
+
+    async def _let_go(self) -> None:
+        """What was left in the middle is anybody's again."""
+        for run in list(self._left):
+            await self.store.release(run, self.holder)
+            self._left.discard(run)
+
+    async def _adopt(self) -> None:
+        if not self._adopting:
+            return
+        last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
+        sparing = last if self._occupied else None
+        for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000, sparing=sparing):
+            if (
+                await guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
+                is not None
+            ):
+                self._left.add(run.id)  # it is held here, and is let go with the next sign of life
+
+    async def _take_up(self, run: Run, last: bool) -> None:
+        known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
+        if not known and run.id not in self._conductors:
+            await self.store.release(run.id, self.holder)
+        elif not last:
+            self.begin(run)
+        elif self._occupied:
+            await self.store.release(run.id, self.holder)  # its turn comes; it is not counted against it
+        else:
+            self._alone = run.id
+            self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
+            self.begin(run)
+
+    @property
+    def _occupied(self) -> bool:
+        """
+        Whether a run is at its last attempt here: other such runs wait.
+
+        Runs that were lost together are tried one by one in the end, so that only the one that does the harm is set aside.
+        """
+        return self._alone in self._conductors and asyncio.get_running_loop().time() < self._alone_until

@@ -1,0 +1,177 @@
+"""Bodies of lines: each looked at as it comes and put on disk, so that however many they are, few are held (decision 34)."""
+
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import IO
+
+from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
+from assay.fep.context import NotAContext, read_context, too_long
+from assay.fep.run_header import stored_line
+from assay.fep.service import PlannedEvaluation
+from assay.serve.fep.plan_cache import CachedPlan
+from assay.serve.fep.request import WITHOUT_ARGUMENTS, experiment_of, read_head
+from assay.serve.web.body import stream_body
+from assay.serve.web.footprint import Footprint, bounded
+from assay.serve.web.request import HttpRequest
+
+LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
+_BOM = b"\xef\xbb\xbf"
+
+
+class SpooledRequest:
+    """A request that makes sense, with its contexts on disk."""
+
+    def __init__(self, asked: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
+        self.asked, self.digest = asked, digest
+        self._file = file
+
+    def lines(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        for line in self._file:
+            yield line.rstrip(b"\n")
+
+
+@asynccontextmanager
+async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[SpooledRequest]:
+    """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
+    serving = call.host.serving
+    with _spool() as file:
+        intake = _LineReader(call, file, arguments=arguments)
+        most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
+        taken, held = Footprint(), 0  # of a line that is long
+        async for piece in stream_body(call, most, "max_upload_bytes", seconds):
+            if not intake.long:
+                intake.more(piece)
+                continue
+            call.share.hold(grown := taken.more(piece))
+            held += grown
+            if b"\n" in piece:
+                await call.aside(lambda piece=piece: intake.more(piece))
+                call.share.drop(held)
+                taken, held = Footprint(), 0
+            else:
+                intake.more(piece)
+        yield await call.aside(intake.end) if intake.long else intake.end()
+
+
+@contextmanager
+def _spool() -> Generator[IO[bytes]]:
+    """Where lines are put. What could not be written of it is told before it is closed, and then nobody's any more."""
+    with _on_disk():
+        file = tempfile.TemporaryFile(prefix="assay-")  # noqa: SIM115  # closing it may fail again
+    try:
+        yield file
+    finally:
+        with suppress(OSError):
+            file.close()
+
+
+@contextmanager
+def _on_disk() -> Generator[None]:
+    try:
+        yield
+    except OSError as wrong:
+        raise EnvironmentFailure(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
+
+
+class _LineReader:
+    def __init__(self, call: HttpRequest, file: IO[bytes], *, arguments: bool) -> None:
+        self._host, self._file, self._arguments = call.host, file, arguments
+        self._limits = call.host.limits
+        self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
+        if self._digest is not None and not arguments:
+            self._digest.update(WITHOUT_ARGUMENTS)
+        self._tail: list[bytes] = []
+        self._held = self._number = self._cases = self._own = 0
+        self._planned: CachedPlan | None = None
+        self._experiment = None
+        self._waits = False
+        self._most = call.host.serving.max_elements
+
+    @property
+    def long(self) -> bool:
+        """Whether the line that has not ended is worth a thread."""
+        return self._held > LONG
+
+    def more(self, piece: bytes) -> None:
+        lines = piece.split(b"\n")
+        tail = lines.pop()
+        if lines:
+            lines[0] = b"".join((*self._tail, lines[0]))
+            self._tail, self._held = [], 0
+            self._write([kept for line in lines if (kept := self._line(line))])
+        self._tail.append(tail)
+        self._held += len(tail)
+        if self._held > self._limits.max_line_bytes:
+            raise self._bad(self._number + 1, [Problem("", too_long(self._limits))])
+
+    def end(self) -> SpooledRequest:
+        self._write([kept for kept in [self._line(b"".join(self._tail))] if kept])
+        with _on_disk():
+            self._file.flush()
+        if self._planned is None:
+            raise InvalidRequest("wanted a first line with checks and experiment_metadata, got an empty body")
+        plan, checks = self._planned
+        if plan.each is not None and plan.each != self._cases:
+            said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
+            raise InvalidRequest(Problem("checks", said))
+        asked = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
+        return SpooledRequest(asked, self._file, self._digest.hexdigest() if self._digest else "")
+
+    def _line(self, line: bytes) -> bytes | None:
+        """What is kept of a line: nothing of a blank one, nor of the head."""
+        self._number += 1
+        line = (line.removeprefix(_BOM) if self._number == 1 else line).strip()
+        if not line:
+            return None
+        if self._digest is not None:
+            self._digest.update(line + b"\n")
+        if self._planned is None:
+            self._head(line)
+            return None
+        try:
+            bounded(line, self._most)
+            context = read_context(line, self._limits)
+            plan = self._planned.plan
+            if plan.shared is None or context.checks is not None:
+                sheet = plan.sheet(self._cases, context)
+                self._waits = sheet.waits or self._waits
+                self._own += len(sheet.bounds) if plan.each is None else 0
+        except (NotAContext, InvalidRequest) as wrong:
+            raise self._bad(self._number, wrong.problems) from None
+        self._cases += 1
+        if self._cases > self._limits.max_cases:
+            said = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
+            raise self._bad(self._number, [Problem("", said)])
+        return stored_line(context)
+
+    def _head(self, line: bytes) -> None:
+        problems: list[Problem] = []
+        planned: CachedPlan | None = None
+        try:
+            bounded(line, self._most)
+            head = read_head(line)
+        except InvalidRequest as wrong:
+            raise self._bad(self._number, wrong.problems) from None
+        try:
+            planned = self._host.plans.of(bytes(head.checks), arguments=self._arguments)
+        except InvalidRequest as wrong:
+            problems += wrong.problems
+        try:
+            self._experiment = experiment_of(bytes(head.experiment_metadata), self._limits)
+        except InvalidRequest as wrong:
+            problems += wrong.problems
+        if problems or planned is None:
+            raise self._bad(self._number, problems)
+        self._planned = planned
+        self._waits = planned.plan.shared is not None and planned.plan.shared.waits
+
+    def _write(self, lines: list[bytes]) -> None:
+        if lines:
+            with _on_disk():
+                self._file.write(b"\n".join(lines) + b"\n")
+
+    def _bad(self, number: int, problems: list[Problem] | tuple[Problem, ...]) -> BadLine:
+        return BadLine(f"line {number}", problems, number)

@@ -1,0 +1,223 @@
+"""
+Results on the wire (FEP 4.1, 5.2): a kept line of JSON becomes the bytes of a TestCaseResult.
+
+What comes again with every case (a check's name, its version, its literal arguments, `{"passed":true}`) is written once and
+copied; so is the context, where the request it came with is at hand.
+"""
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from assay.protocol.json_types import is_object
+from assay.protocol.results import CheckError, ExecutionContext, TestCaseSummary
+from assay.serve.grpc.codec import encode as packed
+from assay.serve.grpc.codec.encode import length_delimited, map_entry, varint, varint_field
+
+STATUS = {"completed": 1, "error": 2, "skip": 3}
+_ERRORS = {"jsonpath_error": 1, "validation_error": 2, "timeout_error": 3, "unknown_error": 4}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEPT, _LONG = 1_024, 1_024  # pieces that are remembered, and the bytes that such a one has at most
+Ends = tuple[bytes, bytes]
+
+
+# a context as it goes out: the case, the output, and what every result of a check says of them
+EncodedContext = tuple[bytes, bytes, bytes]
+
+
+class Argument(Struct):
+    value: Raw
+    jsonpath: str | None = None
+
+
+class Checked(Struct):
+    check_type: str
+    status: str
+    results: Raw
+    evaluated_at: str
+    metadata: Raw = Raw(b"{}")
+    resolved_arguments: dict[str, Argument] | None = None
+    error: CheckError | None = None
+
+
+class ResultLine(Struct):
+    """A result without its context, which is not read where it is at hand."""
+
+    status: str
+    check_results: list[Checked]
+    summary: TestCaseSummary
+    metadata: dict[str, Any] | None = None
+
+
+class ResultWithContext(ResultLine):
+    execution_context: ExecutionContext | None = None
+
+
+_line = msgspec.json.Decoder(ResultLine).decode
+_full = msgspec.json.Decoder(ResultWithContext).decode
+decode = msgspec.json.Decoder().decode
+
+
+class ResultEncoder:
+    """One run's: what its checks have in common is written once."""
+
+    def __init__(self) -> None:
+        self._checks: dict[tuple[str, str, bytes, bytes], Ends] = {}
+        self._values: dict[bytes, bytes] = {}
+        self._literals: dict[tuple[str, bytes], bytes] = {}
+        self._paths: dict[tuple[str, str], tuple[bytes, bytes]] = {}
+        self._moment = b"", b""
+
+    def case(self, line: bytes, echo: EncodedContext | None = None) -> bytes:
+        """The TestCaseResult of a line, as a field of its EvaluationRunResult."""
+        if echo is None:
+            whole = _full(line)
+            assert whole.execution_context is not None
+            echo = echo_of(whole.execution_context.test_case, whole.execution_context.output)
+        else:
+            whole = _line(line)
+        parts = [b"\x08", varint(STATUS[whole.status]), context_of(echo)]
+        for check in whole.check_results:
+            body = self._check(check, echo[2])
+            parts += (b"\x1a", varint(len(body)), body)
+        parts.append(counts(whole.summary))
+        if whole.metadata is not None:
+            parts.append(length_delimited(b"\x2a", packed.struct(whole.metadata)))
+        return length_delimited(b"\x32", b"".join(parts))
+
+    def _check(self, check: Checked, about: bytes) -> bytes:
+        key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
+        if (found := self._checks.get(key)) is None:
+            found = check_framing(*key)
+            _keep(self._checks, key, found, len(check.results) + len(check.metadata))
+        front, back = found
+        arguments = b""
+        if check.resolved_arguments is not None:
+            members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
+            arguments = length_delimited(b"\x22", b"".join(members))
+        many = varint(len(about) + len(back))
+        error = b"" if check.error is None else length_delimited(b"\x3a", _error(check.error))
+        moment = self.moment(check.evaluated_at.encode())
+        return b"".join((front, arguments, moment, b"\x32", many, about, back, error))
+
+    def moment(self, said: bytes) -> bytes:
+        """When a check was done."""
+        if self._moment[0] != said:
+            self._moment = said, moment(datetime.fromisoformat(said.decode()))
+        return self._moment[1]
+
+    def _argument(self, name: str, argument: Argument) -> bytes:
+        """A member of resolved_arguments: `{value}`, or with the path that led to it."""
+        raw = bytes(argument.value)
+        if argument.jsonpath is None:
+            literal = self._literals.get((name, raw))
+            if literal is None:
+                body = map_entry(b"value", packed.value(decode(raw)))
+                literal = map_entry(name.encode(), length_delimited(b"\x2a", body))
+                _keep(self._literals, (name, raw), literal, len(raw))
+            return literal
+        path = self._paths.get((name, argument.jsonpath))
+        if path is None:
+            path = name.encode(), map_entry(b"jsonpath", packed.text(argument.jsonpath.encode()))
+            _keep(self._paths, (name, argument.jsonpath), path, len(argument.jsonpath))
+        return map_entry(path[0], length_delimited(b"\x2a", path[1] + map_entry(b"value", self._value(raw))))
+
+    def _value(self, raw: bytes) -> bytes:
+        """A Value from its JSON."""
+        said = self._values.get(raw)
+        if said is None:
+            plain = raw[0] == 0x22 and b"\\" not in raw  # a text that is written as it is
+            said = packed.text(raw[1:-1]) if plain else packed.value(decode(raw))
+            _keep(self._values, raw, said, len(raw))
+        return said
+
+
+def check_framing(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
+    """What goes before the arguments of a check, and what ends its metadata."""
+    front = length_delimited(b"\x0a", kind.encode()) + b"\x10" + varint(STATUS[status])
+    front += length_delimited(b"\x1a", packed.struct(decode(results)))
+    said: dict[str, Any] = decode(metadata)
+    version = said.pop("check_version", "")
+    back = length_delimited(b"\x22", str(version).encode()) if version else b""
+    return front, back + length_delimited(b"\x2a", packed.struct(said)) if said else back
+
+
+def context_of(echo: EncodedContext) -> bytes:
+    """The execution_context of a TestCaseResult."""
+    case, output, _ = echo
+    return length_delimited(b"\x12", length_delimited(b"\x0a", case) + length_delimited(b"\x12", output))
+
+
+def counts(summary: TestCaseSummary) -> bytes:
+    """The summary of one."""
+    said = (
+        varint_field(b"\x08", summary.total_checks)
+        + varint_field(b"\x10", summary.completed_checks)
+        + varint_field(b"\x18", summary.error_checks)
+        + varint_field(b"\x20", summary.skipped_checks)
+    )
+    return length_delimited(b"\x22", said)
+
+
+def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
+    """From JSON. Members that the text does not know are not carried (decision 10)."""
+    id = length_delimited(b"\x0a", case["id"].encode()) if case["id"] else b""
+    about, one, other = id, [id, length_delimited(b"\x12", _either(case["input"]))], [b""]
+    if "expected" in case:
+        one.append(length_delimited(b"\x1a", _either(case["expected"])))
+    if "metadata" in case:
+        metadata = packed.struct(case["metadata"])
+        one.append(length_delimited(b"\x22", metadata))
+        about += length_delimited(b"\x12", metadata)
+    other = [length_delimited(b"\x0a", _either(output["value"]))]
+    if "metadata" in output:
+        metadata = packed.struct(output["metadata"])
+        other.append(length_delimited(b"\x12", metadata))
+        about += length_delimited(b"\x1a", metadata)
+    if "id" in output:
+        other.append(length_delimited(b"\x1a", output["id"].encode()))
+    return b"".join(one), b"".join(other), about
+
+
+def moment(when: datetime) -> bytes:
+    """The evaluated_at of a check."""
+    since = when - _EPOCH
+    body = _seconds(since.days * 86_400 + since.seconds)
+    if micros := since.microseconds:
+        body = b"".join((body, b"\x10", varint(micros * 1_000)))
+    return b"".join((b"\x2a", varint(len(body)), body))
+
+
+@lru_cache(maxsize=4)
+def _seconds(many: int) -> bytes:
+    return varint_field(b"\x08", many)
+
+
+def _either(said: Any) -> bytes:
+    """An InputValue or an OutputValue: a text, an object, or what decision 2 has added."""
+    if isinstance(said, str):
+        return length_delimited(b"\x0a", said.encode())
+    return (
+        length_delimited(b"\x12", packed.struct(said))
+        if is_object(said)
+        else length_delimited(b"\x1a", packed.value(said))
+    )
+
+
+def _error(error: CheckError) -> bytes:
+    kind = varint_field(b"\x08", _ERRORS.get(error.type, 4))
+    return (
+        kind
+        + length_delimited(b"\x12", error.message.encode())
+        + (b"\x18\x01" if error.recoverable else b"\x18\x00")
+    )
+
+
+def _keep(kept: dict[Any, Any], key: Any, made: Any, long: int) -> None:
+    if long <= _LONG:
+        if len(kept) >= _KEPT:
+            kept.clear()
+        kept[key] = made

@@ -1,0 +1,185 @@
+"""
+What lies where in a message that was read (decision 2), as a function that reads others like it.
+
+What is the same in all of them, and what has the same length, is cut up in one go. Where a text may have any length, so have
+the messages around it, and each says how long it is in its head (`heads.py`).
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from assay.serve.grpc.codec import decode as unpacked
+from assay.serve.grpc.codec.decode import Span, fields
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.codec.length_prefixes import Steps, head_of
+from assay.serve.grpc.codec.shape_source import (
+    End,
+    Leaf,
+    LengthPrefix,
+    Mark,
+    Same,
+    SourceLines,
+    SourcePart,
+    TextField,
+)
+
+_EXACT = float(unpacked.EXACT)  # which is quicker to compare a float with
+_HEADS, _PIECES = 16, 512  # of a shape, at most
+Made = tuple[dict[str, Any], bytes]  # a document, and what results say of it
+Read = Callable[[bytes, int, int], Made | None]
+
+
+class Shape(NamedTuple):
+    """What such messages have in common, and what reads them: nothing, if it is another."""
+
+    kind: tuple[SourcePart, ...]
+    lengths: list[int]
+    free: set[int]
+    deep: int
+    read: Read
+
+
+class Trace:
+    """One message, member by member. Of the texts in it those that are `free` have any length; that is all of them, if nobody knows."""
+
+    def __init__(self, data: bytes, place: Span, free: set[int] | None = None) -> None:
+        self.place, self.free = place, free
+        self.lengths: list[int] = []
+        self.deep = self._level = 1
+        self.pieces: list[SourcePart] = []
+        self._data = data
+        self._sizes: dict[int, int] = {}  # of heads, as they are here
+        self._said, self._about = "", ""
+
+    @property
+    def handy(self) -> bool:
+        """Not so large that it costs more than it is worth."""
+        return len(self._sizes) <= _HEADS and len(self.pieces) <= _PIECES
+
+    def case(self, at: int, end: int) -> None:
+        names = {0x0A: "id", 0x12: "input", 0x1A: "expected", 0x22: "metadata"}
+        said = self._fields(names, at, end)
+        about = "data[at:after_id]" if "id" in said else "b''"
+        if "metadata" in said:
+            about += " + b'\\x12' + data[before_metadata + 1 : end]"
+        self._said, self._about = _literal({"id": "''"} | said), about
+
+    def output(self, at: int, end: int) -> None:
+        said = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, at, end)
+        about = "b'\\x1a' + data[before_metadata + 1 : after_metadata]" if "metadata" in said else "b''"
+        self._said, self._about = _literal(said), about
+
+    def _fields(self, names: dict[int, str], at: int, end: int) -> dict[str, str]:
+        said: dict[str, str] = {}
+        for tag, start, stop in fields(self._data, at, end):
+            name = names[tag]
+            how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
+            self.pieces.append(Mark(f"before_{name}"))
+            said[name] = how(start, stop, ((bytes((tag,)), b""),))[0]
+            self.pieces.append(Mark(f"after_{name}"))
+        return said
+
+    def shape(self, kind: tuple[SourcePart, ...]) -> Shape:
+        """Of what was gone through."""
+        lines = SourceLines(self._about, self._sizes)
+        for piece in self.pieces:
+            lines.add(piece)
+        source = lines.source(self._said, self._about)
+        exec(source, lines.scope)  # noqa: S102  # written here, names of members as literals
+        return Shape(kind, self.lengths, self.free or set(), self.deep, lines.scope["read"])
+
+    def _either(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        """An InputValue or an OutputValue."""
+        ((kind, start, stop),) = fields(self._data, at, end)
+        how = {unpacked.STRING: self._text, unpacked.OBJECT: self._struct}.get(kind, self._value)
+        return how(start, stop, (*steps, (bytes((kind,)), b"")))
+
+    def _struct(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        said: dict[str, str] = {}
+
+        def member(start: int, stop: int) -> int | None:
+            (_, first, last), (_, one, two) = fields(self._data, start, stop)
+            name = self._data[first:last]
+            entry = (b"\x0a", length_delimited(b"\x0a", name)), (b"\x12", b"")
+            said[name.decode()], long = self._value(one, two, entry)
+            return long
+
+        long = self._inside(at, end, steps, member)
+        return _literal(said), long
+
+    def _list(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        said: list[str] = []
+
+        def item(start: int, stop: int) -> int | None:
+            value, long = self._value(start, stop, ((b"\x0a", b""),))
+            said.append(value)
+            return long
+
+        long = self._inside(at, end, steps, item)
+        return f"[{', '.join(said)}]", long
+
+    def _inside(self, at: int, end: int, steps: Steps, each: Callable[[int, int], int | None]) -> int | None:
+        """An object or a list; how long it is, with its head, if that is always the same."""
+        self._level += 1
+        self.deep = max(self.deep, self._level)
+        number = self._place()
+        sizes = [each(start, stop) for _, start, stop in fields(self._data, at, end)]
+        self._level -= 1
+        fixed = [one for one in sizes if one is not None]
+        if len(fixed) < len(sizes):
+            self._head(number, steps, end - at)
+            self.pieces.append(End(number))
+            return None
+        head = head_of(steps, sum(fixed))
+        self.pieces[number] = Same(head)
+        return len(head) + sum(fixed)
+
+    def _value(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
+        kind = self._data[at] if at < end else unpacked.NULL
+        if kind in (unpacked.NULL, unpacked.BOOL, unpacked.NUMBER):
+            return self._scalar(kind, at, end, steps)
+        ((_, start, stop),) = fields(self._data, at, end)
+        how = {unpacked.TEXT: self._text, unpacked.STRUCT: self._struct}.get(kind, self._list)
+        return how(start, stop, (*steps, (bytes((kind,)), b"")))
+
+    def _scalar(self, kind: int, at: int, end: int, steps: Steps) -> tuple[str, int]:
+        head = head_of(steps, end - at)
+        long = len(head) + end - at
+        if kind == unpacked.NULL:
+            self.pieces.append(Same(head + self._data[at:end]))
+            return "None", long
+        name = f"x{len(self.pieces)}"
+        self.pieces += (
+            Same(head + self._data[at : at + 1]),
+            Leaf("B" if kind == unpacked.BOOL else "d", name),
+        )
+        if kind == unpacked.BOOL:
+            return f"(False, True)[{name}]", long
+        near = f"int({name}) if {name}.is_integer() else {name}"
+        return f"(({near}) if {-_EXACT} <= {name} <= {_EXACT} else far({name}))", long
+
+    def _text(self, start: int, stop: int, steps: Steps) -> tuple[str, int | None]:
+        which, long = len(self.lengths), stop - start
+        name = f"v{which}"
+        self.lengths.append(long)
+        if self.free is None or which in self.free:
+            number = self._place()
+            self._head(number, steps, long)
+            self.pieces.append(TextField(number, name))
+            return f"{name}.decode()", None
+        head = head_of(steps, long)
+        self.pieces += (Same(head), Leaf(f"{long}s", name))
+        return f"{name}.decode()", len(head) + long
+
+    def _place(self) -> int:
+        """For a head, which is known when all is that it stands before."""
+        self.pieces.append(Same(b""))
+        return len(self.pieces) - 1
+
+    def _head(self, number: int, steps: Steps, long: int) -> None:
+        self.pieces[number] = LengthPrefix(steps, number)
+        self._sizes[number] = len(head_of(steps, long))
+
+
+def _literal(said: dict[str, str]) -> str:
+    return f"{{{', '.join(f'{name!r}: {value}' for name, value in said.items())}}}"

@@ -1,0 +1,143 @@
+"""The door of a method: who may come in, and what goes out, whatever happens inside."""
+
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import aclosing, contextmanager
+from typing import Any, NoReturn
+
+from google.protobuf.message import DecodeError, Message
+from grpc import (
+    RpcMethodHandler,
+    StatusCode,
+    stream_stream_rpc_method_handler,
+    stream_unary_rpc_method_handler,
+)
+from msgspec import Struct
+
+from assay.auth.keys import authorize
+from assay.errors import Refusal
+from assay.ports.telemetry import telemetry
+from assay.serve.grpc.context import Context, RpcContext
+from assay.serve.grpc.errors import code_of, sentence, status_of, trailing
+from assay.serve.grpc.receive import LARGE, MessageReceiver
+from assay.serve.grpc.request import no_message
+from assay.serve.web.handler import credential_of
+from assay.serve.web.instrumentation import record_request as told_of
+from assay.serve.web.request import ServerState
+from assay.serve.web.responses import error_body, internal_error_body
+
+Answer = Callable[[RpcContext, Any], Awaitable[bytes]]
+Stream = Callable[[RpcContext, Any], AsyncGenerator[bytes]]
+
+
+class Method(Struct, frozen=True, kw_only=True):
+    """One RPC; no scope: it is open to everybody."""
+
+    service: str
+    name: str
+    takes: type[Message]
+    raw: bool = False  # it reads the bytes itself
+    scope: str | None
+    answer: Answer | None = None
+    stream: Stream | None = None
+
+    @property
+    def path(self) -> str:
+        return f"/{self.service}/{self.name}"
+
+
+class RpcHandler:
+    """
+    One method, as gRPC wants it. What comes in and goes out are bytes.
+
+    For gRPC a stream of messages comes in, of which one is read: so it waits until it is known who sends it.
+    """
+
+    def __init__(self, host: ServerState, method: Method, incoming: MessageReceiver) -> None:
+        self._host, self._method, self._incoming = host, method, incoming
+
+    def handler(self) -> "RpcMethodHandler[Any, Any]":
+        if self._method.stream is not None:
+            return stream_stream_rpc_method_handler(self._stream_seen)  # type: ignore[arg-type]
+        return stream_unary_rpc_method_handler(self._answer_seen)  # type: ignore[arg-type]
+
+    async def _answer_seen(self, _: Any, context: Context) -> bytes:
+        with self._seen(context):
+            return await self._answer(context)
+
+    async def _stream_seen(self, _: Any, context: Context) -> AsyncGenerator[bytes]:
+        with self._seen(context):
+            async with aclosing(self._stream(context)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    @contextmanager
+    def _seen(self, context: Context) -> Generator[None]:
+        """Counted, timed and told of, by the name of the method."""
+        began, method = time.perf_counter(), self._method
+        about = {"rpc.system": "grpc", "rpc.service": method.service, "rpc.method": method.name}
+        given = dict(context.invocation_metadata() or ()) if telemetry.tracer else {}
+        with telemetry.span(method.path[1:], about, {"traceparent": str(given.get("traceparent", ""))}):
+            try:
+                yield
+            finally:
+                told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
+
+    async def _answer(self, context: Context) -> bytes:
+        call = RpcContext(self._host, context)
+        assert self._method.answer is not None
+        try:
+            return await self._method.answer(call, await self._admitted(call))
+        except Exception as why:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
+            trouble = why
+        finally:
+            call.share.give_back()
+        return await _refuse(call, self._method, trouble)
+
+    async def _stream(self, context: Context) -> AsyncGenerator[bytes]:
+        call = RpcContext(self._host, context)
+        assert self._method.stream is not None
+        try:
+            async with aclosing(self._method.stream(call, await self._admitted(call))) as pieces:
+                async for piece in pieces:
+                    yield piece
+            return
+        except Exception as why:  # noqa: BLE001  # the same
+            trouble = why
+        finally:
+            call.share.give_back()
+        await _refuse(call, self._method, trouble)
+
+    async def _admitted(self, call: RpcContext) -> Message | bytes:
+        """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
+        call.tell()
+        call.share.request()
+        if self._method.scope is None:
+            return self._method.takes()  # what a stranger says is not listened to
+        call.by(await self._host.authenticate(credential_of(call)))
+        call.share.request_of(call.who.tenant)
+        authorize(call.who, self._method.scope)
+        data = await self._incoming.message(call)
+        if self._method.raw:
+            return data
+        read = self._method.takes.FromString
+        try:
+            message: Any = read(data) if len(data) <= LARGE else await call.aside(lambda: read(data))
+        except DecodeError as wrong:
+            raise no_message(self._method.takes, wrong) from None
+        call.named = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")
+        return message
+
+
+async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoReturn:
+    """A status, REST's body in the details, and the number of the request."""
+    refusal = trouble if isinstance(trouble, Refusal) else None
+    if refusal is not None:
+        await call.note(refusal, call.named or method.path)
+    code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
+    if refusal is None or code is StatusCode.INTERNAL:
+        said = internal_error_body(trouble, call.id)
+    else:
+        said = error_body(refusal, call.id)
+    call.tell(*trailing(code, said, refusal))
+    await call.context.abort(code, sentence(said), call.told)

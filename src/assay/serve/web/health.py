@@ -1,0 +1,26 @@
+"""Open to everybody: whether we are up, the OpenAPI document, and its page."""
+
+from assay.protocol.operations import Health
+from assay.serve.web.docs_page import page
+from assay.serve.web.request import HttpRequest
+from assay.serve.web.responses import HTML, Headers, Response, answer
+
+PROTOCOL = "0.0.1"
+BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
+
+
+async def health(call: HttpRequest) -> Response:
+    call.query()
+    call.host.load.open()
+    return answer(Health(status="healthy", version=PROTOCOL), headers=((b"cache-control", b"no-store"),))
+
+
+async def show_openapi(call: HttpRequest) -> Response:
+    call.query()
+    return Response(call.host.openapi, headers=BRIEFLY)
+
+
+async def show_page(call: HttpRequest) -> Response:
+    call.query()
+    html, policy = page()
+    return Response(html, media=HTML, headers=((b"content-security-policy", policy), *BRIEFLY))

@@ -1,0 +1,57 @@
+"""Every answer counted, timed, and told of in the log, by the template of its path: what the path holds is not told."""
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.types import Receive, Scope, Send
+
+from assay.ports.telemetry import telemetry
+from assay.serve.web.request import ServerState
+
+log = logging.getLogger("assay.request")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Instrumented:
+    """Behind glass: what answers, and says with which status it did; 0: nobody was there to be told."""
+
+    def __init__(self, path: str, app: Callable[[Scope, Receive, Send], Awaitable[int]]) -> None:
+        self._path, self._app = path, app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        began = time.perf_counter()
+        method = scope["method"] if scope["method"] in METHODS else "OTHER"
+        route = f"{method} {self._path}"
+        if telemetry.tracer is None:
+            status = await self._app(scope, receive, send)
+        else:
+            parent = {"traceparent": _header(scope, b"traceparent")}
+            about = {"http.request.method": method, "http.route": self._path}
+            with telemetry.span(route, about, parent) as span:
+                status = await self._app(scope, receive, send)
+                span.set_attribute("http.response.status_code", status)
+        record_request("rest", route, str(status), time.perf_counter() - began)
+
+
+def record_request(transport: str, route: str, status: str, seconds: float) -> None:
+    telemetry.add("assay_requests", 1, transport, route, status)
+    telemetry.took("assay_request_seconds", seconds, transport, route)
+    if log.isEnabledFor(logging.INFO):
+        more = {"transport": transport, "route": route, "status": status, "ms": round(seconds * 1000, 3)}
+        log.info("answered", extra=more)
+
+
+def enable_metrics(host: ServerState) -> None:
+    """This process serves: it counts, and these can be looked at."""
+    telemetry.on = True
+    telemetry.gauges |= {
+        "assay_requests_under_way": lambda: host.load.requests,
+        "assay_followers": lambda: host.load.followers,
+        "assay_held_bytes": lambda: host.load.held,
+        "assay_runs_under_way": lambda: host.desk.busy,
+    }
+
+
+def _header(scope: Scope, name: bytes) -> str:
+    return next((value.decode("latin-1") for key, value in scope["headers"] if key == name), "")

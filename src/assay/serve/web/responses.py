@@ -1,0 +1,127 @@
+"""What goes out: an answer, and the one table that gives every refusal its status (openwop-contract §0.3, §2.3)."""
+
+import logging
+import math
+from collections.abc import AsyncGenerator
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET
+
+from assay import errors
+from assay.errors import InvalidRequest, Refusal
+from assay.protocol.operations import ErrorResponse
+from assay.protocol.redaction import redacted, redacted_text
+from assay.runs import refusals
+
+log = logging.getLogger("assay.rest")
+
+Headers = tuple[tuple[bytes, bytes], ...]
+JSON, LINES, HTML = b"application/json", b"application/x-ndjson", b"text/html; charset=utf-8"
+TEXT = b"text/plain; charset=utf-8"
+encode = msgspec.json.Encoder().encode
+
+STATUS: dict[type[Exception], int] = {
+    Refusal: 400,
+    errors.UsageError: 500,
+    errors.Unauthenticated: 401,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.MethodNotAllowed: 405,
+    errors.Conflict: 409,
+    errors.RunNotFinished: 409,
+    errors.RunAlreadyEnded: 409,
+    errors.IdempotencyKeyReused: 409,
+    errors.IdempotencyInFlight: 409,
+    errors.TooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.ForkRejected: 422,
+    errors.RateLimited: 429,
+    errors.EnvironmentFailure: 503,
+    errors.Unavailable: 503,
+    refusals.NotEnded: 409,
+    refusals.NotProvided: 501,
+    refusals.MockForbidden: 403,
+}
+CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
+DEFAULT_RETRY_AFTER = 2.0  # seconds after which a database may be back
+MAX_PROBLEMS = 5  # problems in the sentence; the rest is in the details
+
+
+class Response(NamedTuple):
+    """A status and a body, whole or in pieces."""
+
+    body: bytes | AsyncGenerator[bytes]
+    status: int = 200
+    media: bytes = JSON
+    headers: Headers = ()
+
+
+class Streaming(Protocol):
+    """An answer that goes on, of status 200: an application of its own, behind the door."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+def answer(value: Any, status: int = 200, headers: Headers = ()) -> Response:
+    return Response(encode(value), status, JSON, headers)
+
+
+def status_of(refusal: Refusal) -> int:
+    """By ancestry: the status of the nearest class that has one."""
+    return next(STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS)
+
+
+def error_response(refusal: Refusal, request: str) -> Response:
+    """The closed body, with the headers that go with it."""
+    status = status_of(refusal)
+    headers: list[tuple[bytes, bytes]] = []
+    if status == 500:
+        return internal_error(refusal, request)
+    if status == 503 or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
+        seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
+        headers.append((b"retry-after", b"%d" % max(1, math.ceil(seconds))))
+    if isinstance(refusal, errors.Unauthenticated):
+        headers.append((b"www-authenticate", b'Bearer realm="assay"'))
+    if isinstance(refusal, errors.MethodNotAllowed):
+        headers.append((b"allow", ", ".join(refusal.allowed).encode()))
+    if status in CLOSING:
+        headers.append((b"connection", b"close"))
+    return Response(encode(error_body(refusal, request)), status, JSON, tuple(headers))
+
+
+def error_body(refusal: Refusal, request: str) -> ErrorResponse:
+    """What is said of it. What our own world said stays in our log, by the number of the request."""
+    if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
+        log.error("request %s: %s", request, redacted_text(str(refusal)))
+        message = "what this host stands on is away or full; nothing was lost, try again"
+        return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
+    details: dict[str, Any] = redacted(dict(refusal.details))
+    if status_of(refusal) == 503:
+        details["correlationId"] = request
+    return ErrorResponse(
+        error=refusal.code, message=redacted_text(_sentence(refusal)), details=details or UNSET
+    )
+
+
+def internal_error(surprise: BaseException, request: str) -> Response:
+    """A bug of ours: its number, and never a traceback."""
+    return Response(encode(internal_error_body(surprise, request)), 500)
+
+
+def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
+    """Told to our log, and to the client by its number alone."""
+    log.error("request %s failed", request, exc_info=surprise)
+    return ErrorResponse(
+        error="internal_error",
+        message="this host failed; its log knows more, under the number in details.correlationId",
+        details={"correlationId": request},
+    )
+
+
+def _sentence(refusal: Refusal) -> str:
+    if not isinstance(refusal, InvalidRequest):
+        return str(refusal)
+    said = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])
+    more = len(refusal.problems) - MAX_PROBLEMS
+    return f"{said}; and {more} more" if more > 0 else said

@@ -1,0 +1,263 @@
+"""Effects carried out: the only part of a workflow that touches the world."""
+
+import asyncio
+from datetime import datetime
+from typing import Any, Protocol
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.agenteval.invoke import invoke
+from assay.agenteval.scene import Invocation
+from assay.errors import Conflict, Fault
+from assay.ports import CLOSED, Run, Services, Store
+from assay.ports.agents import Agents, ToolBox
+from assay.protocol.redaction import redacted_text
+from assay.workflow import effects
+from assay.workflow import llm as models
+from assay.workflow.agent_memory import AsOf, JournalMemory
+from assay.workflow.bracket import AgentTurn
+from assay.workflow.critics import Critics
+from assay.workflow.effects import AnyEffect, EffectError, Result
+from assay.workflow.execution import ExecutionLimits, WorkflowRequest
+from assay.workflow.library import Library, open_transaction
+from assay.workflow.replayer import CANCELLED, replay_run
+from assay.workflow.report import workers
+from assay.workflow.steps import read_request, read_steps
+from assay.workflow.verified_tools import VerifiedTools
+
+PATIENCE = 5.0  # seconds between two looks at a child that says nothing
+SECONDS = 120.0  # an agent's turn
+DEEPEST = 16  # children of children
+
+
+class Executor(Protocol):
+    """Who conducts runs here: the desk."""
+
+    @property
+    def holder(self) -> str: ...
+    @property
+    def lease(self) -> float: ...
+    def begin(self, run: Run) -> None: ...
+    async def cancel(self, run: str, tenant: str) -> Run: ...
+    async def ended(self, run: str) -> Run: ...
+
+
+class StepUnit(Struct, frozen=True, kw_only=True):
+    """One step, as it crosses an engine."""
+
+    run: str
+    tenant: str
+    step: int
+    effect: AnyEffect
+    attempt: int = 0  # how often this effect was asked for at its node before
+    deadline: datetime | None = None
+    began: datetime | None = None
+    scope: str = "default"
+    turn_step: int = 0  # from where memory is seen
+    turn_at: datetime | None = None
+    source: str | None = None  # of which run the result is to be taken
+    replay: bool = False
+
+
+class ActivityRunner:
+    def __init__(
+        self,
+        store: Store,
+        library: Library,
+        agents: Agents,
+        critics: Critics,
+        services: Services,
+        tools: ToolBox | None = None,
+        *,
+        bounds: ExecutionLimits | None = None,
+        seconds: float = SECONDS,
+    ) -> None:
+        self._store, self._library, self._agents, self._critics = store, library, agents, critics
+        self._services, self._tools, self._bounds, self._seconds = (
+            services,
+            tools,
+            bounds or ExecutionLimits(),
+            seconds,
+        )
+        self.clock = services.clock
+        self.hands: Executor | None = None  # met when the desk is made
+
+    async def perform(self, unit: StepUnit) -> Result:
+        """What comes back; a run that takes too long comes back too."""
+        if unit.source is not None:
+            return await self._recorded(unit)
+        left = None
+        if unit.deadline is not None:
+            left = max((unit.deadline - self._services.clock.now()).total_seconds(), 0)
+        try:
+            async with asyncio.timeout(left):
+                came = await self._do(unit)
+        except TimeoutError:
+            now = self._services.clock.now()
+            spent = now - (unit.began or now)
+            return Result(at=now, over=max(round(spent.total_seconds() * 1000), 1))
+        now = self._services.clock.now()
+        return Result(at=now, trouble=came) if isinstance(came, EffectError) else Result(at=now, value=came)
+
+    async def _do(self, unit: StepUnit) -> Any:
+        match unit.effect:
+            case effects.Delay(ms=ms):
+                return await asyncio.sleep(ms / 1000)
+            case effects.Invoke() as wanted:
+                return await self._invoke(unit, wanted)
+            case effects.Verify() as wanted:
+                found = await self._critics.judge(
+                    wanted.critic, wanted.task, wanted.result, wanted.target, wanted.criteria
+                )
+                return msgspec.to_builtins(found)
+            case effects.StartChild() as wanted:
+                return await self._start(unit, wanted)
+            case effects.AwaitChild(child=child):
+                return await self._await(child)
+            case effects.AskModel() as wanted:
+                return await models.asked(self._store, self._services, unit.tenant, wanted)
+            case _:
+                return None
+
+    async def _invoke(self, unit: StepUnit, wanted: effects.Invoke) -> Any:
+        agent = self._agents.get(wanted.agent)
+        if agent is None:
+            return EffectError("capability_not_provided", f"there is no agent {wanted.agent!r} here")
+        now = self._services.clock.now()
+        view = AsOf(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
+        place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
+        memory = JournalMemory(self._store, unit.tenant, place, view, self._services.clock)
+        tools = VerifiedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
+        stage = Invocation(
+            agent.card,
+            tools,
+            memory,
+            live=tools is not None,
+            invocation_id=wanted.invocation,
+            memory_ref=wanted.memory or "agent",
+            seconds=self._seconds,
+            max_depth=self._services.limits.max_depth,
+        )
+        try:
+            finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is
+        except Fault as fault:
+            what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
+            return EffectError("agent_unreachable", what, redacted_text(str(fault)))
+        turn = AgentTurn(
+            agent=agent.card.agent_id,
+            outcome=finish.outcome,
+            version=agent.card.version,
+            tools=len(stage.tools),
+            threshold=agent.card.threshold,
+            result=None if finish.result is UNSET else finish.result,
+            confidence=finish.confidence,
+            error=finish.error,
+            schema_validated=finish.schema_validated,
+            criteria=agent.card.criteria,
+            steps=tuple(stage.steps),
+            checked=tools.checked if isinstance(tools, VerifiedTools) else {},
+        )
+        told: dict[str, Any] = msgspec.to_builtins(turn)
+        return told | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
+
+    async def _start(self, unit: StepUnit, wanted: effects.StartChild) -> Any:
+        workflow = self._library.get(wanted.workflow)
+        if workflow is None:
+            return EffectError("unknown_child_workflow", f"there is no workflow {wanted.workflow!r} here")
+        parent = await read_request(self._store, unit.run)
+        if parent.depth >= DEEPEST:
+            return EffectError("recursion_limit_exceeded", f"no child of a child beyond {DEEPEST} deep")
+        request = WorkflowRequest(
+            workflow=workflow,
+            inputs=wanted.inputs,
+            configurable=inherited(parent.options),
+            owner=parent.owner,
+            scope=parent.scope,
+            parent={"runId": unit.run, "nodeId": wanted.node, "cause": wanted.cause},
+            given=parent.given,
+            traceparent=parent.traceparent,
+            depth=parent.depth + 1,
+        )
+        assert self.hands is not None
+        try:
+            entry = open_transaction(wanted.child, request, unit.tenant, self.hands.holder, self.hands.lease)
+            await self._store.commit(entry)
+        except Conflict as conflict:
+            if conflict.what != "exists":
+                raise
+            await self._store.claim(wanted.child, self.hands.holder, seconds=self.hands.lease)
+        run = await self._store.run(wanted.child, tenant=unit.tenant)
+        if run is not None and run.holder == self.hands.holder:
+            self.hands.begin(run)
+        return {"run": wanted.child}
+
+    async def _await(self, child: str) -> Any:
+        """Its end; a child that nobody conducts any more is taken up for it."""
+        assert self.hands is not None
+        claimed = await self._store.claim(child, self.hands.holder, seconds=self.hands.lease)
+        if claimed is not None:
+            self.hands.begin(claimed)
+        while True:
+            run = await self._store.run(child)
+            if run is None:
+                return {
+                    "status": "failed",
+                    "error": {"code": "not_found", "message": "the child run is gone"},
+                }
+            if run.status in CLOSED:
+                break
+            await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
+        if run.status == "completed":
+            drive, _, _ = await replay_run(self._store, run, self._bounds)
+            return {
+                "status": run.status,
+                "variables": drive.flow.variables,
+                "goalSatisfied": run.head.get("goalSatisfied", True),
+                "workers": sorted(await workers(self._store, child)),
+            }
+        error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
+        return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
+
+    async def _recorded(self, unit: StepUnit) -> Result:
+        """Of a fork: what its source was told at this node, this often; an LLM's answer may be asked for again (§13.9)."""
+        assert unit.source is not None
+        same = [
+            kept
+            for kept in await read_steps(self._store, unit.source)
+            if type(kept.effect) is type(unit.effect) and kept.effect.node == unit.effect.node
+        ]
+        now = self._services.clock.now()
+        if unit.attempt >= len(same):
+            return Result(at=now, trouble=await self._missing(unit.source))
+        kept = same[unit.attempt].result
+        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or kept.trouble is not None:
+            return kept
+        if (known := await models.recorded(self._store, unit.tenant, unit.effect)) is not None:
+            return msgspec.structs.replace(kept, value=known)
+        came = await models.asked(self._store, self._services, unit.tenant, unit.effect)
+        if isinstance(came, EffectError):
+            return Result(at=kept.at, trouble=came)
+        return msgspec.structs.replace(kept, value=came | {"original": await self._original(unit, kept)})
+
+    async def _missing(self, source: str) -> EffectError:
+        run = await self._store.run(source)
+        if run is not None and run.status == "cancelled":
+            return EffectError(CANCELLED, "the source was cancelled here")
+        return EffectError("replay_source_missing", "the source has no record of this")
+
+    async def _original(self, unit: StepUnit, kept: Result) -> dict[str, Any]:
+        assert unit.source is not None
+        kind = "refusal" if "refusal" in kept.value else "valid"
+        wanted = "envelope.refusal" if kind == "refusal" else "node.completed"
+        for event in await self._store.events(unit.source, limit=10_000):
+            told = msgspec.json.decode(event.data)
+            if event.type == wanted and told.get("nodeId") == unit.effect.node:
+                return {"kind": kind, "sequence": event.sequence, "event": told["eventId"]}
+        return {"kind": kind, "sequence": 0, "event": ""}
+
+
+def inherited(configurable: dict[str, Any]) -> dict[str, Any]:
+    """What of a parent's options holds for its children; bounds are each run's own."""
+    own = ("runTimeoutMs", "maxLoopIterations", "recursionLimit")
+    return {name: value for name, value in configurable.items() if name not in own}

@@ -1,0 +1,118 @@
+"""
+What agents of a scope remember across runs (contract §13.7): a journal that only grows, folded as of a moment.
+
+Rows lie among the documents of the tenant, under scope, reference and moment, and are written in the transaction of the step that wrote them.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from assay.ports import Clock, PutDocument, Store
+from assay.protocol.agents import MemoryEntry
+from assay.protocol.redaction import redacted_text
+from assay.workflow.effects import stable_id
+
+KIND = "memory"
+PAGE = 500
+LONGEST_REF = 200
+
+
+class MemoryWrite(Struct, frozen=True, kw_only=True):
+    """One write, by which run and at which of its steps."""
+
+    entry: MemoryEntry
+    run: str
+    step: int
+    at: datetime
+
+
+class AsOf(Struct, frozen=True, kw_only=True):
+    """From where one looks: a run, before its step, at a moment. What others write later is not seen."""
+
+    run: str
+    step: int
+    at: datetime
+
+
+def fold(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
+    """What is remembered there and then; whether an entry has expired is asked of that moment, not of today."""
+    seen = [
+        row.entry
+        for row in rows
+        if (row.step < view.step if row.run == view.run else row.at <= view.at)
+        and not expired(row.entry, view.at)
+    ]
+    return list({entry.id: entry for entry in seen}.values())
+
+
+def expired(entry: MemoryEntry, at: datetime) -> bool:
+    return isinstance(entry.expiresAt, str) and datetime.fromisoformat(entry.expiresAt) <= at
+
+
+class JournalMemory:
+    """A Memory over the journal: frozen at its view, and what is written waits in `written` for the step to be recorded."""
+
+    def __init__(self, store: Store, tenant: str, place: tuple[str, str], view: AsOf, clock: Clock) -> None:
+        self._store, self._tenant, self._place, self._view, self._clock = store, tenant, place, view, clock
+        self._entries: Sequence[MemoryEntry] | None = None
+        self.written: list[MemoryEntry] = []
+
+    async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
+        return [entry for entry in await self._all() if tag is None or tag in entry.tags][: max(0, limit)]
+
+    async def get(self, id: str) -> MemoryEntry | None:
+        return next((entry for entry in await self._all() if entry.id == id), None)
+
+    async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
+        now = self._clock.now()
+        entry = MemoryEntry(
+            id=stable_id("mem", self._view.run, self._view.step, len(self.written)),
+            content=redacted_text(content),
+            tags=tuple(redacted_text(tag) for tag in tags),
+            createdAt=_stamp(now),
+            expiresAt=UNSET if ttl is None else _stamp(now + timedelta(seconds=ttl)),
+        )
+        self.written.append(entry)
+        return entry
+
+    async def _all(self) -> Sequence[MemoryEntry]:
+        if self._entries is None:
+            self._entries = fold(await rows(self._store, self._tenant, self._place), self._view)
+        return self._entries
+
+
+async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
+    """All writes under a reference, in their order. One that is malformed, or another tenant's, has none."""
+    prefix, after = _prefix(*place), ""
+    found: list[MemoryWrite] = []
+    while some := await store.documents(tenant, KIND, prefix=prefix, after=after, limit=PAGE):
+        found += [msgspec.json.decode(one.data, type=MemoryWrite) for one in some]
+        after = some[-1].key
+    return found
+
+
+def puts(
+    tenant: str, place: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
+) -> list[PutDocument]:
+    """The rows of one step."""
+    changes: list[PutDocument] = []
+    for number, one in enumerate(written):
+        row = MemoryWrite(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
+        key = f"{_prefix(*place)}{_stamp(at)}/{run}/{step:06}/{number:04}"
+        changes.append(
+            PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(row), version=None)
+        )
+    return changes
+
+
+def _prefix(scope: str, ref: str) -> str:
+    """Names of any form, made short and safe."""
+    return f"{stable_id('scope', scope)}/{stable_id('ref', ref[:LONGEST_REF])}/"
+
+
+def _stamp(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,91 @@
+"""From node to node along the edges, to the end (contract §11, §13.2)."""
+
+from typing import Any, NamedTuple
+
+from msgspec import UNSET
+
+from assay.ports import RunStatus
+from assay.protocol.event_record import PendingEvent
+from assay.protocol.events import RunCompleted, RunFailed
+from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
+from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
+from assay.workflow.effects import Begin
+from assay.workflow.execution import Execution, RunStopped, Steps
+from assay.workflow.nodes import NODES
+
+
+class RunEnd(NamedTuple):
+    """How it ended, and with what last word."""
+
+    status: RunStatus
+    last: PendingEvent
+    error: dict[str, Any] | None = None
+
+
+def interpret(flow: Execution) -> Steps[RunEnd]:
+    """The whole run."""
+    try:
+        yield from flow.do(Begin())
+        yield from _walk(flow)
+    except RunStopped as stop:
+        return failed(flow, stop)
+    flow.current = None
+    # the outputs of a workflow are its variables
+    flow.tell(
+        "run.completed",
+        RunCompleted(duration_ms=took(flow)),
+        cause=flow.decided_id or None,
+        outputs=dict(flow.variables),
+    )
+    return RunEnd("completed", flow.facts.pop())
+
+
+def failed(flow: Execution, stop: RunStopped) -> RunEnd:
+    node = stop.node or flow.current
+    if node is not None:
+        flow.tell("node.failed", NodeFailed(node_id=node, error=stop.error), node=node)
+    why = RunFailed(error=stop.error, failed_node_id=node or UNSET, duration_ms=took(flow))
+    flow.tell("run.failed", why, cause=flow.decided_id or None)
+    error: dict[str, Any] = {"code": stop.error.code, "message": stop.error.message}
+    if stop.error.details is not UNSET:
+        error["details"] = stop.error.details
+    return RunEnd("failed", flow.facts.pop(), error)
+
+
+def took(flow: Execution) -> int:
+    return round((flow.now - flow.began - flow.waited).total_seconds() * 1000)
+
+
+def _walk(flow: Execution) -> Steps[None]:
+    workflow = flow.workflow
+    first, backs = starts_and_backs(workflow)
+    forward = [edge for edge in workflow.edges if edge.id not in backs]
+    targets = {edge.targetNodeId for edge in forward}
+    ready = [node for node in workflow.nodes if node.id == first or node.id not in targets]
+    fired: set[str] = set()
+    while ready and not flow.terminated:
+        node = ready.pop(0)
+        fired -= {edge.id for edge in forward if edge.targetNodeId == node.id}
+        yield from _execute(flow, node)
+        for edge in workflow.edges:
+            if edge.sourceNodeId != node.id:
+                continue
+            fired.add(edge.id)
+            wanted = {one.id for one in forward if one.targetNodeId == edge.targetNodeId}
+            target = workflow.node(edge.targetNodeId)
+            if target is not None and (edge.id in backs or wanted <= fired):
+                ready.append(target)
+
+
+def _execute(flow: Execution, node: Node) -> Steps[None]:
+    flow.current = node.id
+    flow.enter(node)
+    if node.agent is not UNSET:
+        flow.agent = node.agent
+    flow.tell("node.started", NodeStarted(node_id=node.id, type_id=node.typeId), node=node.id)
+    outputs = yield from NODES[node.typeId](flow, node)
+    flow.outputs[node.id] = outputs
+    cause = flow.decided_id if node.typeId in AFTER_A_DECISION else None
+    shown = {"outputs": outputs} if outputs else {}
+    flow.tell("node.completed", NodeCompleted(node_id=node.id), node=node.id, cause=cause, **shown)
+    flow.current = None

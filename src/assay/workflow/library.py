@@ -1,0 +1,123 @@
+"""Which workflows there are, and how a run of one begins."""
+
+from collections.abc import Callable, Iterable, Mapping
+from reprlib import repr as brief
+from typing import Any
+
+import msgspec
+
+from assay.errors import InvalidRequest, Problem
+from assay.ports import CreateRun, DeleteDocument, EvidenceChunk, PutDocument, RunUpdate, Transaction
+from assay.ports.audit import audit_entry as audited
+from assay.ports.kinds import LOCAL_ONLY
+from assay.protocol.event_record import CONTENT
+from assay.protocol.json_types import is_object
+from assay.protocol.redaction import redacted
+from assay.workflow.definition import Workflow, problems
+from assay.workflow.effects import stable_id
+from assay.workflow.execution import WorkflowRequest
+from assay.workflow.nodes import NODES
+from assay.workflow.steps import request_chunk
+
+KIND = "workflow"
+INPUTS = "inputs"  # in the head of a run that has not begun: they lie beside its first event
+
+
+class Library:
+    """By id. A workflow that cannot be run here is refused when the library is made."""
+
+    def __init__(self, workflows: Iterable[Workflow] = ()) -> None:
+        self._workflows: dict[str, Workflow] = {}
+        for workflow in workflows:
+            self.add(workflow)
+
+    def add(self, workflow: Workflow) -> None:
+        if found := problems(workflow, NODES):
+            place = f'workflows."{workflow.id}"'
+            raise InvalidRequest([Problem(f"{place}.{one.place}", one.message) for one in found])
+        self._workflows[workflow.id] = workflow
+
+    def get(self, id: str) -> Workflow | None:
+        return self._workflows.get(id)
+
+    def ids(self) -> list[str]:
+        return sorted(self._workflows)
+
+
+def open_transaction(
+    run: str,
+    request: WorkflowRequest,
+    tenant: str,
+    holder: str | None,
+    lease: float,
+    documents: Iterable[PutDocument | DeleteDocument] = (),
+) -> Transaction:
+    """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
+    request = msgspec.structs.replace(request, inputs=redacted(request.inputs))
+    evidence = [request_chunk(request)]
+    head: dict[str, Any] = {"workflowId": request.workflow.id}
+    if request.inputs:
+        content = msgspec.json.encode({"inputs": request.inputs})
+        evidence.append(EvidenceChunk(kind=CONTENT, key=stable_id("ev", run, 0), data=content))
+        head[INPUTS] = True
+    head |= {name: request.owner[name] for name in ("principal", "workspace") if name in request.owner}
+    if request.parent is not None:
+        head["parent"] = request.parent
+    if request.source is not None:
+        head |= {"source": request.source, "mode": "replay" if request.replay else "branch"}
+    if request.given:
+        head[LOCAL_ONLY] = True
+    if request.traceparent:
+        head["traceparent"] = request.traceparent
+    if request.tags:
+        head["tags"] = list(request.tags)
+    opens = CreateRun(tenant=tenant, kind=KIND, name=request.workflow.id, holder=holder, seconds=lease)
+    entry = RunUpdate(run=run, opens=opens, head=head, evidence=evidence)
+    lines = [audited(tenant, "run.start", run)]
+    return Transaction(entries=[entry], documents=list(documents), lines=lines)
+
+
+WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda said: isinstance(said, str) and said != "", "the name of a model, PROVIDER:MODEL"),
+    "temperature": (lambda said: _number(said) and 0 <= said <= 2, "a number from 0 to 2"),
+    "maxTokens": (
+        lambda said: isinstance(said, int) and _number(said) and said >= 1,
+        "a whole number from 1",
+    ),
+    "promptOverrides": (
+        lambda said: is_object(said) and all(isinstance(one, str) for one in said.values()),
+        "texts by their names",
+    ),
+}
+
+
+def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
+    """What of the options we read makes no sense; others pass through (contract §3.1)."""
+    found: list[Problem] = []
+    for name, least in WHOLE.items():
+        value = configurable.get(name, least)
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            found.append(
+                Problem(f"configurable.{name}", f"wanted a whole number from {least}, got {brief(value)}")
+            )
+    share = configurable.get("escalationThreshold", 0)
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        found.append(
+            Problem("configurable.escalationThreshold", f"wanted a number from 0 to 1, got {brief(share)}")
+        )
+    if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
+        found.append(
+            Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {brief(said)}")
+        )
+    return found + [
+        Problem(f"configurable.{name}", f"wanted {words}")
+        for name, (fits, words) in VALUES.items()
+        if name in configurable and not fits(configurable[name])
+    ]

@@ -1,0 +1,121 @@
+"""A model's answer in a form (contract §13.4, §13.9): the conformance mock's by program, a real one's by asking, a recorded one's by its key."""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from assay.checks.schemas import validator_for
+from assay.errors import Conflict, Fault, InvalidRequest
+from assay.ports import Message, PutDocument, Services, Store, Transaction
+from assay.protocol.json_types import is_object
+from assay.protocol.redaction import safe_name
+from assay.workflow.cache_key import cache_key
+from assay.workflow.effects import AskModel, EffectError
+
+MOCK = "mock"
+PROGRAMS = "mock-ai"
+ANSWERS = "llm-answer"
+Came = dict[str, Any]  # `value` or `refusal`; `usage`; `stored`: under which key it may be kept
+
+
+async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[str, Any]]) -> int:
+    """What the mock says at a node, one entry a call; the queue of before is forgotten."""
+    queue = [_programmed(one) for one in entries]
+    data = msgspec.json.encode(queue)
+    change = PutDocument(tenant=tenant, kind=PROGRAMS, key=node, data=data, version=None)
+    await store.commit(Transaction(documents=[change]))
+    return len(queue)
+
+
+async def asked(store: Store, services: Services, tenant: str, ask: AskModel) -> Came | EffectError:
+    if ask.provider == MOCK:
+        return await _mocked(store, tenant, ask)
+    if services.providers is None:
+        return EffectError("capability_not_provided", f"there is no provider {ask.provider!r} here")
+    try:
+        model, question = services.providers.judge({"provider_name": ask.provider}, {"model": ask.model})
+        messages = tuple(Message(one["role"], one["content"]) for one in ask.messages)
+        reply = await model.complete(
+            msgspec.structs.replace(question, messages=messages, schema=ask.schema or None)
+        )
+    except InvalidRequest as refusal:
+        return EffectError("capability_not_provided", "; ".join(one.message for one in refusal.problems))
+    except Fault as fault:
+        return EffectError("model_unreachable", f"the model could not be asked: {type(fault).__name__}")
+    usage: dict[str, Any] = {
+        "provider": safe_name(reply.provider),
+        "model": safe_name(reply.model),
+        "input_tokens": reply.input_tokens or 0,
+        "output_tokens": reply.output_tokens or 0,
+    } | ({} if reply.cost_usd is None else {"cost_estimate_usd": reply.cost_usd, "currency": "USD"})
+    if reply.refusal is not None or reply.finish_reason == "content_filter":
+        return {"refusal": reply.refusal or "", "usage": usage}
+    if reply.problem or not _fits(reply.value, ask.schema):
+        return EffectError("envelope_invalid", "the model's answer is not of the form that was asked for")
+    return {"value": reply.value, "usage": usage}
+
+
+async def recorded(store: Store, tenant: str, ask: AskModel) -> Came | None:
+    """The answer to the same question that is kept, if one is: it is served, and nobody is asked."""
+    found = await store.document(tenant, ANSWERS, key_of(ask))
+    return None if found is None else msgspec.json.decode(found.data)
+
+
+def cache_puts(tenant: str, ask: AskModel, came: Came) -> list[PutDocument]:
+    """How an answer is kept. The mock's never are."""
+    if ask.provider == MOCK or not ("value" in came or "refusal" in came):
+        return []
+    data = msgspec.json.encode({name: came[name] for name in ("value", "refusal", "usage") if name in came})
+    return [PutDocument(tenant=tenant, kind=ANSWERS, key=key_of(ask), data=data, version=None)]
+
+
+def key_of(ask: AskModel) -> str:
+    given: dict[str, Any] = {"provider": ask.provider, "model": ask.model, "messages": ask.messages}
+    return cache_key(given | {"responseFormat": ask.schema})
+
+
+async def _mocked(store: Store, tenant: str, ask: AskModel) -> Came:
+    while True:
+        found = await store.document(tenant, PROGRAMS, ask.node)
+        queue: list[Came] = [] if found is None else msgspec.json.decode(found.data)
+        if found is None or not queue:
+            return {"value": minimal_value(ask.schema)}
+        rest = msgspec.json.encode(queue[1:])
+        change = PutDocument(tenant=tenant, kind=PROGRAMS, key=ask.node, data=rest, version=found.version)
+        try:
+            await store.commit(Transaction(documents=[change]))
+        except Conflict:
+            continue  # another took that entry
+        return queue[0]
+
+
+def _programmed(entry: Mapping[str, Any]) -> Came:
+    """Both dialects: `{content, stopReason, refusalText?}` and `{mode, …}`."""
+    if entry.get("stopReason") == "safety" or "refusalText" in entry or entry.get("mode") == "refusal":
+        return {"refusal": str(entry.get("refusalText", ""))}
+    content = entry.get("content", entry.get("envelope", entry.get("value")))
+    if isinstance(content, str):
+        with suppress(msgspec.DecodeError):
+            content = msgspec.json.decode(content)
+    return {"value": content}
+
+
+def minimal_value(schema: Mapping[str, Any]) -> Any:
+    """The least that fits a plain schema."""
+    properties: dict[str, Any] = schema.get("properties", {})
+    usual: dict[str, Any] = {
+        "object": {name: minimal_value(properties.get(name, {})) for name in schema.get("required", ())},
+        "array": [],
+        "string": "",
+        "number": 0,
+        "integer": 0,
+        "boolean": True,
+        "null": None,
+    }
+    return usual.get(schema.get("type", "object"))
+
+
+def _fits(value: Any, schema: dict[str, Any]) -> bool:
+    return not schema or (is_object(value) and validator_for(msgspec.json.encode(schema)).is_valid(value))

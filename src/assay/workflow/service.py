@@ -1,0 +1,366 @@
+"""What transports and the command ask of workflows: start, answer, show, fork; each a function of who asks."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from reprlib import repr as brief
+from typing import Any
+
+from msgspec import UNSET
+
+from assay.errors import (
+    Conflict,
+    EnvironmentFailure,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Problem,
+    Unavailable,
+)
+from assay.ports import (
+    CLOSED,
+    Clock,
+    DeleteDocument,
+    Principal,
+    PutDocument,
+    Run,
+    RunQuery,
+    RunStatus,
+    RunUpdate,
+    Store,
+    Transaction,
+)
+from assay.ports.audit import audit_entry as audited
+from assay.ports.supervise import guarded
+from assay.ports.telemetry import tracing
+from assay.protocol.json_types import is_object
+from assay.protocol.redaction import redacted
+from assay.workflow.activities import Executor
+from assay.workflow.critics import Critics
+from assay.workflow.decisions import read_decision
+from assay.workflow.definition import Workflow
+from assay.workflow.effects import Result, Wait
+from assay.workflow.execution import ExecutionLimits, WorkflowRequest
+from assay.workflow.kind import WorkflowKind, WorkflowState
+from assay.workflow.library import KIND, Library, configurable_problems, open_transaction
+from assay.workflow.replayer import replay_run
+from assay.workflow.report import VerificationReport, reported
+
+RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
+PAGE = 200
+PARENT = ("runId", "nodeId")  # of a child, as its snapshot names them
+
+
+class WorkflowService:
+    def __init__(
+        self,
+        store: Store,
+        hands: Executor,
+        kind: WorkflowKind,
+        library: Library,
+        critics: Critics,
+        clock: Clock,
+    ) -> None:
+        self.store, self.hands, self.kind, self.library = store, hands, kind, library
+        self._critics, self._clock = critics, clock
+
+    @property
+    def bounds(self) -> ExecutionLimits:
+        return self.kind.bounds
+
+    def workflow(self, id: str) -> Workflow:
+        found = self.library.get(id)
+        if found is None:
+            raise NotFound(f"there is no workflow {id!r}")
+        return found
+
+    # starting
+
+    def plan(self, workflow_id: str, inputs: Any, configurable: Any) -> Workflow:
+        """The workflow, if it can be started so; nothing has happened yet."""
+        found = self.library.get(workflow_id)
+        if found is None:
+            raise InvalidRequest(Problem("workflowId", f"there is no workflow {workflow_id!r} here"))
+        problems: list[Problem] = []
+        if not is_object(inputs):
+            problems.append(Problem("inputs", "wanted an object"))
+        if not is_object(configurable):
+            problems.append(Problem("configurable", "wanted an object"))
+        if not problems:
+            missing = [
+                one.name
+                for one in found.variables
+                if one.required and one.defaultValue is UNSET and one.name not in inputs
+            ]
+            problems += [Problem(f"inputs.{name}", "this workflow needs it") for name in missing]
+            problems += configurable_problems(configurable)
+        for node in found.nodes:
+            for critic in _critics_of(node.config, node.settings):
+                problems += self._critics.problems(critic, f'workflows."{found.id}"')
+        if problems:
+            raise InvalidRequest(problems)
+        return found
+
+    async def start(
+        self,
+        principal: Principal,
+        workflow_id: str,
+        inputs: dict[str, Any] | None = None,
+        configurable: dict[str, Any] | None = None,
+        *,
+        tags: Sequence[str] = (),
+        metadata: dict[str, Any] | None = None,
+        scope: str = "default",
+        documents: Sequence[PutDocument | DeleteDocument] = (),
+        run: str | None = None,
+    ) -> Run:
+        """A run that has begun."""
+        request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
+        return await self.begin(request, principal.tenant, run or new_run_id(), documents)
+
+    def request(
+        self,
+        principal: Principal,
+        workflow_id: str,
+        inputs: dict[str, Any] | None,
+        configurable: dict[str, Any] | None,
+        tags: Sequence[str] = (),
+        metadata: dict[str, Any] | None = None,
+        scope: str = "default",
+    ) -> WorkflowRequest:
+        """What is kept of what was asked for, if it makes sense."""
+        inputs = {} if inputs is None else inputs
+        configurable = {} if configurable is None else configurable
+        workflow = self.plan(workflow_id, inputs, configurable)
+        return WorkflowRequest(
+            workflow=workflow,
+            inputs=inputs,
+            configurable=redacted(configurable),
+            owner={"tenant": principal.tenant, "principal": principal.id},
+            tags=tuple(tags),
+            metadata=metadata or {},
+            scope=scope,
+            traceparent=tracing.get(),
+        )
+
+    async def open(
+        self,
+        request: WorkflowRequest,
+        tenant: str,
+        run: str,
+        documents: Sequence[PutDocument | DeleteDocument] = (),
+    ) -> Run:
+        """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
+        await self.store.commit(
+            open_transaction(run, request, tenant, self.hands.holder, self.hands.lease, documents)
+        )
+        found = await self.store.run(run)
+        assert found is not None
+        return found
+
+    async def begin(
+        self,
+        request: WorkflowRequest,
+        tenant: str,
+        run: str,
+        documents: Sequence[PutDocument | DeleteDocument] = (),
+    ) -> Run:
+        found = await self.open(request, tenant, run, documents)
+        self.hands.begin(found)
+        return found
+
+    # answering
+
+    async def respond(
+        self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
+    ) -> Run:
+        """
+        A person's answer to a run that waits. The first counts; whoever comes later, or after its time, is in conflict.
+        `documents` are written with it.
+
+        An approval takes `{"action": "accept" | "reject"}`, a clarification any value.
+        """
+        if not principal.may("approvals:respond"):
+            raise Forbidden("approvals:respond")
+        found = await self.get(run, principal.tenant)
+        workflow = (await replay_run(self.store, found, self.bounds))[0].flow.workflow
+        if workflow.node(node) is None:
+            raise NotFound(f"run {run} has no node {node!r} that could wait")
+        if found.status not in RESTING:
+            raise Conflict("status", f"run {run}", f"it is {found.status}, and waits for no answer")
+        story, wait = await self._story(found)
+        if wait.node != node:
+            raise Conflict("status", f"run {run}", f"it waits at {wait.node!r}, not at {node!r}")
+        now = self._clock.now()
+        if wait.deadline is not None and wait.deadline <= now:
+            await self._answer(found, wait, _expired(), now)
+            raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
+        action = _action(value, wait, story.drive.flow.asked)
+        said = {"action": action, "value": value, "by": principal.id, "expired": False}
+        return await self._answer(found, wait, said, now, documents)
+
+    async def expire(self) -> int:
+        """End the waits whose time has run out, of all tenants; how many."""
+        many, before, now = 0, None, self._clock.now()
+        while True:
+            query = RunQuery(kind=KIND, statuses=RESTING, before=before, limit=PAGE)
+            runs = await self.store.runs(query)
+            for run in runs:
+                said = run.head.get("waiting", {}).get("deadline")
+                if said is not None and datetime.fromisoformat(said) <= now:
+                    # an answer at the last moment is a conflict; trouble with one run is not that of the others
+                    many += (
+                        await guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure) is None
+                    )
+            if len(runs) < PAGE:
+                return many
+            before = (runs[-1].created, runs[-1].id)
+
+    async def watch(self, seconds: float = 5.0) -> None:
+        """Look for such waits again and again, as long as this host runs."""
+        while True:
+            await asyncio.sleep(seconds)
+            await guarded(
+                "expiry", self.expire(), EnvironmentFailure, Unavailable
+            )  # the database may come back
+
+    async def _expire(self, run: Run, now: datetime) -> None:
+        wait = (await self._story(run))[1]
+        await self._answer(run, wait, _expired(), now)
+
+    async def _story(self, run: Run) -> tuple[WorkflowState, Wait]:
+        """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
+        story = await self.kind.story(self.store, run)
+        wait = story.drive.waiting
+        if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
+            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
+        return story, wait
+
+    async def _answer(
+        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[PutDocument] = ()
+    ) -> Run:
+        """One transaction: what was said, what follows from it, and that the run goes on."""
+        story, now_at = await self._story(run)
+        if now_at.interrupt != wait.interrupt:
+            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
+        story.seen(run.events)
+        events, evidence, documents = story.advanced(Result(at=now, value=answer))
+        entry = RunUpdate(
+            run=run.id,
+            when=frozenset({run.status}),
+            expected=run.events,
+            status="running",
+            events=events,
+            evidence=evidence,
+            head=story.head(),
+        )
+        told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
+        await self.store.commit(Transaction(entries=[entry], documents=[*documents, *along], lines=[told]))
+        claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
+        if claimed is not None:
+            self.hands.begin(claimed)
+        return claimed or await self.get(run.id, run.tenant)
+
+    # showing
+
+    async def get(self, run: str, tenant: str) -> Run:
+        found = await self.store.run(run, tenant=tenant)
+        if found is None or found.kind != KIND:
+            raise NotFound(f"there is no run {run!r}")
+        return found
+
+    async def rested(self, run: str) -> Run:
+        """Once it has ended, or waits for somebody."""
+        return await self.hands.ended(run)
+
+    async def report(self, run: str, tenant: str) -> VerificationReport:
+        found = await self.get(run, tenant)
+        return await reported(self.store, found)
+
+    async def snapshot(self, run: Run) -> dict[str, Any]:
+        """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
+        drive, _, _ = await replay_run(self.store, run, self.bounds)
+        flow, request = drive.flow, drive.flow.request
+        shown: dict[str, Any] = {
+            "workflowId": run.name,
+            "inputs": redacted(request.inputs),
+            "variables": redacted(flow.variables),
+            "configurable": redacted(dict(flow.configurable)),
+        }
+        if (parent := request.parent) is not None:
+            shown |= {f"parent{name[0].upper()}{name[1:]}": parent[name] for name in PARENT if name in parent}
+        if request.metadata:
+            shown["metadata"] = redacted(request.metadata)
+        if flow.current is not None and run.status not in CLOSED:
+            shown["currentNodeId"] = flow.current
+        if run.status == "completed":
+            shown["outputs"] = shown["variables"]
+        if "error" in run.head:
+            shown["error"] = run.head["error"]
+        if flow.agent is not None:
+            shown["agent"] = flow.agent
+        if flow.supervisor:
+            shown["runOrchestrator"] = {"agentId": flow.supervisor}
+        if "goalSatisfied" in run.head:
+            shown["goalSatisfied"] = run.head["goalSatisfied"]
+        return shown
+
+    async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
+        """One hop (contract §13.8): by whom this run was started, and how."""
+        found = await self.store.run(run, tenant=tenant)
+        if found is None:
+            raise NotFound(f"there is no run {run!r}")
+        parent = found.head.get("parent")
+        above = (
+            None
+            if parent is None
+            else {"runId": parent["runId"], "hostId": host_id, "cause": parent["cause"]}
+        )
+        return {"runId": run, "hostId": host_id, "parent": above}
+
+
+def new_run_id() -> str:
+    return f"run-{secrets.token_hex(12)}"
+
+
+def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
+    if wait.kind == "clarification":
+        return "answer"
+    action = value.get("action") if is_object(value) else None
+    if action not in wait.actions:
+        wanted = ", ".join(wait.actions)
+        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {brief(action)}"))
+    if action == "edit-accept":
+        _edited(value, wait, asked or {})
+    return action
+
+
+def _edited(value: dict[str, Any], wait: Wait, asked: dict[str, Any]) -> None:
+    """Whether what a person gives instead can stand in its place."""
+    if wait.about == "decision":
+        try:
+            read_decision(value.get("decision"))
+        except ValueError as wrong:
+            raise InvalidRequest(Problem("resumeValue.decision", str(wrong))) from None
+        return
+    outputs = value.get("outputs")
+    if not is_object(outputs):
+        raise InvalidRequest(
+            Problem("resumeValue.outputs", "wanted the outputs that are to be merged, by name")
+        )
+    there: dict[str, Any] = asked.get("outputs", {})
+    if unknown := sorted(outputs.keys() - there.keys()):
+        names = ", ".join(sorted(there)) or "none"
+        raise InvalidRequest(
+            Problem("resumeValue.outputs", f"no {', '.join(unknown)} was harvested; there is {names}")
+        )
+
+
+def _expired() -> dict[str, Any]:
+    return {"action": "reject", "value": None, "by": None, "expired": True}
+
+
+def _critics_of(config: Mapping[str, Any], settings: Any) -> list[dict[str, Any]]:
+    more: list[dict[str, Any]] = settings.get("critics", []) if is_object(settings) else []
+    return [*config.get("critics", []), *more]

@@ -1,0 +1,36 @@
+"""What is kept of a workflow's run besides its events: the request, and every step with what came back (evidence, never shown)."""
+
+import msgspec
+
+from assay.errors import NotFound
+from assay.ports import EvidenceChunk, Store
+from assay.workflow.effects import StepRecord
+from assay.workflow.execution import WorkflowRequest
+
+REQUEST = "workflow-request"
+STEP = "step"
+PAGE = 100
+_step = msgspec.json.Decoder(StepRecord).decode
+_request = msgspec.json.Decoder(WorkflowRequest).decode
+
+
+def request_chunk(request: WorkflowRequest) -> EvidenceChunk:
+    return EvidenceChunk(kind=REQUEST, data=msgspec.json.encode(request))
+
+
+def step_chunk(number: int, kept: StepRecord) -> EvidenceChunk:
+    return EvidenceChunk(kind=STEP, first=number, last=number, data=msgspec.json.encode(kept))
+
+
+async def read_request(store: Store, run: str) -> WorkflowRequest:
+    pieces = await store.pieces(run, REQUEST)
+    if not pieces:
+        raise NotFound(f"what run {run} was asked for is no longer kept")
+    return _request(pieces[0].data)
+
+
+async def read_steps(store: Store, run: str) -> list[StepRecord]:
+    found: list[StepRecord] = []
+    while pieces := await store.pieces(run, STEP, start=len(found), limit=PAGE):
+        found += [_step(piece.data) for piece in pieces]
+    return found

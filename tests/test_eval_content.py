@@ -196,9 +196,7 @@ def test_a_refusal_holds_no_content():
         card = {"tools": ("shop:orders",), "task_schema": schema}
         async with hosting(Doing(lambda task: task, **card), judge=judge_with(canary)) as hosted:
             suite = suite_with(canary)
-            bad = suite | {
-                "tasks": [{**suite["tasks"][0], "expected": {"kind": canary("a kind")}}, suite["tasks"][1]]
-            }
+            bad = suite | {"tasks": [{**suite["tasks"][0], "expected": {"kind": "vibes"}}, suite["tasks"][1]]}
             for refused, what, asked in (
                 (EvalRefused, suite, {}),
                 (InvalidRequest, bad, {}),
@@ -213,6 +211,7 @@ def test_a_refusal_holds_no_content():
 
     said = asyncio.run(all_of())
     assert len(said) == 3
+    assert "vibes" in said[1]  # a refusal says what came where only certain words may stand
     assert canary.found_in("\n".join(said)) == set()
 
 

@@ -202,10 +202,10 @@ def test_metrics_have_what_there_is_to_see(seen):
     assert found["assay_units_total", "evaluation"] == 1
     assert found["assay_events_total",] == 6
     assert found["assay_commit_seconds_count",] >= 3
-    assert found["assay_judge_calls_total", "home", "ok"] == 1
-    assert found["assay_judge_tokens_total", "home", "input"] > 0
-    assert found["assay_judge_cost_usd_total", "home"] > 0
-    assert found["assay_requests_under_way",] == 1  # this one
+    assert found["assay_model_calls_total", "home", "ok"] == 1
+    assert found["assay_model_tokens_total", "home", "input"] > 0
+    assert found["assay_model_cost_usd_total", "home"] > 0
+    assert found["assay_requests_in_flight",] == 1  # this one
     assert found["process_cpu_seconds_total",] > 0
     told = {family.name for family in text_string_to_metric_families(seen.metrics)}
     assert {*COUNTERS, *TIMES, *GAUGES} <= told

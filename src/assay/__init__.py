@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from assay import jsonpath as paths
+    from assay import jsonpath
     from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync, verify
     from assay.api.suites import SuiteRun, run_suite
     from assay.checks import STANDARD
@@ -45,8 +45,8 @@ _HOMES = {
         "Fault", "ForeignFault", "InvalidRequest", "MalformedPath", "PathFault", "Refusal", "TimeFault", "ValueFault",
     ),
     "assay.ports": ("Limits", "Services"),
-    "assay.ports.agents": ("Refused", "Scene", "ToolFailure"),
-    "assay.protocol.agents": ("Finish",),
+    "assay.ports.agents": ("AgentRefusal", "AgentContext", "ToolFailure"),
+    "assay.protocol.agents": ("InvocationResult",),
     "assay.protocol.evaluation": ("Check", "EvaluationRequest", "ExperimentMetadata", "Output", "TestCase"),
     "assay.protocol.results": (
         "CheckError", "CheckResult", "EvaluationRunResult", "EvaluationSummary", "TestCaseResult", "TestCaseSummary",
@@ -102,14 +102,14 @@ __all__ = [
     "evaluate",
     "evaluate_stream",
     "evaluate_sync",
-    "paths",
+    "jsonpath",
     "run_suite",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "paths":
+    if name == "jsonpath":
         return import_module("assay.jsonpath")
     if name not in _HOME:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")

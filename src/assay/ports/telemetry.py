@@ -53,20 +53,20 @@ COUNTERS = {
     "assay_units": Metric("units of runs that were done", ("kind",)),
     "assay_events": Metric("events that were written"),
     "assay_task_deaths": Metric("background tasks that died, and were started again", ("task",)),
-    "assay_judge_calls": Metric("answers of providers, and calls that failed", ("provider", "outcome")),
-    "assay_judge_tokens": Metric("tokens, as providers counted them", ("provider", "direction")),
-    "assay_judge_cost_usd": Metric("US dollars, where the price is known", ("provider",)),
+    "assay_model_calls": Metric("answers of providers, and calls that failed", ("provider", "outcome")),
+    "assay_model_tokens": Metric("tokens, as providers counted them", ("provider", "direction")),
+    "assay_model_cost_usd": Metric("US dollars, where the price is known", ("provider",)),
 }
 TIMES = {
     "assay_request_seconds": Metric("until an answer was given", ("transport", "route")),
     "assay_commit_seconds": Metric("until the store had written a batch, its place in line included"),
-    "assay_judge_seconds": Metric("until a provider had answered, with every retry", ("provider",)),
+    "assay_model_seconds": Metric("until a provider had answered, with every retry", ("provider",)),
 }
 GAUGES = {
-    "assay_requests_under_way": "requests being answered, followers aside",
-    "assay_followers": "followers of events",
-    "assay_held_bytes": "bytes of bodies held in memory",
-    "assay_runs_under_way": "runs conducted by this process",
+    "assay_requests_in_flight": "requests being answered, followers aside",
+    "assay_event_streams": "followers of events",
+    "assay_request_body_bytes": "bytes of bodies held in memory",
+    "assay_runs_in_flight": "runs conducted by this process",
 }
 
 

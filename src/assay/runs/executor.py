@@ -68,7 +68,7 @@ class RunExecutor:
             "",
             0.0,
         )  # a run at its last attempt, and until when no other begins one
-        self.holder = f"desk-{secrets.token_hex(8)}"
+        self.holder = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
         self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
         self._again: set[str] = set()  # taken up while a conductor that is about to leave was still there

@@ -14,9 +14,9 @@ from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
 TRANSPORTS = {  # the file, its class, what that stands on, and the extra that brings it
-    "direct": ("wire_direct", "DirectWire", "httptools", "judges"),
-    "aiohttp": ("wire_aiohttp", "AiohttpWire", "aiohttp", "judges"),
-    "openai": ("wire_openai", "OpenAIWire", "openai", "openai-sdk"),
+    "direct": ("transport_direct", "DirectTransport", "httptools", "judges"),
+    "aiohttp": ("transport_aiohttp", "AiohttpTransport", "aiohttp", "judges"),
+    "openai": ("transport_openai", "OpenAITransport", "openai", "openai-sdk"),
 }
 
 

@@ -46,10 +46,10 @@ def enable_metrics(host: ServerState) -> None:
     """This process serves: it counts, and these can be looked at."""
     telemetry.on = True
     telemetry.gauges |= {
-        "assay_requests_under_way": lambda: host.load.requests,
-        "assay_followers": lambda: host.load.followers,
-        "assay_held_bytes": lambda: host.load.held,
-        "assay_runs_under_way": lambda: host.desk.busy,
+        "assay_requests_in_flight": lambda: host.load.requests,
+        "assay_event_streams": lambda: host.load.followers,
+        "assay_request_body_bytes": lambda: host.load.held,
+        "assay_runs_in_flight": lambda: host.desk.busy,
     }
 
 

@@ -8,12 +8,12 @@ from statistics import median
 
 import msgspec
 
-from assay.agenteval.request import Asked
+from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite
-from assay.api.suites import TENANT, Evals, open_evals
+from assay.api.suites import TENANT, EvalRuntime, open_evals
 from assay.backends.stores.open import open_store
 from assay.ports import Run
-from assay.protocol.agents import AgentCard, Finish
+from assay.protocol.agents import AgentCard, InvocationResult
 from assay.settings import load
 from bench.child import Sample
 from bench.files import Bench
@@ -31,10 +31,10 @@ class Waiting:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    async def invoke(self, task: object, scene: object) -> Finish:
+    async def invoke(self, task: object, scene: object) -> InvocationResult:
         if self._seconds:
             await asyncio.sleep(self._seconds)
-        return Finish(outcome="completed", result=f"answer {task}")
+        return InvocationResult(outcome="completed", result=f"answer {task}")
 
     async def close(self) -> None: ...
 
@@ -96,13 +96,13 @@ async def evaluate(many: int, concurrency: int, seconds: float, database: str) -
     return Sample(cpu, wall, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-async def _run(evals: Evals, many: int) -> None:
+async def _run(evals: EvalRuntime, many: int) -> None:
     run = await _begun(evals, many)
     ended = await evals.desk.ended(run.id)
     assert ended.head["passedCount"] == many, ended.head
 
 
-async def _begun(evals: Evals, many: int) -> Run:
+async def _begun(evals: EvalRuntime, many: int) -> Run:
     tasks = [
         {
             "taskId": f"t-{at}",
@@ -114,7 +114,7 @@ async def _begun(evals: Evals, many: int) -> Run:
     suite = read_suite(
         {"suiteId": "local.bench.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
     )
-    plan = await evals.office.planned(Asked(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    plan = await evals.office.planned(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
     run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
     evals.desk.begin(run)
     return run

@@ -20,7 +20,7 @@ from msgspec import Struct
 import assay
 import assay.cli.main  # all that the command loads before it begins, and at its end
 import assay.cli.report
-from assay.cli.asked import Asked
+from assay.cli.asked import EvaluateOptions
 from assay.cli.evaluating import carry_out
 from assay.workers import pool
 from bench import byhand, straight
@@ -63,7 +63,7 @@ def measured(work: Callable[[], object]) -> Sample:
 def command(task: Task) -> Sample:
     """`assay evaluate --contexts … --checks … -o …`, from the moment the command line has been read."""
     more: dict[str, Any] = {"jobs": task.jobs} if task.jobs > 1 else {}
-    asked = Asked(contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more)
+    asked = EvaluateOptions(contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more)
     sample = measured(lambda: carry_out(asked))
     return _counted(sample, task.to)
 

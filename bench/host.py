@@ -17,9 +17,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from assay import app as composition
-from assay.auth.authenticator import Gate
+from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
-from assay.serve.grpc.server import Server as GrpcServer
+from assay.serve.grpc.server import RpcServer as GrpcServer
 from assay.serve.web import event_loop as loops
 from assay.serve.web.app import create_app
 from assay.serve.web.server import server
@@ -48,7 +48,7 @@ async def main(home: str) -> None:
     settings = Settings(home=home)
     async with composition.house(settings) as house:
         key = await local_key(house.store, Path(home), datetime.now(UTC))
-        full: Any = create_app(house.desk, house.office, Gate(house.store).authenticate, settings.serving)
+        full: Any = create_app(house.desk, house.office, Authenticator(house.store).authenticate, settings.serving)
 
         full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))
 

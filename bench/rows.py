@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.cli.asked import Asked
+from assay.cli.asked import EvaluateOptions
 from bench import second
 from bench.agents import agents
 from bench.beside import flex, pydantic
@@ -82,7 +82,7 @@ def large(bench: Bench) -> list[Row]:
         "big": lambda: run(big),
         "small": lambda: _quietest(small),
     }
-    two = "jobs" in Asked.__struct_fields__
+    two = "jobs" in EvaluateOptions.__struct_fields__
     if two:
         contestants["two"] = lambda: run(bench.task(many, jobs=2))
     taken = side_by_side(contestants, bench.rounds())

@@ -7,9 +7,9 @@ from statistics import median
 
 from assay import app
 from assay.fep.execute import score
-from assay.fep.files import pieces_of
+from assay.fep.files import read_items
 from assay.fep.plan import Plan
-from assay.fep.sinks import Lines
+from assay.fep.sinks import JsonlSink
 from assay.fep.sources import checks_in, from_contexts
 from assay.fep.tally import Tally
 from assay.settings import load
@@ -41,14 +41,14 @@ def stages(bench: Bench, many: int) -> list[tuple[str, float]]:
         return score(plan, from_contexts(task.contexts, limits, None), Tally())
 
     def written() -> Iterable[object]:
-        sink = Lines(task.to)
+        sink = JsonlSink(task.to)
         for one in score(plan, from_contexts(task.contexts, limits, None), Tally()):
             sink.write(one.line)
             yield None
         sink.flush()
 
     works: dict[str, Callable[[], Iterable[object]]] = {
-        "reading lines": lambda: pieces_of(task.contexts, limits),
+        "reading lines": lambda: read_items(task.contexts, limits),
         "decoding, and seeing that it is a context": contexts,
         "values, checks, and the bytes of the result": scored,
         "writing": written,

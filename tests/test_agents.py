@@ -95,7 +95,7 @@ async def test_an_agent_may_go_on_from_a_tool_that_said_no(agent, tool, code):
 async def test_seeds_are_remembered_and_what_is_written_is_noted(agent):
     finish, stage = await done(agent, {"do": "remember"}, seeds=[{"content": "tier: gold"}])
     assert finish.result == ["tier: gold"]
-    (wrote,) = (step for step in stage.steps if type(step).__name__ == "Wrote")
+    (wrote,) = (step for step in stage.steps if type(step).__name__ == "MemoryWriteStep")
     assert wrote.tags == ("t",)
 
 
@@ -105,7 +105,7 @@ async def test_usage_and_reasoning_are_recorded(agent):
     assert finish.result == "used"
     usage = Usage(provider="acme", model="m-1", input_tokens=3, output_tokens=4, cost_usd=0.5)
     assert {step.usage for step in stage.steps if isinstance(step, UsageStep)} == {usage}
-    assert [step.text for step in stage.steps if type(step).__name__ == "Reasoned"] == ["because"]
+    assert [step.text for step in stage.steps if type(step).__name__ == "ReasoningStep"] == ["because"]
 
 
 @every("refuse")

@@ -306,13 +306,13 @@ async def test_a_provider_is_who_its_certificate_says(tmp_path, monkeypatch, nam
 @pytest.mark.parametrize(
     ("variables", "address", "name"),
     [
-        ({}, "https://api.example.com/v1", "DirectWire"),
-        ({"HTTPS_PROXY": "http://proxy:3128"}, "https://api.example.com/v1", "AiohttpWire"),
-        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://127.0.0.1:11434/v1", "DirectWire"),
+        ({}, "https://api.example.com/v1", "DirectTransport"),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "https://api.example.com/v1", "AiohttpTransport"),
+        ({"HTTPS_PROXY": "http://proxy:3128"}, "http://127.0.0.1:11434/v1", "DirectTransport"),
         (
             {"HTTPS_PROXY": "http://proxy:3128", "NO_PROXY": "example.com"},
             "https://api.example.com/v1",
-            "DirectWire",
+            "DirectTransport",
         ),
     ],
 )

@@ -216,7 +216,7 @@ class Runtime(NamedTuple):
     office: EvaluationService
     evals: AgentEvalService
     gate: Authenticator
-    room: Any  # of workflows: `workflow.room.Room`
+    room: Any  # a `workflow.service.WorkflowService`
 
 
 @asynccontextmanager

@@ -53,7 +53,7 @@ Everything that can go wrong, on one page.
     serve/web/handler.py                           a bug of ours: answered with its number, never a traceback
     serve/grpc/handler.py                            the same
     serve/fep/catalogue.py                          the fields of a check that have no schema
-    api.py, fep/shares.py                         a thread's outcome, carried over to the caller's
+    api/evaluate.py, fep/shares.py                a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -97,7 +97,7 @@ def _messages() -> tuple[Doc, Doc]:
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     messages = {type: _event(type, payload.__name__) for type, payload in EVENTS.items()}
     messages |= {
-        "progress": _aside("A trial of a task begins, or has come back", _ref("Step")),
+        "progress": _aside("A trial of a task begins, or has come back", _ref("ProgressStep")),
         "run.annotated": _aside("Somebody said something of the run", _ref("Annotation")),
         "state.snapshot": _aside("The run as it is; only with `streamMode=values`", {"type": "object"}),
         "evaluation.progress": _aside("How far it is", _ref("EvaluationProgress")),

@@ -30,7 +30,7 @@ def _cancels(path: str, id: str, summary: str) -> RouteSpec:
         optional=True,
         gives={
             200: ResponseSpec(
-                "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelAnswer"
+                "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelResponse"
             )
         },
         refuses=(400, 404, 409, 413, 415),
@@ -177,7 +177,7 @@ OPENWOP = [
         id="bulkCancelRuns",
         summary="Stop up to a hundred runs; each is answered for",
         takes="BulkCancelRequest",
-        gives={200: ResponseSpec("what came of each", "BulkCancelAnswer")},
+        gives={200: ResponseSpec("what came of each", "BulkCancelResponse")},
         refuses=(400, 409, 413, 415),
         parameters=(ONCE,),
     ),
@@ -200,8 +200,8 @@ OPENWOP = [
         scope="approvals:respond",
         id="resolveInterrupt",
         summary="Answer a run that waits for a person; the first answer counts",
-        takes="InterruptAnswer",
-        gives={200: ResponseSpec("it goes on", "InterruptResolved")},
+        takes="InterruptRequest",
+        gives={200: ResponseSpec("it goes on", "InterruptResponse")},
         refuses=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
@@ -232,7 +232,7 @@ OPENWOP = [
         scope=READ,
         id="getVerification",
         summary="The verdicts of a workflow's run, whose work they are about, and whether it reached its goal",
-        gives={200: ResponseSpec("the report", "Report")},
+        gives={200: ResponseSpec("the report", "VerificationReport")},
         refuses=(400, 404),
     ),
     RouteSpec(
@@ -297,8 +297,8 @@ OPENWOP = [
         summary="Put a suite on the shelf; a version does not change",
         takes="AgentEvalSuite",
         gives={
-            200: ResponseSpec("it was there", "Shelved", headers=("Location",)),
-            201: ResponseSpec("it is there now", "Shelved", headers=("Location",)),
+            200: ResponseSpec("it was there", "SuiteEntry", headers=("Location",)),
+            201: ResponseSpec("it is there now", "SuiteEntry", headers=("Location",)),
         },
         refuses=(400, 409, 413, 415),
     ),
@@ -309,7 +309,7 @@ OPENWOP = [
         scope="suites:read",
         id="listSuites",
         summary="The suites on the shelf",
-        gives={200: ResponseSpec("a page of them", "ShelvedList")},
+        gives={200: ResponseSpec("a page of them", "SuiteEntryList")},
         refuses=(400,),
         parameters=(
             Parameter("after", {"type": "string"}, "the last one you have, as suiteId@version"),

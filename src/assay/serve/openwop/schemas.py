@@ -33,7 +33,7 @@ OPEN: dict[str, Any] = {
     ),
     "AgentInventory": _open("agents", "total", agents=_list("AgentEntry"), total={"type": "integer"}),
     "AnnotationList": _open("annotations", annotations=_list("Annotation")),
-    "ShelvedList": _open("suites", suites=_list("Shelved")),
+    "SuiteEntryList": _open("suites", suites=_list("SuiteEntry")),
     "RunEntry": _open("runId", "workflowId", "status", "createdAt"),
     "RunList": _open("runs", runs=_list("RunEntry"), nextPageToken=TEXT),
 }

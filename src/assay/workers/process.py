@@ -5,6 +5,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -26,6 +27,8 @@ class Process:
     def __init__(self, memory: int = 0) -> None:
         self._memory = memory
         self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()  # between a start and a `kill` from another thread
+        self._killed = False
 
     def run(self, order: Order, wall: float | None = None, name: str = "the task") -> Iterator[bytes | Fault]:
         """
@@ -63,8 +66,10 @@ class Process:
         return code
 
     def kill(self) -> None:
-        """From another thread: the one that reads its replies finds that it ended."""
-        if (process := self._process) is not None:
+        """From another thread: the one that reads its replies finds that it ended. It is not started again."""
+        with self._lock:
+            self._killed, process = True, self._process
+        if process is not None:
             process.kill()
             process.wait()
 
@@ -98,17 +103,20 @@ class Process:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None or self._process.poll() is not None:
             self.close()
-            self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
-                [sys.executable, "-P", "-c", _MAIN.format(self._memory)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join(one or os.getcwd() for one in sys.path),
-                },
-            )
+            with self._lock:
+                if self._killed:
+                    raise EOFError
+                self._process = subprocess.Popen(  # noqa: S603  # our own interpreter, our own module
+                    [sys.executable, "-P", "-c", _MAIN.format(self._memory)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    bufsize=0,
+                    env={
+                        **os.environ,
+                        "PYTHONPATH": os.pathsep.join(one or os.getcwd() for one in sys.path),
+                    },
+                )
             assert self._process.stdout is not None
             next(_frames(self._process.stdout.fileno(), TO_START))
         return self._process

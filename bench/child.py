@@ -63,7 +63,9 @@ def measured(work: Callable[[], object]) -> Sample:
 def command(task: Task) -> Sample:
     """`assay evaluate --contexts … --checks … -o …`, from the moment the command line has been read."""
     more: dict[str, Any] = {"jobs": task.jobs} if task.jobs > 1 else {}
-    asked = EvaluateOptions(contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more)
+    asked = EvaluateOptions(
+        contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more
+    )
     sample = measured(lambda: carry_out(asked))
     return _counted(sample, task.to)
 

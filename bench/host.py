@@ -48,7 +48,9 @@ async def main(home: str) -> None:
     settings = Settings(home=home)
     async with composition.house(settings) as house:
         key = await local_key(house.store, Path(home), datetime.now(UTC))
-        full: Any = create_app(house.desk, house.office, Authenticator(house.store).authenticate, settings.serving)
+        full: Any = create_app(
+            house.desk, house.office, Authenticator(house.store).authenticate, settings.serving
+        )
 
         full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))
 

@@ -202,7 +202,15 @@ async def test_steps_are_in_the_order_they_happened():
     stage.reason("done", full=True)
     stage.hand_off("local.test.other", "not mine")
     kinds = [type(step).__name__ for step in stage.steps]
-    assert kinds == ["ReasoningStep", "ToolCalled", "ToolReturned", "UsageStep", "MemoryWriteStep", "ReasoningStep", "HandoffStep"]
+    assert kinds == [
+        "ReasoningStep",
+        "ToolCalled",
+        "ToolReturned",
+        "UsageStep",
+        "MemoryWriteStep",
+        "ReasoningStep",
+        "HandoffStep",
+    ]
     assert stage.steps[3] == UsageStep(
         usage=Usage(provider="openai", model="m", input_tokens=3, output_tokens=4, cost_usd=0.1)
     )

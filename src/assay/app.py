@@ -36,6 +36,7 @@ from assay.settings import Settings
 from assay.workers import pool
 from assay.workflow.agent_memory import AsOf, JournalMemory
 
+Environment = Mapping[str, str] | None
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
@@ -58,11 +59,7 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
 
 
 def providers(
-    settings: Settings,
-    policy: ProviderPolicy,
-    *,
-    cache: bool = False,
-    environment: Mapping[str, str] | None = None,
+    settings: Settings, policy: ProviderPolicy, *, cache: bool = False, environment: Environment = None
 ) -> Providers:
     """Those of the settings; a key of OpenAI's in the environment is one more."""
     from assay.backends.models.cached import DiskCache  # a lazy door

@@ -1,7 +1,7 @@
 """Agents put to suites without a server (RFC 0081): `run_suite`, and what it and the command stand on."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple, cast, get_args
 
@@ -14,13 +14,14 @@ from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_o
 from assay.agenteval.request import EvalRequest, limits_of
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite import read_suite, read_suite_file
+from assay.backends.agents.overlay import AgentOverlay
 from assay.backends.engines.local import LocalEngine
 from assay.backends.provider_config import ProviderPolicy
 from assay.errors import UsageError
 from assay.fep.results import read_result
 from assay.ports import CLOSED, Run, Store
-from assay.ports.agents import Agent, Agents
-from assay.protocol.agents import AgentCard, ModelClass
+from assay.ports.agents import Agent
+from assay.protocol.agents import ModelClass
 from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
@@ -171,7 +172,7 @@ async def open_evals(
     services = app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds), cache=cache)
     declared, tools = app.agents(settings, services.providers), app.toolbox(settings)
     means = EvalDependencies(
-        agents=AgentOverlayLocal(given, declared),
+        agents=AgentOverlay(given, declared),
         registry=app.registry(settings),
         services=services,
         tools=tools,
@@ -191,22 +192,6 @@ async def open_evals(
         await declared.close()
         await tools.close()
         await services.close()
-
-
-class AgentOverlayLocal:
-    """Some agents by their ids, and behind them all others."""
-
-    def __init__(self, given: Iterable[Agent], others: Agents) -> None:
-        self._given, self._others = {agent.card.agent_id: agent for agent in given}, others
-
-    def cards(self) -> list[AgentCard]:
-        return [*(agent.card for agent in self._given.values()), *self._others.cards()]
-
-    def get(self, agent_id: str) -> Agent | None:
-        return self._given.get(agent_id) or self._others.get(agent_id)
-
-    async def close(self) -> None:
-        await self._others.close()
 
 
 async def _open_store(store: str | Store, stack: AsyncExitStack) -> Store:

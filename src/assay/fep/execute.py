@@ -16,7 +16,7 @@ from assay.errors import BudgetExceeded
 from assay.fep.context import Context
 from assay.fep.plan import Plan
 from assay.fep.scheduler.scheduler import CheckScheduler, Open, OpenCase
-from assay.fep.scorer import Begun, ScoredCase, Scorer
+from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.spending import CostBudget
 from assay.fep.tally import Answers, Tally
@@ -48,7 +48,7 @@ def score(
     told: list[ScoredParts | None] | None = None,
 ) -> Iterator[ScoredCase]:
     """For a plan of which no check waits; `first` is the number of the first case. This thread waits for work of other processes."""
-    held: list[ScoredCase | Begun] = []
+    held: list[ScoredCase | PendingCase] = []
     size = 0
     for context, begun in begin(plan, contexts, tally, first, told):
         if not held and isinstance(begun, ScoredCase):
@@ -69,7 +69,7 @@ def begin(
     tally: Tally,
     first: int = 0,
     told: list[ScoredParts | None] | None = None,
-) -> Iterator[tuple[Context, ScoredCase | Begun]]:
+) -> Iterator[tuple[Context, ScoredCase | PendingCase]]:
     """Every case to its end, or to where another process has to work for it."""
     counts: dict[Scorer, Answers] = {}
     for at, context in enumerate(contexts, first):
@@ -81,13 +81,13 @@ def begin(
 
 
 def works_of(begun: Iterable[Any]) -> list[Work]:
-    return [work for one in begun if isinstance(one, Begun) for work in one.works]
+    return [work for one in begun if isinstance(one, PendingCase) for work in one.works]
 
 
-def _closed(held: Sequence[ScoredCase | Begun], tally: Tally) -> Iterator[ScoredCase]:
+def _closed(held: Sequence[ScoredCase | PendingCase], tally: Tally) -> Iterator[ScoredCase]:
     answers = iter(answered(works_of(held)))
     for one in held:
-        scored = one.closed(islice(answers, len(one.works))) if isinstance(one, Begun) else one
+        scored = one.closed(islice(answers, len(one.works))) if isinstance(one, PendingCase) else one
         tally.case(scored.status)
         yield scored
 

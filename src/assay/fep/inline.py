@@ -23,7 +23,7 @@ from assay.checks.work import answers
 from assay.fep.context import Context
 from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
-from assay.fep.scorer import Begun, ScoredCase, Scorer
+from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
 from assay.fep.shares import LONGEST, threads
 from assay.fep.tally import Tally
@@ -64,9 +64,9 @@ async def score_contexts(
     def over() -> bool:
         return stopped or time.monotonic() > until
 
-    def work() -> list[ScoredCase | Begun]:
+    def work() -> list[ScoredCase | PendingCase]:
         stopping.set(over)
-        begun: list[ScoredCase | Begun] = []
+        begun: list[ScoredCase | PendingCase] = []
         for _, one in begin(plan, contexts, tally, first, told):
             begun.append(one)
             if over():
@@ -80,7 +80,9 @@ async def score_contexts(
         stopped = True
 
 
-async def _finished(begun: Sequence[bytes | ScoredCase | Begun], tally: Tally, until: float) -> list[bytes]:
+async def _finished(
+    begun: Sequence[bytes | ScoredCase | PendingCase], tally: Tally, until: float
+) -> list[bytes]:
     """What other processes work for too; out of time, up to the first case that is not done."""
     if set(map(type, begun)) <= ONLY_BYTES:
         return cast("list[bytes]", begun)
@@ -92,10 +94,10 @@ async def _finished(begun: Sequence[bytes | ScoredCase | Begun], tally: Tally, u
         if isinstance(one, bytes):
             lines.append(one)
             continue
-        given = list(islice(found, len(one.works))) if isinstance(one, Begun) else []
+        given = list(islice(found, len(one.works))) if isinstance(one, PendingCase) else []
         if None in given:
             break
-        scored = one.closed(given) if isinstance(one, Begun) else one
+        scored = one.closed(given) if isinstance(one, PendingCase) else one
         tally.case(scored.status)
         lines.append(scored.line)
     return lines

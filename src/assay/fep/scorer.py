@@ -94,7 +94,7 @@ class Scorer:
 
     def begin(
         self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
-    ) -> "ScoredCase | Begun":
+    ) -> "ScoredCase | PendingCase":
         """
         A case whose checks do not wait, to its end or to where another process has to work for it.
 
@@ -114,13 +114,13 @@ class Scorer:
 
     def lines(
         self, contexts: Iterable[Context], tally: Tally, told: list[ScoredParts | None] | None = None
-    ) -> "list[bytes | Begun]":
+    ) -> "list[bytes | PendingCase]":
         """`begin` of one case after the other, counted if it ended, where only the bytes are wanted."""
         counts, score = self.counts(tally), self._score
         if score is None:
             return [_ended(self.begin(context, counts, told), tally) for context in contexts]
         now = self._services.clock.now
-        found: list[bytes | Begun] = []
+        found: list[bytes | PendingCase] = []
         for context in contexts:
             made = score(context.document, context.line, counts, now, told)
             if isinstance(made, bytes):
@@ -136,7 +136,7 @@ class Scorer:
         answers: list[Any] | None,
         counts: Answers,
         told: list[ScoredParts | None] | None,
-    ) -> "ScoredCase | Begun":
+    ) -> "ScoredCase | PendingCase":
         """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
         values = self._read(context.document)
         if answers is None:
@@ -149,7 +149,7 @@ class Scorer:
 
     def _plain(
         self, context: Context, counts: Answers, told: list[ScoredParts | None] | None
-    ) -> "ScoredCase | Begun":
+    ) -> "ScoredCase | PendingCase":
         """`begin`, by the plain form."""
         prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
         return self._begun(context, prepared, [FALLBACK] * len(prepared), counts, told)
@@ -161,7 +161,7 @@ class Scorer:
         answers: Sequence[Any],
         counts: Answers,
         told: list[ScoredParts | None] | None,
-    ) -> "ScoredCase | Begun":
+    ) -> "ScoredCase | PendingCase":
         """From the answers; PLAIN is asked for by the plain form."""
         services = self._services
         answers = [
@@ -179,7 +179,7 @@ class Scorer:
             return self.closed(context, results, counts)
 
         if any(isinstance(one, Work) for one in answers):
-            return Begun(self, answers, close)
+            return PendingCase(self, answers, close)
         return close(answers)
 
     def plainly(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> ScoredCase:
@@ -247,7 +247,7 @@ class Scorer:
         return PreparedCheck(bound, seen, ValueFault(""), 0.0)
 
 
-class Begun:
+class PendingCase:
     """A case for which another process has to work: some of its answers are still to come."""
 
     def __init__(
@@ -266,8 +266,8 @@ class Begun:
         )
 
 
-def _ended(begun: ScoredCase | Begun, tally: Tally) -> bytes | Begun:
-    if isinstance(begun, Begun):
+def _ended(begun: ScoredCase | PendingCase, tally: Tally) -> bytes | PendingCase:
+    if isinstance(begun, PendingCase):
         return begun
     tally.case(begun.status)
     return begun.line

@@ -15,7 +15,7 @@ from assay.fep.context import Context
 from assay.fep.scheduler.processes import CheckProcessPool
 from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
 from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
-from assay.fep.scorer import Begun, ScoredCase, Scorer, waits
+from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
 from assay.fep.shares import is_quick, threads
 from assay.fep.spending import CostBudget, spending_of
 from assay.fep.tally import Answers
@@ -52,7 +52,7 @@ class OpenCase:
 class Open:
     """A case of which no check waits, and for which other processes work."""
 
-    def __init__(self, begun: Begun) -> None:
+    def __init__(self, begun: PendingCase) -> None:
         self._begun = begun
         self.answers: list[Any] = [None] * len(begun.works)
         self.left = len(begun.works)
@@ -181,7 +181,7 @@ class CheckScheduler:
             result = to_result(job.prepared, answer, self._services, self._options)
             self._filled(job.case, job.at, result)
 
-    def open(self, begun: Begun) -> Open:
+    def open(self, begun: PendingCase) -> Open:
         """A case that other processes work for; it closes when they have, or when all stops."""
         case = Open(begun)
         if self.stopped:

@@ -73,7 +73,7 @@ def contains(given: Arguments, context: Any) -> Outcome:
 
 def has_items(given: Arguments, context: Any) -> Outcome:
     tools = [step["tool"] for step in context["output"]["value"]["trace"]["steps"][1:]]
-    shown = {
+    shown: Arguments = {
         "items": {"jsonpath": given["items"], "value": tools},
         "required_items": {"value": given["required_items"]},
         "forbidden_items": {"value": []},

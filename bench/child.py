@@ -18,8 +18,8 @@ import msgspec
 from msgspec import Struct
 
 import assay
-import assay.cli.main  # all that the command loads before it begins, and at its end
-import assay.cli.report
+import assay.cli.main  # pyright: ignore[reportUnusedImport]  # all that the command loads before it begins, and at its end
+import assay.cli.report  # pyright: ignore[reportUnusedImport]
 from assay.cli.asked import EvaluateOptions
 from assay.cli.evaluating import carry_out
 from assay.workers import pool

@@ -46,10 +46,10 @@ async def echo(receive: Any, send: Any) -> None:
 
 async def main(home: str) -> None:
     settings = Settings(home=home)
-    async with composition.house(settings) as house:
-        key = await local_key(house.store, Path(home), datetime.now(UTC))
+    async with composition.open_runtime(settings) as runtime:
+        key = await local_key(runtime.store, Path(home), datetime.now(UTC))
         full: Any = create_app(
-            house.desk, house.office, Authenticator(house.store).authenticate, settings.serving
+            runtime.desk, runtime.office, Authenticator(runtime.store).authenticate, settings.serving
         )
 
         full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))

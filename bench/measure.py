@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -48,7 +48,7 @@ def side_by_side(contestants: Contestants, rounds: int) -> list[dict[str, Sample
     """Every contestant once a round; every other round runs backwards, so that none is always first."""
     taken = list[dict[str, Sample]]()
     for at in range(rounds):
-        names = list(contestants) if at % 2 == 0 else list(reversed(contestants))
+        names = list(contestants) if at % 2 == 0 else list(contestants)[::-1]
         taken.append({name: contestants[name]() for name in names})
     return taken
 
@@ -77,8 +77,8 @@ def straight(task: Task) -> Sample:
     if not FIXED.exists():
         return run(msgspec.structs.replace(task, work="anchor"))
     Path(task.to).unlink(missing_ok=True)
-    told = last_line([sys.executable, str(FIXED), task.contexts, task.to, "straight"], dict)
-    return Sample(told["cpu_s"], peak_mb=told["rss_mb"], passed=told["passed"])
+    line = last_line([sys.executable, str(FIXED), task.contexts, task.to, "straight"], dict[str, Any])
+    return Sample(line["cpu_s"], peak_mb=line["rss_mb"], passed=line["passed"])
 
 
 def last_line(command: list[str], kind: type[T]) -> T:

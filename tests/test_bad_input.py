@@ -383,13 +383,26 @@ def test_a_request_that_makes_no_sense_is_refused(run, tmp_path, asked, words):
         (check("regex", text="x", pattern="(", flags={"loud": 1}), ["arguments.flags.loud", "arguments.pattern"]),
     ],
 )  # fmt: skip
-def test_no_problem_of_a_check_hides_another(run, one, places):
-    ended = run("request.json", request_json=request([one]))
-    assert ended.code == 2
+@pytest.mark.parametrize("where", ["checks", "test_cases[0].checks", "test_case.checks"])
+def test_no_problem_of_a_check_hides_another(run, one, places, where):
+    case = {"id": "a", "input": 1, "checks": [one]}
+    line = json.dumps({"test_case": case, "output": {"value": 1}}).encode()
+    ended = {
+        "checks": lambda: run("request.json", request_json=request([one])),
+        "test_cases[0].checks": lambda: run(
+            "request.json", request_json={"test_cases": [case], "outputs": [{"value": 1}]}
+        ),
+        "test_case.checks": lambda: run("--contexts", "x.jsonl", x_jsonl=line),
+    }[where]()
     told = ended.err.splitlines()
+    if where == "test_case.checks":  # the problems of a line are one message
+        assert ended.code == 1
+        assert [place for place in places if f"{where}[0].{place}: " not in ended.err] == []
+        return
+    assert ended.code == 2
     assert len(told) == len(places)
     assert [
-        line for line, place in zip(told, places, strict=True) if f" checks[0].{place}: " not in line
+        line for line, place in zip(told, places, strict=True) if f" {where}[0].{place}: " not in line
     ] == []
 
 

@@ -121,6 +121,26 @@ def test_all_problems_are_told_at_once(client):
     }
 
 
+def test_the_own_checks_of_a_refused_case_hide_no_problem(client):
+    bad = {"type": "regex", "arguments": {"text": "x", "pattern": "("}}
+    case = {"id": "", "input": 1, "checks": [{"type": "vibes"}, bad]}
+    body = {"test_cases": [case, {**case, "id": "b"}], "outputs": [{"value": 1}]}
+    own = [
+        f"test_cases[{at}].checks[{place}"
+        for at in (0, 1)
+        for place in ("0].arguments", "0].type", "1].arguments.pattern")
+    ]
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    places = [problem["place"] for problem in answer.details["problems"]]
+    assert sorted(places) == sorted(["outputs", "test_cases[0].id", *own])
+    line = json.dumps({"test_case": case, "output": {"value": 1}})
+    lines = client.post(
+        "/v1/evaluate", content=f"{{}}\n{line}\n", headers={"content-type": "application/x-ndjson"}
+    )
+    answer = refused(lines, 400, "validation_error")
+    assert len(answer.details["problems"]) == 4
+
+
 def test_every_member_that_is_wrong_is_told(client):
     answer = refused(
         client.post("/v1/evaluate", json={"outputs": 3, "y": 1, "z": 2}), 400, "validation_error"

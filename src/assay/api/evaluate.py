@@ -29,8 +29,8 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, kind_of
 from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.plan import Plan
+from assay.fep.problems import ProblemCollector
 from assay.fep.request import (
-    Gathering,
     contexts_in,
     contexts_of,
     experiment_from,
@@ -88,7 +88,7 @@ async def evaluate(
     Without `resolved_arguments`, results do not repeat what each check was given.
     """
     settings = load()
-    gathering = Gathering()
+    gathering = ProblemCollector()
     how = gathering.read(
         lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
     )

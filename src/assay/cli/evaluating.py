@@ -25,7 +25,8 @@ from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep import resume
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
-from assay.fep.request import Gathering, own_problems, plan_of, sheets_of
+from assay.fep.problems import ProblemCollector
+from assay.fep.request import own_problems, plan_of, sheets_of
 from assay.fep.results import metadata_of, new_id
 from assay.fep.sinks import JsonlSink, RunFooter, Sink, sink_for
 from assay.fep.sources import placed
@@ -84,11 +85,11 @@ def _planned(
     asked: EvaluateOptions, gathered: Inputs, registry: Registry, services: Services, options: Options
 ) -> Plan:
     """The plan, or all that is wrong with the checks and with the file of a request."""
-    gathering, found = Gathering(), gathered.found
+    gathering, found = ProblemCollector(), gathered.found
     plan = gathering.read(lambda: plan_of(gathered.checks, registry, services, options))
     problems = gathered.problems + placed(asked.checks or str(asked.request), gathering.problems)
     if found is not None:
-        own = Gathering()
+        own = ProblemCollector()
         if plan is None:
             own.problems += own_problems(found, Plan(None, registry, services))
         else:

@@ -11,7 +11,7 @@ from assay.cli.asked import EvaluateOptions
 from assay.cli.say import say
 from assay.errors import BadLine, Problem, UsageError
 from assay.fep.context import Context
-from assay.fep.request import Found
+from assay.fep.request import RequestContexts
 from assay.fep.sources import Source, checks_in, from_contexts, from_pair, from_request
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.settings import Settings
@@ -41,7 +41,7 @@ class Inputs(Struct):
     total: int | None = None
     source: Source | None = None
     size: int = 0  # of the input, where reading it shows how far the run is
-    found: Found | None = None  # all there, so that everything can be refused before it runs
+    found: RequestContexts | None = None  # all there, so that everything can be refused before it runs
     problems: list[Problem] = []  # of a request file
 
     @property

@@ -31,10 +31,10 @@ class Context(Struct, frozen=True):
 
 
 class NotAContext(Exception):
-    """Everything that keeps a line from being a context."""
+    """Everything that keeps a line from being a context. `checks`: the case's own, as the caller wrote them."""
 
-    def __init__(self, problems: list[Problem]) -> None:
-        self.problems = problems
+    def __init__(self, problems: list[Problem], checks: Any = None) -> None:
+        self.problems, self.checks = problems, checks
         super().__init__("; ".join(map(str, problems)))
 
 
@@ -89,10 +89,11 @@ def _unusual(line: bytes, document: Any) -> Context:
     ]
     case, output = document.get("test_case", _ABSENT), document.get("output", _ABSENT)
     fewer = without_nulls(case, OPTIONAL_OF_CASE) | without_nulls(output, OPTIONAL_OF_OUTPUT)
+    written = case.get("checks") if is_object(case) else None
     checks, wrong = own_checks(case, "test_case")
     problems += problems_of_case(case, "test_case") + wrong + problems_of_output(output, "output")
     if problems:
-        raise NotAContext(problems)
+        raise NotAContext(problems, written)
     return Context(_encode(document) if fewer or checks is not None else line, document, checks)
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -10,7 +10,8 @@ from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
-from assay.fep.context import Context
+from assay.fep.context import Context, NotAContext
+from assay.fep.problems import beyond, is_sequence, problems_of_checks
 from assay.fep.scorer import Scorer
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -98,6 +99,12 @@ class Plan:
             )
         raise InvalidRequest(Problem(place, "there are no checks: give some for all cases, or in this case"))
 
+    def problems_of(self, checks: Any, path: str, known: Sequence[Problem]) -> list[Problem]:
+        """What is wrong with the own checks of a case that was refused, beyond the problems known already."""
+        if not is_sequence(checks):
+            return []
+        return beyond(problems_of_checks(checks, path, self._registry, self.services), known)
+
     def _sheet(self, checks: Sequence[Check], place: str, *, shared: bool = False) -> Scorer:
         most = self.services.limits.max_checks
         if len(checks) > most:
@@ -154,6 +161,11 @@ def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]
     if problems:
         raise InvalidRequest(problems)
     return made
+
+
+def unread_problems(refused: NotAContext, plan: Plan | None) -> list[Problem]:
+    """What else is wrong with the own checks of a case that was refused."""
+    return [] if plan is None else plan.problems_of(refused.checks, "test_case.checks", refused.problems)
 
 
 def types(bounds: Sequence[BoundCheck]) -> list[str]:

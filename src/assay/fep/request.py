@@ -1,14 +1,12 @@
 """A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from hashlib import sha256
 from itertools import islice
-from typing import Any, NamedTuple, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UNSET
 
-from assay.checks.arguments import bind
 from assay.checks.registry import Registry
 from assay.checks.run import Options
 from assay.errors import InvalidRequest, Problem
@@ -26,6 +24,7 @@ from assay.fep.context import (
 )
 from assay.fep.places import joined, not_encoded
 from assay.fep.plan import Checks, Plan, collect_problems
+from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
 from assay.fep.scorer import Scorer
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
@@ -56,31 +55,18 @@ def problems_of_request(said: Any) -> list[Problem]:
     ]
 
 
-class Found(NamedTuple):
-    """The contexts of a request, which of its cases they are, how many cases there are, and what is wrong with the others."""
+class RequestContexts(NamedTuple):
+    """
+    The contexts of a request, the index of each one's case, the number of cases, and the problems of the others.
+
+    `refused`: the own checks of the cases that have problems, by index, as the caller wrote them.
+    """
 
     contexts: list[Context]
     places: Sequence[int]
     cases: int
     problems: list[Problem]
-
-
-class Gathering:
-    """What is wrong with the parts of a request: each is read, whatever is wrong with the others."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def read(self, make: Callable[[], T]) -> T | None:
-        try:
-            return make()
-        except InvalidRequest as refusal:
-            self.problems += refusal.problems
-            return None
-
-    def refuse(self) -> None:
-        if self.problems:
-            raise InvalidRequest(self.problems)
+    refused: Sequence[tuple[int, Any]] = ()
 
 
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
@@ -91,7 +77,7 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
     return found.contexts
 
 
-def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> Found:
+def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> RequestContexts:
     """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
     problems = [
         Problem(name, f"wanted a list, got {kind_of(given)}")
@@ -105,16 +91,18 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         problems += unpaired(len(cases), len(answers), limits)
     contexts: list[Context] = []
     places: list[int] = []
+    refused: list[tuple[int, Any]] = []
     distinct = DistinctCases()
     for at, (case, output) in enumerate(islice(zip(cases, answers, strict=False), limits.max_cases)):
         here, there = f"test_cases[{at}]", f"outputs[{at}]"
-        case_document, case_text, checks, wrong = _case(case, here, limits)
+        case_document, case_text, checks, wrong, own = _case(case, here, limits)
         output_document, output_text, wrong_output = _output(output, there, limits)
         if not wrong and distinct.differs(case_document):
             wrong = [another_case(here, case_document["id"])]
         wrong += wrong_output
         if wrong:
             problems += wrong
+            refused.append((at, own))
             continue
         document = {"test_case": case_document, "output": output_document}
         line = b"".join((b'{"test_case":', case_text, b',"output":', output_text, b"}"))
@@ -122,10 +110,12 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         places.append(at)
     paired = min(len(cases), len(answers), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
-        problems += _case(case, f"test_cases[{at}]", limits)[3]
+        *_, wrong, own = _case(case, f"test_cases[{at}]", limits)
+        problems += wrong
+        refused.append((at, own))
     for at, output in enumerate(islice(answers, paired, limits.max_cases), paired):
         problems += _output(output, f"outputs[{at}]", limits)[2]
-    return Found(contexts, places, len(cases), problems)
+    return RequestContexts(contexts, places, len(cases), problems, refused)
 
 
 def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
@@ -143,16 +133,27 @@ def another_case(place: str, id: str) -> Problem:
     return Problem(f"{place}.id", f"{shown(id)} stands for another test case further up")
 
 
-def _case(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Check] | None, list[Problem]]:
+def _case(
+    given: Any, place: str, limits: Limits
+) -> tuple[Any, bytes, list[Check] | None, list[Problem], Any]:
+    """The case, its text, its own checks, its problems, and its own checks as the caller wrote them."""
     document, text, wrong = to_json_document(given, place, limits)
     if wrong:
-        return document, text, None, wrong
+        return document, text, None, wrong, None
+    own: Any = None
     checks: list[Check] | None = None
     fewer = b"null" in text and without_nulls(document, OPTIONAL_OF_CASE)
     if is_object(document) and "checks" in document:
+        own = document["checks"]
         checks, wrong = own_checks(document, place)
         fewer = True
-    return document, _encode(document) if fewer else text, checks, problems_of_case(document, place) + wrong
+    return (
+        document,
+        _encode(document) if fewer else text,
+        checks,
+        problems_of_case(document, place) + wrong,
+        own,
+    )
 
 
 def _output(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
@@ -186,14 +187,18 @@ def _digest(case: dict[str, Any]) -> bytes:
     return sha256(exact(case).encode("utf-8", "surrogatepass")).digest()
 
 
-def sheets_of(plan: Plan, found: Found) -> list[Scorer]:
+def sheets_of(plan: Plan, found: RequestContexts) -> list[Scorer]:
     """The checks of every case, so that what is wrong with any of them is said before any is run."""
-    gathering = Gathering()
+    gathering = ProblemCollector()
     unequal = plan.each is not None and plan.each != found.cases
     if unequal:
         said = f"{plan.each} lists of checks for {found.cases} test cases: wanted one for each"
         gathering.problems.append(Problem("checks", said))
-    elif plan.shared is not None and all(context.checks is None for context in found.contexts):
+    elif (
+        plan.shared is not None
+        and not found.refused
+        and all(context.checks is None for context in found.contexts)
+    ):
         return [plan.shared] * len(found.contexts)
     contexts = [
         (f"test_cases[{at}].checks", (at, context))
@@ -201,18 +206,34 @@ def sheets_of(plan: Plan, found: Found) -> list[Scorer]:
         if not unequal or context.checks is not None
     ]
     sheets = gathering.read(lambda: collect_problems(contexts, lambda place, pair: plan.sheet(*pair, place)))
+    gathering.problems += _refused_problems(found, plan)
     gathering.refuse()
     assert sheets is not None
     return sheets
 
 
-def own_problems(found: Found, plan: Plan) -> list[Problem]:
+def own_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
     """What is wrong with the checks that cases bring, where those of the request are wrong themselves: `plan` is one without any."""
-    gathering = Gathering()
+    gathering = ProblemCollector()
     for at, context in zip(found.places, found.contexts, strict=True):
         if context.checks is not None:
             gathering.read(lambda at=at, context=context: plan.sheet(at, context, f"test_cases[{at}].checks"))
-    return gathering.problems
+    return gathering.problems + _refused_problems(found, plan)
+
+
+def _refused_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
+    """What else is wrong with the own checks of cases that have problems: what `found` does not say already."""
+    refused = [(f"test_cases[{at}]", checks) for at, checks in found.refused if checks is not None]
+    known: dict[str, list[Problem]] = {case: [] for case, _ in refused}
+    for problem in found.problems if known else ():
+        case = problem.place.partition("]")[0] + "]"
+        if case in known and problem.place.startswith(f"{case}.checks"):
+            known[case].append(problem)
+    return [
+        problem
+        for case, checks in refused
+        for problem in plan.problems_of(checks, f"{case}.checks", known[case])
+    ]
 
 
 def plan_of(given: Any, registry: Registry, services: Services, options: Options | None = None) -> Plan:
@@ -222,45 +243,10 @@ def plan_of(given: Any, registry: Registry, services: Services, options: Options
     except InvalidRequest as refusal:
         if not is_sequence(given):
             raise
-        others = _problems_of_checks(given, "checks", registry, services)
+        others = problems_of_checks(given, "checks", registry, services)
         whole = [problem for problem in refusal.problems if problem.place == "checks"]
         raise InvalidRequest(whole + others) from None
     return Plan(checks, registry, services, options)
-
-
-def _problems_of_checks(
-    given: Sequence[Any], place: str, registry: Registry, services: Services
-) -> list[Problem]:
-    gathering = Gathering()
-    limits = services.limits
-    for at, one in enumerate(islice(given, max(limits.max_checks, limits.max_cases))):
-        here = f"{place}[{at}]"
-        if is_sequence(one):
-            gathering.problems += _problems_of_checks(one, here, registry, services)
-            continue
-        document = to_json(one) if isinstance(one, Check) else one
-        checks, wrong = read_checks([document], place)
-        wrong = [Problem(here + one.place.removeprefix(f"{place}[0]"), one.message) for one in wrong]
-        found = Gathering()
-        for check in checks or _readable(document):
-            found.read(lambda check=check, here=here: bind(check, registry, here, services))
-        unread = tuple(one.place for one in wrong)
-        gathering.problems += wrong + [one for one in found.problems if not one.place.startswith(unread)]
-    return gathering.problems
-
-
-def _readable(document: Any) -> list[Check]:
-    """As much of a check as can be read of what is none, to say what else is wrong with it."""
-    if not is_object(document) or not isinstance(document.get("type"), str):
-        return []
-    arguments, version = document.get("arguments"), document.get("version")
-    return [
-        Check(
-            type=document["type"],
-            arguments=arguments if is_object(arguments) else {},
-            version=version if isinstance(version, str) else UNSET,
-        )
-    ]
 
 
 def checks_from(given: Any, place: str = "checks") -> Checks:
@@ -290,10 +276,6 @@ def is_listing(given: Any) -> bool:
     )
 
 
-def is_sequence(given: Any) -> TypeGuard[Sequence[Any]]:
-    return isinstance(given, Sequence) and not isinstance(given, str | bytes)
-
-
 def _checks(given: Sequence[Any], place: str) -> list[Check]:
     if all(isinstance(one, Check) for one in given):
         return list(given)
@@ -314,7 +296,3 @@ def experiment_from(given: Any) -> ExperimentMetadata | None:
     if problems := problems_in(document, ExperimentMetadata, "experiment_metadata"):
         raise InvalidRequest(problems)
     return msgspec.convert(document, ExperimentMetadata)
-
-
-def to_json(value: Any) -> Any:
-    return _decode(_encode(value))

@@ -9,8 +9,9 @@ import msgspec
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
 from assay.fep.files import SourceItem, document_of, format_of, read_items, readable
-from assay.fep.plan import Plan
-from assay.fep.request import Found, Gathering, contexts_in, experiment_from, problems_of_request
+from assay.fep.plan import Plan, unread_problems
+from assay.fep.problems import ProblemCollector
+from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_list, is_object
@@ -27,6 +28,7 @@ class Source:
         self._pieces, self._limits, self._on_bad, self._csv = pieces, limits, on_bad, csv
         self.read = 0
         self.place = ""
+        self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
         """A piece that is no context ends the stream with its place, or is passed to `on_bad` and left out."""
@@ -39,7 +41,7 @@ class Source:
             try:
                 yield read_context(_long_row(piece.raw) if self._csv else piece.raw, limits)
             except NotAContext as wrong:
-                self.bad(wrong.problems)
+                self.bad(wrong.problems + unread_problems(wrong, self.plan))
 
     def bad(self, problems: Sequence[Problem]) -> None:
         """What stands here is no context."""
@@ -54,6 +56,8 @@ def planned(
 ) -> Iterator[Context]:
     """The contexts; one whose own checks are none is a bad line too, with its place."""
     at = first
+    if source is not None:
+        source.plan = plan
     for context in contexts:
         try:
             plan.sheet(at, context)
@@ -116,7 +120,7 @@ def _json(raw: bytes) -> bool:
 class Asking(NamedTuple):
     """A request file: its contexts, its checks as they stand there, and what is wrong with it."""
 
-    found: Found
+    found: RequestContexts
     checks: Any
     experiment: ExperimentMetadata | None
     problems: list[Problem]
@@ -125,7 +129,7 @@ class Asking(NamedTuple):
 def from_request(name: str, limits: Limits) -> Asking:
     """Everything that is wrong with it but for its checks."""
     request = document_of(name, limits)
-    gathering = Gathering()
+    gathering = ProblemCollector()
     gathering.problems += problems_of_request(request)
     members: dict[str, Any] = request if is_object(request) else {}
     parts = {
@@ -153,14 +157,14 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
                 name, f"wanted a list of checks, or an object with the member checks, got {kind_of(document)}"
             )
         )
-    gathering = Gathering()
+    gathering = ProblemCollector()
     checks = _plain(document, "checks", limits, gathering)
     if gathering.problems:
         raise InvalidRequest(placed(name, gathering.problems))
     return checks
 
 
-def _plain(value: Any, place: str, limits: Limits, gathering: Gathering) -> Any:
+def _plain(value: Any, place: str, limits: Limits, gathering: ProblemCollector) -> Any:
     """As JSON has it: a YAML file may hold NaN."""
     document, _, problems = to_json_document(value, place, limits)
     gathering.problems += problems

@@ -12,10 +12,10 @@ from msgspec import Raw, Struct
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, NotAContext, context_of, maybe_deep, not_json, read_context, too_deep
 from assay.fep.inline import waits
+from assay.fep.problems import ProblemCollector
 from assay.fep.request import (
     DistinctCases,
-    Found,
-    Gathering,
+    RequestContexts,
     another_case,
     experiment_from,
     own_problems,
@@ -121,7 +121,7 @@ def _readable(said: Any) -> RawRequest:
 
 
 def _bounded_parts(wire: RawRequest, most: int) -> None:
-    gathering = Gathering()
+    gathering = ProblemCollector()
     for name in ("test_cases", "outputs"):
         for at, part in enumerate(getattr(wire, name)):
             if len(part) > most:
@@ -132,14 +132,14 @@ def _bounded_parts(wire: RawRequest, most: int) -> None:
 
 
 def parse_parts(
-    read: Callable[[], Found],
+    read: Callable[[], RequestContexts],
     name: Callable[[], ExperimentMetadata | None],
     plan: Callable[[], CachedPlan],
     plans: PlanCache,
     problems: Sequence[Problem] = (),
 ) -> ParsedRequest:
     """From what each part of a request is read with; what is wrong with any of them is said together with `problems`."""
-    gathering = Gathering()
+    gathering = ProblemCollector()
     gathering.problems += problems
     unread = {problem.place for problem in problems}
     found = read()
@@ -151,7 +151,7 @@ def parse_parts(
     contexts, own = found.contexts, 0
     if planned is None:
         gathering.problems += own_problems(found, plans.of(b"").plan)
-    elif planned.plan.shared is None or any(context.checks is not None for context in contexts):
+    elif planned.plan.shared is None or found.refused or any(c.checks is not None for c in contexts):
         sheets = gathering.read(lambda: sheets_of(planned.plan, found)) or []
         own = sum(len(sheet.bounds) for sheet in sheets) if planned.plan.each is None else 0
     gathering.refuse()
@@ -228,7 +228,7 @@ def _all_problems(body: bytes, kind: Any) -> list[Problem]:
         return []
 
 
-def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> Found:
+def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> RequestContexts:
     cases, outputs = wire.test_cases, wire.outputs
     lines = [
         b"".join((b'{"test_case":', case, b',"output":', output, b"}"))
@@ -245,45 +245,48 @@ def _contexts(wire: RawRequest, body: bytes, limits: Limits) -> Found:
     if not problems:
         return found
     problems += found.problems
+    refused = list(found.refused)
     paired = min(len(cases), len(outputs), limits.max_cases)
     for at, case in enumerate(islice(cases, paired, limits.max_cases), paired):
-        problems += _half(_CASE_ALONE % bytes(case), at, "test_case", limits)
+        wrong, checks = _half(_CASE_ALONE % bytes(case), at, "test_case", limits)
+        problems += wrong
+        refused.append((at, checks))
     for at, output in enumerate(islice(outputs, paired, limits.max_cases), paired):
-        problems += _half(_OUTPUT_ALONE % bytes(output), at, "output", limits)
-    return Found(found.contexts, found.places, len(cases), problems)
+        problems += _half(_OUTPUT_ALONE % bytes(output), at, "output", limits)[0]
+    return RequestContexts(found.contexts, found.places, len(cases), problems, refused)
 
 
-def _half(line: bytes, at: int, name: str, limits: Limits) -> list[Problem]:
-    """What is wrong with a case that has no output, or with an output that has no case: the other half is made up."""
+def _half(line: bytes, at: int, name: str, limits: Limits) -> tuple[list[Problem], Any]:
+    """The problems and own checks of a case without an output, or of an output without a case; `line` makes up the other half."""
     try:
-        read_context(line, limits)
+        context = read_context(line, limits)
     except NotAContext as wrong:
-        return [_placed(problem, at, name) for problem in wrong.problems]
-    return []
+        return [_placed(problem, at, name) for problem in wrong.problems], wrong.checks
+    return [], context.checks
 
 
-def read_contexts(read: "map[Context]") -> Found:
+def read_contexts(read: "map[Context]") -> RequestContexts:
     """The contexts of a request, and what is wrong with the others; one id stands for one case."""
     contexts: list[Context] = []
-    gaps: set[int] = set()  # of what could not be read
+    refused: dict[int, Any] = {}  # the own checks of cases that could not be read, by index
     problems: list[Problem] = []
     while True:
         try:
             contexts.extend(read)
             break
         except NotAContext as wrong:  # what was read before it is there, and a `map` goes on with the next
-            at = len(contexts) + len(gaps)
-            gaps.add(at)
+            at = len(contexts) + len(refused)
+            refused[at] = wrong.checks
             problems += [_placed(problem, at) for problem in wrong.problems]
-    cases = len(contexts) + len(gaps)
-    places = [at for at in range(cases) if at not in gaps] if gaps else range(cases)
+    cases = len(contexts) + len(refused)
+    places = [at for at in range(cases) if at not in refused] if refused else range(cases)
     if len({context.document["test_case"]["id"] for context in contexts}) < len(contexts):
         distinct = DistinctCases()
         for at, context in zip(places, contexts, strict=True):
             document = context.document["test_case"]
             if distinct.differs(document):
                 problems.append(another_case(f"test_cases[{at}]", document["id"]))
-    return Found(contexts, places, cases, problems)
+    return RequestContexts(contexts, places, cases, problems, list(refused.items()))
 
 
 def _documents(body: bytes) -> list[dict[str, Any]] | None:

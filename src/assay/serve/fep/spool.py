@@ -8,6 +8,7 @@ from typing import IO
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
+from assay.fep.plan import unread_problems
 from assay.fep.run_header import stored_line
 from assay.fep.service import PlannedEvaluation
 from assay.serve.fep.plan_cache import CachedPlan
@@ -139,7 +140,10 @@ class _LineReader:
                 sheet = plan.sheet(self._cases, context)
                 self._waits = sheet.waits or self._waits
                 self._own += len(sheet.bounds) if plan.each is None else 0
-        except (NotAContext, InvalidRequest) as wrong:
+        except NotAContext as wrong:
+            problems = wrong.problems + unread_problems(wrong, self._planned.plan)
+            raise self._bad(self._number, problems) from None
+        except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
         self._cases += 1
         if self._cases > self._limits.max_cases:

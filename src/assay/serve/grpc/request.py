@@ -7,7 +7,7 @@ import msgspec
 from google.protobuf.message import DecodeError, Message
 
 from assay.errors import InvalidRequest, Problem
-from assay.fep.request import Found, unpaired
+from assay.fep.request import RequestContexts, unpaired
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
@@ -61,13 +61,15 @@ def _converted(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -
     cases, outputs = found[_CASES], found[_OUTPUTS]
     told = Contexts(data, cases, outputs, limits)
 
-    def contexts() -> Found:
+    def contexts() -> RequestContexts:
         found = read_contexts(map(told.read, range(min(len(cases), len(outputs), limits.max_cases))))
         problems = unpaired(len(cases), len(outputs), limits)
         return (
             found
             if not problems
-            else Found(found.contexts, found.places, len(cases), problems + found.problems + told.alone())
+            else RequestContexts(
+                found.contexts, found.places, len(cases), problems + found.problems + told.alone()
+            )
         )
 
     def experiment() -> ExperimentMetadata | None:

@@ -1,0 +1,85 @@
+"""Find every problem of a request, not only the first (decision 33)."""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any, TypeGuard, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from assay.checks.arguments import bind
+from assay.checks.registry import Registry
+from assay.errors import InvalidRequest, Problem
+from assay.fep.context import read_checks
+from assay.ports import Services
+from assay.protocol.evaluation import Check
+from assay.protocol.json_types import is_object
+
+T = TypeVar("T")
+
+
+class ProblemCollector:
+    """Collects the problems of the parts of a request: each part is read, whatever is wrong with the others."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def read(self, make: Callable[[], T]) -> T | None:
+        try:
+            return make()
+        except InvalidRequest as refusal:
+            self.problems += refusal.problems
+            return None
+
+    def refuse(self) -> None:
+        if self.problems:
+            raise InvalidRequest(self.problems)
+
+
+def problems_of_checks(
+    checks: Sequence[Any], path: str, registry: Registry, services: Services
+) -> list[Problem]:
+    """The problems of checks as the caller wrote them: a check that cannot be read hides no other problem."""
+    collector = ProblemCollector()
+    limits = services.limits
+    for at, check in enumerate(islice(checks, max(limits.max_checks, limits.max_cases))):
+        here = f"{path}[{at}]"
+        if is_sequence(check):
+            collector.problems += problems_of_checks(check, here, registry, services)
+            continue
+        document = to_json(check) if isinstance(check, Check) else check
+        readable, problems = read_checks([document], path)
+        problems = [Problem(here + place.removeprefix(f"{path}[0]"), message) for place, message in problems]
+        bound = ProblemCollector()
+        for part in readable or _readable(document):
+            bound.read(lambda part=part, here=here: bind(part, registry, here, services))
+        collector.problems += problems + beyond(bound.problems, problems)
+    return collector.problems
+
+
+def beyond(problems: Sequence[Problem], known: Sequence[Problem]) -> list[Problem]:
+    """The problems at places of which nothing is known yet."""
+    places = tuple(problem.place for problem in known)
+    return [problem for problem in problems if not problem.place.startswith(places)]
+
+
+def _readable(document: Any) -> list[Check]:
+    """As much of an invalid check as can be read, to find what else is wrong with it."""
+    if not is_object(document) or not isinstance(document.get("type"), str):
+        return []
+    arguments, version = document.get("arguments"), document.get("version")
+    return [
+        Check(
+            type=document["type"],
+            arguments=arguments if is_object(arguments) else {},
+            version=version if isinstance(version, str) else UNSET,
+        )
+    ]
+
+
+def is_sequence(value: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def to_json(value: Any) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(value))

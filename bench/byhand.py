@@ -53,7 +53,7 @@ def tool_budget(given: Arguments, context: Any) -> Outcome:
     }
     for ms in times:
         if type(ms) is not int:
-            return {}, shown, "validation_error", f"times: wanted `int` but got {ms!r}"
+            return {}, shown, "validation_error", f"times: expected `int` but got {ms!r}"
     spent = sum(times)
     if spent == 0:
         return {}, shown, "unknown_error", "tool_budget failed with ZeroDivisionError: division by zero"

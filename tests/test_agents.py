@@ -366,7 +366,7 @@ async def test_a_throttled_request_is_tried_again(http):
         ({"error": {"code": 3}}, "failed", '{"code":3}'),
         ({"error": "no", "result": 1}, "failed", "exactly one of"),
         ({}, "failed", "exactly one of"),
-        ([], "failed", "wanted an object"),
+        ([], "failed", "expected an object"),
         ({"reslut": 1}, "failed", "reslut"),
         ({"result": 1, "confidence": 2}, "failed", "confidence"),
         ({"result": 1, "usage": {"provider": "p"}}, "failed", "usage"),
@@ -584,16 +584,16 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("nobody", r"--agent 'nobody': wanted module:function, .*; declared are local.shop.bot"),
+        ("nobody", r"--agent 'nobody': expected module:function, .*; declared are local.shop.bot"),
         (
             "acting:nothing",
             "--agent 'acting:nothing'.target: 'acting:nothing' cannot be loaded: AttributeError",
         ),
-        ("acting:KINDS", "wanted a function"),
+        ("acting:KINDS", "expected a function"),
         ("nowhere:f", "ModuleNotFoundError"),
         ("nowhere.py:f", "ImportError: there is no file nowhere.py"),
         ("sub/json.py:f", "another module is called 'json' already: rename sub/json.py"),
-        ("cmd:", "wanted a command"),
+        ("cmd:", "expected a command"),
         ("recorded:none.json", "none.json cannot be read"),
         ("none.json", "none.json cannot be read"),
         ("answers.json", "persona: must be said"),

@@ -224,7 +224,7 @@ def test_exists_is_about_nodes_so_null_is_there(path, answer):
 
 
 def test_exists_wants_a_path():
-    with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.path: wanted a path"):
+    with pytest.raises(InvalidRequest, match=r"checks\[0\].arguments.path: expected a path"):
         ask("exists", {"path": "a.b"})
 
 

@@ -262,7 +262,7 @@ def test_exit_codes(run, checks, options, code):
 def test_a_bar_is_a_fraction(run, bar, told):
     ended = run("--contexts", "x.jsonl", "--checks", "checks.json", f"--min-pass-rate={bar}")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err == f"assay: --min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, {told}\n"
+    assert ended.err == f"assay: --min-pass-rate: expected a fraction between 0 and 1, such as 0.9, {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -270,7 +270,7 @@ def test_a_bar_is_a_fraction(run, bar, told):
 )
 def test_a_deadline_has_an_end(command, tmp_path, verb):
     ended = command(*verb, "--timeout", "inf", folder=tmp_path)
-    assert (ended.code, ended.err) == (2, "assay: --timeout: wanted a number of seconds, got inf\n")
+    assert (ended.code, ended.err) == (2, "assay: --timeout: expected a number of seconds, got inf\n")
 
 
 def test_a_bar_needs_a_check_that_passes_or_fails(run):
@@ -635,10 +635,10 @@ def test_help_and_schema(command, tmp_path, arguments, code, said):
     [
         ("concurrency = 3", 0, ""),
         ("nonsense = 1", 2, "assay.toml: no setting 'nonsense'"),
-        ("concurrency = 0", 2, "settings: concurrency: wanted a number above 0, got 0"),
-        ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: wanted a number above 0, got nan"),
-        ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: wanted a number above 0, got inf"),
-        ("concurrency = 'many'", 2, "settings: concurrency: wanted `int`, got 'many'"),
+        ("concurrency = 0", 2, "settings: concurrency: expected a number above 0, got 0"),
+        ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: expected a number above 0, got nan"),
+        ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: expected a number above 0, got inf"),
+        ("concurrency = 'many'", 2, "settings: concurrency: expected `int`, got 'many'"),
         (
             "[limits]\nmax_line_bytes = 10",
             1,
@@ -656,11 +656,11 @@ def test_settings_come_from_a_file(run, text, code, words):
 @pytest.mark.parametrize(
     ("name", "said", "words"),
     [
-        ("ASSAY_CONCURRENCY", "many", "ASSAY_CONCURRENCY: wanted `int`, got 'many'"),
-        ("ASSAY_MAX_CASES", "1.5", "ASSAY_MAX_CASES: wanted `int`, got '1.5'"),
-        ("ASSAY_MAX_CASES", "-1", "ASSAY_MAX_CASES: wanted a number above 0, got -1"),
-        ("ASSAY_GRPC_PORT", "70000", "ASSAY_GRPC_PORT: wanted `int` <= 65535"),
-        ("ASSAY_JWT_LEEWAY_SECONDS", "soon", "ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"),
+        ("ASSAY_CONCURRENCY", "many", "ASSAY_CONCURRENCY: expected `int`, got 'many'"),
+        ("ASSAY_MAX_CASES", "1.5", "ASSAY_MAX_CASES: expected `int`, got '1.5'"),
+        ("ASSAY_MAX_CASES", "-1", "ASSAY_MAX_CASES: expected a number above 0, got -1"),
+        ("ASSAY_GRPC_PORT", "70000", "ASSAY_GRPC_PORT: expected `int` <= 65535"),
+        ("ASSAY_JWT_LEEWAY_SECONDS", "soon", "ASSAY_JWT_LEEWAY_SECONDS: expected `float`, got 'soon'"),
     ],
 )
 def test_what_is_wrong_with_a_variable_is_said_by_its_name(command, tmp_path, name, said, words):

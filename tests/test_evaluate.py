@@ -231,13 +231,13 @@ def test_the_two_patterns_of_the_text_run():
         ((cases("a"), outputs("a"), [[EQUAL], [EQUAL]]), "checks: 2 lists of checks for 1 test cases"),
         (
             (cases("a"), outputs("a"), [EQUAL, [EQUAL]]),
-            "checks: wanted one list of checks for all cases, or one",
+            "checks: expected one list of checks for all cases, or one",
         ),
-        ((cases("a"), outputs("a"), "contains"), "checks: wanted a list of checks, got a string"),
-        ((cases("a"), outputs("a"), EQUAL), "checks: wanted a list of checks, got an object"),
+        ((cases("a"), outputs("a"), "contains"), "checks: expected a list of checks, got a string"),
+        ((cases("a"), outputs("a"), EQUAL), "checks: expected a list of checks, got an object"),
         (
             (cases("a"), outputs("a"), [{"type": "x"}]),
-            r"checks\[0\].arguments: wanted an object, got nothing",
+            r"checks\[0\].arguments: expected an object, got nothing",
         ),
         (
             (cases("a"), outputs("a"), [{**EQUAL, "weight": 1}]),
@@ -251,20 +251,20 @@ def test_the_two_patterns_of_the_text_run():
         ),
         (
             ([{"id": "a"}], outputs("a"), [EQUAL]),
-            r"test_cases\[0\].input: wanted any JSON value, got nothing",
+            r"test_cases\[0\].input: expected any JSON value, got nothing",
         ),
         (
             ([{"id": 7, "input": 1}], outputs("a"), [EQUAL]),
-            r"test_cases\[0\].id: wanted a string, got a number",
+            r"test_cases\[0\].id: expected a string, got a number",
         ),
         (
             (["a"], outputs("a"), [EQUAL]),
-            r"test_cases\[0\]: wanted an object with id and input, got a string",
+            r"test_cases\[0\]: expected an object with id and input, got a string",
         ),
         ((cases("a"), [{"val": 1}], [EQUAL]), r"outputs\[0\].value"),
         (
             (cases("a"), [{"value": 1, "metadata": []}], [EQUAL]),
-            r"outputs\[0\].metadata: wanted an object, got a list",
+            r"outputs\[0\].metadata: expected an object, got a list",
         ),
         ((cases(float("nan")), outputs("a"), [EQUAL]), r"test_cases\[0\].expected: NaN and infinity"),
         ((cases([1, object()]), outputs("a"), [EQUAL]), r"test_cases\[0\].expected\[1\]: not JSON"),
@@ -359,7 +359,7 @@ def test_a_deadline_ends_one_check_and_no_other(type):
     [
         ("raise", "buggy failed with RuntimeError: oops"),
         ("exit", "buggy failed with SystemExit"),
-        ("nothing", "answered nothing; wanted an object"),
+        ("nothing", "answered nothing; expected an object"),
         ("text", "answered str"),
         ("nan", "NaN"),
         ("passed", "passed: 'yes'"),
@@ -496,21 +496,21 @@ def test_a_stream_ends_at_what_is_no_context_and_says_which():
             seen.append(str(refusal))
         return seen
 
-    told = ["completed", "contexts[1].test_case.input: wanted any JSON value, got nothing"]
+    told = ["completed", "contexts[1].test_case.input: expected any JSON value, got nothing"]
     assert asyncio.run(main()) == told
 
 
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("concurrency", 0, "wanted a whole number above 0, got 0"),
-        ("concurrency", 1.5, "wanted a whole number above 0, got 1.5"),
-        ("concurrency", True, "wanted a whole number above 0, got True"),
-        ("timeout", -1, "wanted a number above 0, got -1"),
-        ("timeout", "3", "wanted a number above 0, got '3'"),
-        ("timeout", float("inf"), "wanted a number above 0, got inf"),
-        ("max_cost", float("nan"), "wanted a number above 0, got nan"),
-        ("registry", [], "wanted a registry, such as assay.STANDARD.extended([Mine]), got a list"),
+        ("concurrency", 0, "expected a whole number above 0, got 0"),
+        ("concurrency", 1.5, "expected a whole number above 0, got 1.5"),
+        ("concurrency", True, "expected a whole number above 0, got True"),
+        ("timeout", -1, "expected a number above 0, got -1"),
+        ("timeout", "3", "expected a number above 0, got '3'"),
+        ("timeout", float("inf"), "expected a number above 0, got inf"),
+        ("max_cost", float("nan"), "expected a number above 0, got nan"),
+        ("registry", [], "expected a registry, such as assay.STANDARD.extended([Mine]), got a list"),
     ],
 )
 def test_impossible_limits_are_refused(name, value, said):
@@ -524,7 +524,7 @@ def test_impossible_limits_are_refused(name, value, said):
     ids=["iterator", "none", "text", "one"],
 )
 def test_cases_that_are_no_list_are_refused(given, got):
-    with pytest.raises(InvalidRequest, match=f"test_cases: wanted a list, got {got}"):
+    with pytest.raises(InvalidRequest, match=f"test_cases: expected a list, got {got}"):
         assay.evaluate_sync(given, [], [EQUAL])
 
 
@@ -538,8 +538,8 @@ def test_whatever_has_a_length_is_a_list():
     ("given", "said"),
     [
         (Whole, "extended() takes a list of checks, such as [Whole]"),
-        ([int], "int is no check: wanted a subclass of assay.Checker"),
-        ([Whole(text=assay.Text("a"))], "is no check: wanted a subclass of assay.Checker"),
+        ([int], "int is no check: expected a subclass of assay.Checker"),
+        ([Whole(text=assay.Text("a"))], "is no check: expected a subclass of assay.Checker"),
     ],
     ids=["one", "another class", "an instance"],
 )

@@ -196,15 +196,15 @@ def test_list_operations_in_pages_and_by_filter(host):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"filter": "status"}, "wanted NAME = VALUE"),
+        ({"filter": "status"}, "expected NAME = VALUE"),
         ({"filter": "colour = blue"}, "no 'colour'"),
-        ({"filter": "status = sleeping"}, "wanted one of pending"),
-        ({"filter": "status = running OR status = pending"}, "wanted AND"),
+        ({"filter": "status = sleeping"}, "expected one of pending"),
+        ({"filter": "status = running OR status = pending"}, "expected AND"),
         ({"filter": "status = running AND status = pending"}, "given twice"),
-        ({"filter": "status = running AND"}, "wanted NAME = VALUE"),
-        ({"filter": "since = yesterday"}, "wanted a moment"),
-        ({"page_size": -1}, "wanted a number from 1"),
-        ({"page_size": 101}, "wanted a number from 1 to 100"),
+        ({"filter": "status = running AND"}, "expected NAME = VALUE"),
+        ({"filter": "since = yesterday"}, "expected a moment"),
+        ({"page_size": -1}, "expected a number from 1"),
+        ({"page_size": 101}, "expected a number from 1 to 100"),
         ({"page_token": "nonsense"}, "no token"),
     ],
 )
@@ -739,7 +739,7 @@ def test_resolved_arguments_can_be_turned_off_over_rest_and_grpc(lite):
         ]
         bad = rest.post("/v1/evaluate", json=request, params={"resolved_arguments": "no"})
         assert bad.json()["details"]["problems"] == [
-            {"place": "resolved_arguments", "message": "wanted true or false, got 'no'"}
+            {"place": "resolved_arguments", "message": "expected true or false, got 'no'"}
         ]
         code, _ = refused(client.RunEvaluation, message_of(request), metadata=[("resolved-arguments", "0")])
         assert code == StatusCode.INVALID_ARGUMENT

@@ -281,12 +281,12 @@ def test_what_is_too_deep_is_400_with_its_place(client, runs, path, document, pl
 def test_a_number_of_a_batch_that_is_too_large_is_400(client):
     answer = put(client, "/v1/evaluate:batch", BATCHES[0].replace(HERE, "9" * 400))
     assert answer.status_code == 400
-    assert "options.timeout_ms: wanted a whole number from 1 to" in answer.json()["message"]
+    assert "options.timeout_ms: expected a whole number from 1 to" in answer.json()["message"]
     assert len(answer.text) < 1_000
     answer = put(client, "/v1/evaluate:batch", BATCHES[0].replace(HERE, "1e309"))
     (problem,) = answer.json()["details"]["problems"]
     assert problem["place"] == "options.timeout_ms"
-    assert problem["message"].startswith("wanted a number within ±1.8e308")
+    assert problem["message"].startswith("expected a number within ±1.8e308")
     assert problem["message"].endswith("got 1e309")
 
 
@@ -549,7 +549,7 @@ def test_how_deep_a_value_is(document, most, deeper):
 
 def test_a_suite_within_the_limit_is_read_however_deep_its_values_are():
     read_suite(suite(input=nested(490)))
-    with pytest.raises(InvalidRequest, match=r"tasks\[0\]\.taskId: wanted a string"):
+    with pytest.raises(InvalidRequest, match=r"tasks\[0\]\.taskId: expected a string"):
         read_suite(suite(taskId=nested(400)))
 
 

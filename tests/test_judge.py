@@ -303,10 +303,10 @@ def test_the_caller_may_say_what_contradicts_itself():
     ("schema", "said"),
     [
         ({"type": "nonsense"}, r"checks\[0\].arguments.response_format: not a JSON Schema"),
-        ({"type": "boolean"}, "wanted the schema of an object, got one of 'boolean'"),
-        ({"type": "object", "properties": {"passed": {"type": "string"}}}, "passed: wanted a boolean"),
+        ({"type": "boolean"}, "expected the schema of an object, got one of 'boolean'"),
+        ({"type": "object", "properties": {"passed": {"type": "string"}}}, "passed: expected a boolean"),
         ({"$ref": "https://example.com/schema"}, "nothing is fetched"),
-        ("text", "wanted `object`"),
+        ("text", "expected `object`"),
     ],
 )
 def test_a_response_format_that_is_none_is_refused(schema, said):

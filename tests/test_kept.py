@@ -120,7 +120,7 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
         (
             ["list", "--status", "done"],
             2,
-            "wanted one of pending, running, waiting-approval, waiting-input, completed, failed, cancelled",
+            "expected one of pending, running, waiting-approval, waiting-input, completed, failed, cancelled",
         ),
         (["list"], 0, ""),
     ],

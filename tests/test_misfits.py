@@ -31,12 +31,12 @@ class Two(Struct, tag="two", tag_field="kind"):
 @pytest.mark.parametrize(
     ("value", "place", "told"),
     [
-        ({"kind": "three"}, ".kind", "wanted one of one, two, got 'three'"),
-        ({"kind": "one", "way": "up"}, ".way", "wanted one of in, out, got 'up'"),
-        ({"kind": "two", "byKey": {"m": 1}}, ".byKey", "wanted one of k, l, got 'm'"),
-        ({"kind": "two", "deep": {"a": [[1], [2, 3]]}}, ".deep[...][1][1]", "wanted one of 1, 2, got 3"),
-        ({"kind": "one", "way": "u" * 50}, ".way", f"wanted one of in, out, got '{'u' * 39}…"),
-        ({"kind": "one", "way": 1}, ".way", "wanted `str | null`, got `int`"),
+        ({"kind": "three"}, ".kind", "expected one of one, two, got 'three'"),
+        ({"kind": "one", "way": "up"}, ".way", "expected one of in, out, got 'up'"),
+        ({"kind": "two", "byKey": {"m": 1}}, ".byKey", "expected one of k, l, got 'm'"),
+        ({"kind": "two", "deep": {"a": [[1], [2, 3]]}}, ".deep[...][1][1]", "expected one of 1, 2, got 3"),
+        ({"kind": "one", "way": "u" * 50}, ".way", f"expected one of in, out, got '{'u' * 39}…"),
+        ({"kind": "one", "way": 1}, ".way", "expected `str | null`, got `int`"),
         ({}, "", "an object missing required field `kind`"),
     ],
 )
@@ -100,7 +100,7 @@ def test_a_setting_says_what_there_is(tmp_path, monkeypatch, place, name, there)
     with pytest.raises(UsageError) as refused:
         load({})
     (line,) = [line for line in str(refused.value).splitlines() if f".{name}: " in line]
-    assert f"wanted one of {', '.join(there)}" in line
+    assert f"expected one of {', '.join(there)}" in line
 
 
 def test_an_argument_of_a_check_says_what_there_is():
@@ -113,17 +113,21 @@ def test_an_argument_of_a_check_says_what_there_is():
                 with pytest.raises(ValueFault) as fault:
                     convert(field, "vibes")
                 wanted = ", ".join(there[field.attribute])
-                assert str(fault.value) == f"{field.name}: wanted one of {wanted} but got 'vibes'"
+                assert str(fault.value) == f"{field.name}: expected one of {wanted} but got 'vibes'"
     assert found >= 2
 
 
 def test_a_loop_a_manifest_and_a_decision_say_what_there_is():
-    with pytest.raises(InvalidRequest, match=r"on_fail: wanted one of escalate, give-up, retry, got 'shrug'"):
+    with pytest.raises(
+        InvalidRequest, match=r"on_fail: expected one of escalate, give-up, retry, got 'shrug'"
+    ):
         read_loop("mine", {"actor": "a", "on_fail": "shrug"})
     _, problems = read_manifest({"modelClass": "vibes", "role": "boss"})
     told = {problem.place: problem.message for problem in problems}
-    assert told["role"] == "wanted one of assistant, skill, got 'boss'"
+    assert told["role"] == "expected one of assistant, skill, got 'boss'"
     there = ", ".join(sorted(ModelClass.__args__))
-    assert told["modelClass"] == f"wanted one of {there}, got 'vibes'"
-    with pytest.raises(ValueError, match="kind: wanted one of next-worker, ask-user, terminate, got 'shrug'"):
+    assert told["modelClass"] == f"expected one of {there}, got 'vibes'"
+    with pytest.raises(
+        ValueError, match="kind: expected one of next-worker, ask-user, terminate, got 'shrug'"
+    ):
         read_decision({"kind": "shrug"})

@@ -205,7 +205,7 @@ def test_a_correction_gives_an_effective_score(there, server):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "wanted one of --score"),
+        ((), "expected one of --score"),
         (("--rating", "3", "--flag"), "got --rating and --flag"),
         (("--score", "1"), "--task ID"),
         (("--task", "nothing", "--score", "1"), "no such task"),

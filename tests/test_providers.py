@@ -86,20 +86,20 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
         ([LOCAL], {"provider_name": "vibes"}, {"model": "m"}, "provider_config.provider_name", "no provider 'vibes'; there are wordllama, local"),
         ([LOCAL], {"provider_name": "openai"}, {"model": "m"}, "provider_config.provider_name", "set OPENAI_API_KEY"),
         ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "gives embeddings, and cannot judge"),
-        ([LOCAL], {"provider_name": 5}, {"model": "m"}, "provider_config.provider_name", "wanted a name"),
+        ([LOCAL], {"provider_name": 5}, {"model": "m"}, "provider_config.provider_name", "expected a name"),
         ([LOCAL], {"base_urls": "x"}, {"model": "m"}, "provider_config.base_urls", "no such setting of a provider; there are kind, base_url"),
-        ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "wanted one of openai_compatible, scripted, wordllama, got 'gemini'"),
+        ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "expected one of openai_compatible, scripted, wordllama, got 'gemini'"),
         ([LOCAL], {"kind": "sk-0123456789abcdefgh"}, {"model": "m"}, "provider_config.kind", "got '[REDACTED:openai-key]'"),
-        ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "wanted `float`"),
+        ([LOCAL], {"timeout": "soon"}, {"model": "m"}, "provider_config.timeout", "expected `float`"),
         ([LOCAL], {"timeout": 0}, {"model": "m"}, "provider_config.timeout", "> 0"),
         ([LOCAL], {"max_concurrency": 0}, {"model": "m"}, "provider_config.max_concurrency", ">= 1"),
         ([LOCAL], {"prices": {"input": -1}}, {"model": "m"}, "provider_config.prices.input", ">= 0"),
-        ([LOCAL], {"api_key": 5}, {"model": "m"}, "provider_config.api_key", "wanted a key"),
+        ([LOCAL], {"api_key": 5}, {"model": "m"}, "provider_config.api_key", "expected a key"),
         ([LOCAL], {"api_key": "${NOT_SET}"}, {"model": "m"}, "provider_config.api_key", "the environment has no NOT_SET"),
         ([LOCAL], {"api_key": "${EMPTY}"}, {"model": "m"}, "provider_config.api_key", "the environment has no EMPTY"),
-        ([LOCAL], {"base_url": "ftp://h"}, {"model": "m"}, "provider_config.base_url", "wanted an address"),
-        ([LOCAL], {"base_url": "no address"}, {"model": "m"}, "provider_config.base_url", "wanted an address"),
-        ([LOCAL], {"base_url": "http://[::1"}, {"model": "m"}, "provider_config.base_url", "wanted an address"),
+        ([LOCAL], {"base_url": "ftp://h"}, {"model": "m"}, "provider_config.base_url", "expected an address"),
+        ([LOCAL], {"base_url": "no address"}, {"model": "m"}, "provider_config.base_url", "expected an address"),
+        ([LOCAL], {"base_url": "http://[::1"}, {"model": "m"}, "provider_config.base_url", "expected an address"),
         ([LOCAL], {"base_url": "http://u:hunter2@h/v1"}, {"model": "m"}, "provider_config.base_url", "without user"),
         ([LOCAL], {"base_url": "http://h/v1?key=hunter2"}, {"model": "m"}, "provider_config.base_url", "without user"),
         ([LOCAL], {"base_url": "https://api.openai.com/v1"}, {"model": "m"}, "provider_config", "has no key"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_asked_is_refused_with_its_place(known, provider_config, 
 
 
 def test_a_model_of_the_settings_that_leads_nowhere_is_told():
-    with pytest.raises(InvalidRequest, match="wanted PROVIDER:MODEL of a provider that is configured"):
+    with pytest.raises(InvalidRequest, match="expected PROVIDER:MODEL of a provider that is configured"):
         providers(LOCAL, models={"judge": "vibes:m"}).judge(None, None)
 
 
@@ -221,12 +221,12 @@ def test_settings_read_providers_and_models(folder):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("providers = 1", "providers: wanted a table"),
-        ("[providers]\nlocal = 1", "providers.local: wanted a table"),
+        ("providers = 1", "providers: expected a table"),
+        ("[providers]\nlocal = 1", "providers.local: expected a table"),
         ('[providers.local]\nurl = "x"', "providers.local.url: no such setting of a provider"),
-        ("[providers.local]\napi_key = 1", "providers.local.api_key: wanted a key"),
-        ("[providers.local]\ntimeout = -1", "providers.local.timeout: wanted"),
-        ("models = 1", "models: wanted a table"),
+        ("[providers.local]\napi_key = 1", "providers.local.api_key: expected a key"),
+        ("[providers.local]\ntimeout = -1", "providers.local.timeout: expected"),
+        ("models = 1", "models: expected a table"),
         ("[models]\njudge = 1", "models"),
     ],
 )
@@ -345,7 +345,7 @@ def test_a_model_without_its_provider_says_what_is_wanted(folder, server, comman
     configure(folder, server, {"judge": "plain"})
     done = command("providers", "check", folder=folder)
     assert done.code == 1
-    assert "does not work: wanted PROVIDER:MODEL, got 'plain'" in done.out
+    assert "does not work: expected PROVIDER:MODEL, got 'plain'" in done.out
     assert not server.seen
 
 

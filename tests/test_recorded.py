@@ -96,8 +96,8 @@ def test_a_line_that_is_not_json_is_refused_with_its_number(tmp_path):
     ("end", "reason"),
     [
         ({"output": "yes"}, "unknown field `output`"),
-        ({}, "wanted exactly one of result, error, refused and escalated, got none"),
-        ({"result": "yes", "error": "no"}, "wanted exactly one of"),
+        ({}, "expected exactly one of result, error, refused and escalated, got none"),
+        ({"result": "yes", "error": "no"}, "expected exactly one of"),
         ({"result": "yes", "confidence": 7}, "confidence"),
     ],
 )

@@ -73,11 +73,11 @@ BODIES = [
     ("a lone surrogate", b'{"test_cases": [{"id": "\\ud800", "input": 1}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
     ("NaN", b'{"test_cases": [{"id": "a", "input": NaN}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
     ("too large a number", b'{"test_cases": [{"id": "a", "input": 1e999}], "outputs": [{"value": 1}], "checks": []}', "number"),
-    ("a list", b"[]", "wanted an object with test_cases, outputs and checks, got a list"),
-    ("null", b"null", "wanted an object with test_cases, outputs and checks, got null"),
+    ("a list", b"[]", "expected an object with test_cases, outputs and checks, got a list"),
+    ("null", b"null", "expected an object with test_cases, outputs and checks, got null"),
     ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "hello: no such member of a request; there are checks"),
-    ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "test_cases: wanted a list, got nothing"),
-    ("cases that are none", json.dumps({**ONE, "test_cases": [{"id": 1}]}).encode(), "test_cases[0].id: wanted a string"),
+    ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "test_cases: expected a list, got nothing"),
+    ("cases that are none", json.dumps({**ONE, "test_cases": [{"id": 1}]}).encode(), "test_cases[0].id: expected a string"),
     ("lengths that differ", json.dumps({**ONE, "outputs": []}).encode(), "outputs: 0 outputs for 1 test cases"),
     ("no checks at all", json.dumps({"test_cases": ONE["test_cases"], "outputs": ONE["outputs"]}).encode(), "no checks"),
     ("checks that are null, as if absent", json.dumps({**ONE, "checks": None}).encode(), "test_cases[0].checks: there are no checks"),
@@ -147,7 +147,7 @@ def test_every_member_that_is_wrong_is_told(client):
     )
     places = {problem["place"]: problem["message"] for problem in answer.details["problems"]}
     assert set(places) == {"test_cases", "outputs", "y", "z"}
-    assert places["outputs"] == "wanted a list, got a number"
+    assert places["outputs"] == "expected a list, got a number"
 
 
 def test_every_case_that_is_wrong_is_told_with_its_place(client):
@@ -181,8 +181,8 @@ def test_of_very_many_problems_a_hundred_are_told(client):
         ([b"{]"], 1, "not JSON"),
         ([b'{"checks": [], "x": 1}'], 1, "line 1: x: no such member; there are checks, experiment_metadata"),
         ([b'{"checks": [{"type": "vibes", "arguments": {}}]}'], 1, "no check 'vibes'"),
-        ([b'{"checks": [], "experiment_metadata": 5}'], 1, "line 1: experiment_metadata: wanted"),
-        ([b'{"checks": []}', b"", b"{}"], 3, "wanted an object with id and input"),
+        ([b'{"checks": [], "experiment_metadata": 5}'], 1, "line 1: experiment_metadata: expected"),
+        ([b'{"checks": []}', b"", b"{}"], 3, "expected an object with id and input"),
         ([b'{"checks": []}', b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b'{"test_case"'], 3, "truncated"),
         ([b'{"checks": []}', b'{"test_case": {"id": "\xff", "input": 1}, "output": {"value": 1}}'], 2, "not UTF-8"),
         ([b"{}", b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}'], 2, "there are no checks"),
@@ -298,7 +298,7 @@ def test_a_path_without_its_version_is_400(host, path):
     with host.client(key="") as client:
         for method in ("GET", "POST"):
             said = refused(client.request(method, path), 400, "validation_error").message
-            assert said == f"path: wanted a path with its version, as /v1{path}"
+            assert said == f"path: expected a path with its version, as /v1{path}"
 
 
 @pytest.mark.parametrize(

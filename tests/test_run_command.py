@@ -73,7 +73,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert [line.split()[0][:4] for line in listed.out.splitlines()[1:]] == ["run-", "run-"]
     assert "0.333 not passed" in listed.out
     shown = assay("show", "latest")
-    assert "wanted one that is '?', got 'B'" in shown.out
+    assert "expected one that is '?', got 'B'" in shown.out
     report = json.loads(assay("show", "latest", "--json").out)
     assert report["summary"]["passed"] is False
     assert report["report"]["passK"] == {"1": 1 / 3, "2": 1 / 3}
@@ -161,11 +161,11 @@ WRONG = {
     "no such mode": (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
     "no baseline": (["run", "suite.json", "--agent", "mine:upper"], "--baseline: regression compares with an earlier run"),
     "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
-    "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': wanted k=v"),
-    "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: wanted a file"),
+    "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
+    "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
     "an output in no folder": (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
     "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume goes on with a run as it was asked for"),
-    "a suite there already": (["suite", "init", "suite.json"], "wanted a file that ends in .yaml"),
+    "a suite there already": (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
 }  # fmt: skip
 
 

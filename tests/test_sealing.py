@@ -101,9 +101,9 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("hunter2", "key 1: wanted ID:KEY"),
-        (text_of(A), "key 1: wanted ID:KEY"),
-        ("a b:hunter2", "key 1: wanted ID:KEY"),
+        ("hunter2", "key 1: expected ID:KEY"),
+        (text_of(A), "key 1: expected ID:KEY"),
+        ("a b:hunter2", "key 1: expected ID:KEY"),
         ("a:hunter2!and!more", "key 'a' is no base64"),
         (f"a:{text_of(A)[:-4]}", "key 'a' has 30 bytes, and 32 are wanted"),
         (f"a:{text_of(A)},a:{text_of(B)}", "key 2: there are two of the id 'a'"),

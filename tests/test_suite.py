@@ -242,17 +242,17 @@ def test_a_suite_is_read_from_a_file(tmp_path, name):
     (tmp_path / name).write_text(json.dumps(SUITE))
     assert read_suite_file(str(tmp_path / name), Limits()) == msgspec.convert(SUITE, AgentEvalSuite)
     (tmp_path / name).write_text(json.dumps(with_task(taskId="A")))
-    with pytest.raises(InvalidRequest, match=rf"{name}: tasks\[0\].taskId: wanted a text"):
+    with pytest.raises(InvalidRequest, match=rf"{name}: tasks\[0\].taskId: expected a text"):
         read_suite_file(str(tmp_path / name), Limits())
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"modes": ["golden", "vibes"]}, "modes[1]: wanted one of adversarial, golden, live-shadow, regression, rubric, got 'vibes'"),
-        ({"version": "1"}, "version: wanted a text of the form ^[0-9]+\\.[0-9]+\\.[0-9]+$, got '1'"),
-        ({"tasks": []}, "tasks: wanted at least 1, got a list of 0"),
-        ({"thresholds": {"passScore": 2}}, "thresholds.passScore: wanted a number that is at most 1, got 2"),
+        ({"modes": ["golden", "vibes"]}, "modes[1]: expected one of adversarial, golden, live-shadow, regression, rubric, got 'vibes'"),
+        ({"version": "1"}, "version: expected a text of the form ^[0-9]+\\.[0-9]+\\.[0-9]+$, got '1'"),
+        ({"tasks": []}, "tasks: expected at least 1, got a list of 0"),
+        ({"thresholds": {"passScore": 2}}, "thresholds.passScore: expected a number that is at most 1, got 2"),
     ],
 )  # fmt: skip
 def test_a_refusal_says_what_came(change, told):

@@ -554,7 +554,7 @@ async def test_keys_from_a_file_are_read_again(issuer, tmp_path):
     [
         (None, "No such file"),
         (b"", "not JSON"),
-        (b"{}", "wanted a key set"),
+        (b"{}", "expected a key set"),
         (b'{"keys": []}', "no key with an id"),
     ],
 )
@@ -575,20 +575,20 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"audience": ""}, "jwt.audience: wanted one"),
-        ({"jwks": ""}, "jwt.jwks: wanted one"),
-        ({"issuer": ""}, "jwt.issuer: wanted one"),
-        ({"tenant_claim": ""}, "jwt.tenant_claim: wanted one"),
-        ({"leeway_seconds": -1}, "wanted 0 to 300"),
-        ({"leeway_seconds": 301}, "wanted 0 to 300"),
-        ({"leeway_seconds": float("nan")}, "wanted 0 to 300"),
-        ({"retry_seconds": 0}, "jwt.retry_seconds: wanted a number above 0"),
-        ({"stale_seconds": -1}, "jwt.stale_seconds: wanted a number above 0"),
-        ({"jwks": "http://keys.example/jwks.json"}, "wanted a file or an https address"),
-        ({"jwks": "ftp://keys.example/jwks.json"}, "wanted a file or an https address"),
-        ({"jwks": "file:///etc/passwd"}, "wanted a file or an https address"),
-        ({"jwks": "https://"}, "wanted a file or an https address"),
-        ({"jwks": "http://127.0.0.1.evil.example/"}, "wanted a file or an https address"),
+        ({"audience": ""}, "jwt.audience: expected one"),
+        ({"jwks": ""}, "jwt.jwks: expected one"),
+        ({"issuer": ""}, "jwt.issuer: expected one"),
+        ({"tenant_claim": ""}, "jwt.tenant_claim: expected one"),
+        ({"leeway_seconds": -1}, "expected 0 to 300"),
+        ({"leeway_seconds": 301}, "expected 0 to 300"),
+        ({"leeway_seconds": float("nan")}, "expected 0 to 300"),
+        ({"retry_seconds": 0}, "jwt.retry_seconds: expected a number above 0"),
+        ({"stale_seconds": -1}, "jwt.stale_seconds: expected a number above 0"),
+        ({"jwks": "http://keys.example/jwks.json"}, "expected a file or an https address"),
+        ({"jwks": "ftp://keys.example/jwks.json"}, "expected a file or an https address"),
+        ({"jwks": "file:///etc/passwd"}, "expected a file or an https address"),
+        ({"jwks": "https://"}, "expected a file or an https address"),
+        ({"jwks": "http://127.0.0.1.evil.example/"}, "expected a file or an https address"),
         ({"jwks": "https://me:secret@keys.example/"}, "without a name or a password"),
         ({"jwks": "https://[::1/"}, "this is no address"),
     ],
@@ -613,7 +613,7 @@ def test_the_settings_are_read_from_both_places(tmp_path, monkeypatch):
         settings.load({})
     told = settings.load({"ASSAY_JWT_JWKS": "keys.json", "ASSAY_JWT_AUDIENCE": "c"}).jwt
     assert told == JwtSettings(issuer="https://a", audience="c", jwks="keys.json", leeway_seconds=5)
-    with pytest.raises(UsageError, match="ASSAY_JWT_LEEWAY_SECONDS: wanted `float`, got 'soon'"):
+    with pytest.raises(UsageError, match="ASSAY_JWT_LEEWAY_SECONDS: expected `float`, got 'soon'"):
         settings.load({"ASSAY_JWT_JWKS": "k", "ASSAY_JWT_LEEWAY_SECONDS": "soon"})
 
 

@@ -282,7 +282,7 @@ async def test_what_is_known_of_an_mcp_tool_starts_nothing():
         (
             {"a:b": {"kind": "mcp", "target": "x", "server": "none"}},
             {},
-            r"tools.'a:b'.server: wanted a server of \[mcp\]",
+            r"tools.'a:b'.server: expected a server of \[mcp\]",
         ),
         (
             {"a:b": {"kind": "python", "target": "nowhere:f"}},
@@ -294,7 +294,7 @@ async def test_what_is_known_of_an_mcp_tool_starts_nothing():
             {},
             r"tools.'a:b'.headers.K: \$\{NONE\}",
         ),
-        ({}, {"a": {}}, "mcp.a: wanted exactly one of command and url"),
+        ({}, {"a": {}}, "mcp.a: expected exactly one of command and url"),
     ],
     ids=["server", "module", "variable", "empty"],
 )

@@ -222,7 +222,7 @@ def test_a_request_has_one_host(host, line, hosts, status):
     assert answer.split(b" ", 2)[1] == status, answer
     if status == b"400":
         told = json.loads(answer.partition(b"\r\n\r\n")[2])
-        assert told["message"] == f"wanted one header Host (RFC 9112 §3.2), got {len(hosts)}"
+        assert told["message"] == f"expected one header Host (RFC 9112 §3.2), got {len(hosts)}"
 
 
 UPGRADES = {

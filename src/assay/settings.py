@@ -119,7 +119,7 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
 def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
     table = told.pop(name, {})
     if not is_object(table):
-        raise UsageError(f"settings: {name}: wanted a table, [{name}]")
+        raise UsageError(f"settings: {name}: expected a table, [{name}]")
     return dict(table)
 
 
@@ -127,7 +127,7 @@ def _providers(tables: dict[str, Any]) -> dict[str, Provider]:
     providers: dict[str, Provider] = {}
     for name, table in tables.items():
         if not is_object(table):
-            raise UsageError(f"settings: providers.{name}: wanted a table, [providers.{name}]")
+            raise UsageError(f"settings: providers.{name}: expected a table, [providers.{name}]")
         try:
             providers[name] = read(name, table)
         except InvalidProviderConfig as wrong:
@@ -159,7 +159,7 @@ def _configured(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
     if not is_object(table):
-        return [f"{place}: wanted a table"]
+        return [f"{place}: expected a table"]
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
     wrong = [
         f"{place}.{one}: no such setting; there are {', '.join(fields)}" for one in table if one not in fields
@@ -221,4 +221,4 @@ def _positive(settings: Settings, environment: Mapping[str, str]) -> None:
     numbers = ChainMap({"concurrency": settings.concurrency}, *tables)
     for name, value in numbers.items():
         if not (isinstance(value, bool) or 0 < value < math.inf):
-            raise UsageError(f"{_source_of(name, environment)}: wanted a number above 0, got {value}")
+            raise UsageError(f"{_source_of(name, environment)}: expected a number above 0, got {value}")

@@ -112,19 +112,19 @@ def _seed(at: int, seed: Mapping[str, Any], place: str, problems: list[Problem])
         said = seed.get(name, usual)
         if isinstance(said, str) and said:
             return said
-        problems.append(Problem(f"{place}.{name}", f"wanted {wanted}"))
+        problems.append(Problem(f"{place}.{name}", f"expected {wanted}"))
         return usual or "-"
 
     def moment(name: str, usual: str) -> str:
         said = text(name, usual, MOMENT)
         if _moment(said) is None:
-            problems.append(Problem(f"{place}.{name}", f"wanted {MOMENT}"))
+            problems.append(Problem(f"{place}.{name}", f"expected {MOMENT}"))
             return usual
         return said
 
     tags: Any = seed.get("tags", [])
     if not is_list(tags) or not all(isinstance(tag, str) for tag in tags):
-        problems.append(Problem(f"{place}.tags", "wanted a list of texts"))
+        problems.append(Problem(f"{place}.tags", "expected a list of texts"))
         tags = []
     return MemoryEntry(
         id=text("id", f"seed-{at + 1}"),

@@ -55,7 +55,7 @@ def _sensible(finish: InvocationResult) -> InvocationResult:
     sure: Any = finish.confidence
     error: Any = finish.error
     if finish.outcome not in OUTCOMES:
-        why = f"it ended as {finish.outcome!r}: wanted one of {', '.join(OUTCOMES)}"
+        why = f"it ended as {finish.outcome!r}: expected one of {', '.join(OUTCOMES)}"
     elif sure is not None and not (_is_number(sure) and 0 <= sure <= 1):
         why = "its confidence is no number from 0 to 1"
     elif not isinstance(error, str | None):

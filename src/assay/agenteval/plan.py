@@ -66,10 +66,10 @@ def _require_names(asked: EvalRequest) -> None:
         raise EvalRefused(missing, field=missing[0].place)
     if not 1 <= asked.trials <= MOST_TRIALS:
         place = "configurable.trials"
-        raise EvalRefused(Problem(place, f"wanted a whole number from 1 to {MOST_TRIALS}"), field=place)
+        raise EvalRefused(Problem(place, f"expected a whole number from 1 to {MOST_TRIALS}"), field=place)
     if asked.seconds is not None and not asked.seconds > 0:
         place = "configurable.timeout"
-        raise EvalRefused(Problem(place, "wanted a number of seconds above 0"), field=place)
+        raise EvalRefused(Problem(place, "expected a number of seconds above 0"), field=place)
 
 
 def _card(asked: EvalRequest, known: EvalFacts) -> AgentCard:
@@ -110,7 +110,7 @@ def _select_tasks(
     place = "configurable.evalModes"
     modes = tuple(dict.fromkeys(suite.modes if asked.modes is None else asked.modes))
     here = offered(judge=known.no_judge is None)
-    problems = [Problem(place, "wanted at least one mode")] if not modes else []
+    problems = [Problem(place, "expected at least one mode")] if not modes else []
     for mode in modes:
         if mode not in suite.modes:
             problems.append(

@@ -223,7 +223,7 @@ def _mismatch(check: JSON, value: Any) -> str:
         errors = check["results"].get("errors", [{}])
         return f"its result breaks the return schema: {errors[0].get('message', '')}"
     verb = "contains" if check["check_type"] == "contains" else "is"
-    return f"wanted one that {verb} {_short(wanted)}, got {_short(value)}"
+    return f"expected one that {verb} {_short(wanted)}, got {_short(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:

@@ -178,7 +178,7 @@ class Invocation:
 
     def hand_off(self, to_agent_id: str, reason: str = "") -> None:
         if not _fits(AGENT, to_agent_id):
-            raise ValueError("hand_off: wanted the id of an agent, of 3 to 256 characters")
+            raise ValueError("hand_off: expected the id of an agent, of 3 to 256 characters")
         self.note(HandoffStep(to_agent_id=to_agent_id, reason=redacted_text(str(reason))))
 
     def note(self, step: Step) -> None:
@@ -212,7 +212,7 @@ class RecordingMemory:
         self._stage._check_open()  # pyright: ignore[reportPrivateUsage]
         if ttl is not None and not abs(ttl) <= LONGEST_TTL:
             raise ToolFailure(
-                "invalid_arguments", f"ttl: wanted at most {LONGEST_TTL:,} seconds, got {ttl:g}"
+                "invalid_arguments", f"ttl: expected at most {LONGEST_TTL:,} seconds, got {ttl:g}"
             )
         kept = [redacted_text(tag) for tag in tags]
         entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
@@ -228,11 +228,11 @@ def checked_usage(told: Any) -> Usage:
         raise ValueError(f"usage: {str(wrong).replace('Expected', 'wanted')}") from None
     cost = usage.cost_usd
     if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
-        raise ValueError("usage: wanted counts of tokens and a cost that are not below 0")
+        raise ValueError("usage: expected counts of tokens and a cost that are not below 0")
     if max(usage.input_tokens, usage.output_tokens) > MOST_TOKENS:
-        raise ValueError(f"usage: wanted counts of tokens of at most {MOST_TOKENS:,}")
+        raise ValueError(f"usage: expected counts of tokens of at most {MOST_TOKENS:,}")
     if cost is not None and cost > MOST_USD:
-        raise ValueError(f"usage: wanted a cost of at most {MOST_USD:,} US dollars")
+        raise ValueError(f"usage: expected a cost of at most {MOST_USD:,} US dollars")
     return usage
 
 

@@ -177,14 +177,14 @@ def _schema_message(place: str, error: Any) -> list[Problem]:
 
 
 _WORDS: dict[str, Callable[[Any, Any], str]] = {
-    "type": lambda kind, value: f"wanted {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
-    "enum": lambda kind, value: f"wanted one of {', '.join(map(str, kind.options))}, got {shown(value)}",
-    "pattern": lambda kind, value: f"wanted a text of the form {kind.pattern}, got {shown(value)}",
-    "minItems": lambda kind, value: f"wanted at least {kind.limit}, got {shown(value)}",
-    "minLength": lambda _kind, _: "wanted a text that is not empty, got an empty one",
+    "type": lambda kind, value: f"expected {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
+    "enum": lambda kind, value: f"expected one of {', '.join(map(str, kind.options))}, got {shown(value)}",
+    "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {shown(value)}",
+    "minItems": lambda kind, value: f"expected at least {kind.limit}, got {shown(value)}",
+    "minLength": lambda _kind, _: "expected a text that is not empty, got an empty one",
     "uniqueItems": lambda _kind, _: "something is said twice",
-    "minimum": lambda kind, value: f"wanted a number that is at least {kind.limit}, got {shown(value)}",
-    "maximum": lambda kind, value: f"wanted a number that is at most {kind.limit}, got {shown(value)}",
+    "minimum": lambda kind, value: f"expected a number that is at least {kind.limit}, got {shown(value)}",
+    "maximum": lambda kind, value: f"expected a number that is at most {kind.limit}, got {shown(value)}",
 }
 
 

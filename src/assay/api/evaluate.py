@@ -257,7 +257,7 @@ def _agent(given: Any, settings: Settings) -> Agent:
     if callable(given):
         return app.agent_from_callable(given)
     raise InvalidRequest(
-        Problem("actor", f"wanted a function, an agent or its name, got {type(given).__name__}")
+        Problem("actor", f"expected a function, an agent or its name, got {type(given).__name__}")
     )
 
 
@@ -286,7 +286,7 @@ def _options(
     keep: bool,
 ) -> ExecutionOptions:
     problems = [
-        Problem(name, f"wanted a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
+        Problem(name, f"expected a {'whole ' if name == 'concurrency' else ''}number above 0, got {value!r}")
         for name, value in (("concurrency", concurrency), ("timeout", timeout), ("max_cost", max_cost))
         if value is not None and not _above_zero(value, whole=name == "concurrency")
     ]
@@ -306,7 +306,7 @@ def _registry(given: Any, settings: Settings) -> Registry:
     if given is None:
         return app.registry(settings)
     if not isinstance(given, Registry):
-        told = f"wanted a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(given)}"
+        told = f"expected a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(given)}"
         raise InvalidRequest(Problem("registry", told))
     return given
 
@@ -335,7 +335,7 @@ def _context(given: Any, at: int, settings: Settings) -> Context:
         case, output = given
     else:
         raise InvalidRequest(
-            Problem(f"contexts[{at}]", "wanted an object with test_case and output, or a pair of the two")
+            Problem(f"contexts[{at}]", "expected an object with test_case and output, or a pair of the two")
         )
     try:
         (context,) = contexts_of([case], [output], settings.limits)

@@ -19,7 +19,7 @@ def expiry(text: str, now: datetime) -> datetime:
     try:
         moment = _moment(text, now)
     except (ValueError, OverflowError):
-        wanted = "wanted a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
+        wanted = "expected a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
         raise InvalidRequest(Problem("expires", f"{wanted}, got {text[:40]!r}")) from None
     if moment <= now:
         raise InvalidRequest(Problem("expires", f"{text!r} does not lie ahead"))

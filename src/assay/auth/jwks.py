@@ -66,7 +66,7 @@ def read_keys(data: bytes) -> Found:
         raise EnvironmentFailure("the key set is not JSON") from None
     listed = told.get("keys") if is_object(told) else None
     if not is_list(listed) or len(listed) > MAX_KEYS:
-        raise EnvironmentFailure(f'wanted a key set, {{"keys": […]}} of at most {MAX_KEYS}')
+        raise EnvironmentFailure(f'expected a key set, {{"keys": […]}} of at most {MAX_KEYS}')
     read = [one for one in map(_key, listed) if one is not None]
     often = Counter(place for place, _ in read)
     found = {place: key for place, key in read if often[place] == 1}

@@ -30,14 +30,14 @@ def validate(trust: JwtSettings) -> JwtSettings:
         return trust
     for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
         if not getattr(trust, name):
-            raise UsageError(f"settings: jwt.{name}: wanted one, since others of [jwt] are set")
+            raise UsageError(f"settings: jwt.{name}: expected one, since others of [jwt] are set")
     if not 0 <= trust.leeway_seconds <= MAX_LEEWAY:
         raise UsageError(
-            f"settings: jwt.leeway_seconds: wanted 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
+            f"settings: jwt.leeway_seconds: expected 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
         )
     for name in ("fresh_seconds", "stale_seconds", "retry_seconds"):
         if not getattr(trust, name) > 0:
-            raise UsageError(f"settings: jwt.{name}: wanted a number above 0, got {getattr(trust, name):g}")
+            raise UsageError(f"settings: jwt.{name}: expected a number above 0, got {getattr(trust, name):g}")
     if "://" in trust.jwks:
         _check_address(trust.jwks)
     return trust
@@ -51,12 +51,12 @@ def _check_address(text: str) -> None:
     except ValueError:
         raise UsageError("settings: jwt.jwks: this is no address") from None
     if parts.username is not None or parts.password is not None:
-        raise UsageError("settings: jwt.jwks: wanted an address without a name or a password in it")
+        raise UsageError("settings: jwt.jwks: expected an address without a name or a password in it")
     if parts.scheme == "https" and host:
         return
     if parts.scheme != "http" or not is_loopback(host):
         raise UsageError(
-            f"settings: jwt.jwks: wanted a file or an https address, got {parts.scheme}://{host}"
+            f"settings: jwt.jwks: expected a file or an https address, got {parts.scheme}://{host}"
         )
 
 

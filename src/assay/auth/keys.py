@@ -195,14 +195,14 @@ def is_tenant(tenant: str) -> bool:
 def _tenant_problems(tenant: str) -> list[Problem]:
     if is_tenant(tenant):
         return []
-    wanted = f"wanted a name of 1 to {MAX_TENANT} printable characters, without slashes or spaces around"
+    wanted = f"expected a name of 1 to {MAX_TENANT} printable characters, without slashes or spaces around"
     return [Problem("tenant", f"{wanted}, got {tenant[:40]!r}")]
 
 
 def _note_problems(note: str) -> list[Problem]:
     if len(note) <= MAX_NOTE and note.isprintable():
         return []
-    wanted = f"wanted one line of at most {MAX_NOTE} printable characters"
+    wanted = f"expected one line of at most {MAX_NOTE} printable characters"
     return [Problem("note", f"{wanted}, got {note[:40]!r}")]
 
 

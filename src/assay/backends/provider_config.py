@@ -90,13 +90,13 @@ def _check_address(url: str) -> None:
         _ = parts.port
     except ValueError:
         raise InvalidProviderConfig(
-            "base_url", "wanted an address such as https://api.example.com/v1"
+            "base_url", "expected an address such as https://api.example.com/v1"
         ) from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise InvalidProviderConfig("base_url", "wanted an address such as https://api.example.com/v1")
+        raise InvalidProviderConfig("base_url", "expected an address such as https://api.example.com/v1")
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidProviderConfig(
-            "base_url", "wanted an address without user, query or fragment; a key goes into api_key"
+            "base_url", "expected an address without user, query or fragment; a key goes into api_key"
         )
 
 
@@ -117,4 +117,4 @@ def _advice(name: str) -> str:
 def _secret(kind: type, value: Any) -> Any:
     if kind is Secret and isinstance(value, str) and value:
         return Secret(value)
-    raise ValueError("wanted a key, which is a string")
+    raise ValueError("expected a key, which is a string")

@@ -111,7 +111,7 @@ class ConfiguredProviders:
         said, named = rest.pop("model", None), provider.get("provider_name")
         for place, value in (("model_config.model", said), ("provider_config.provider_name", named)):
             if value is not None and not (isinstance(value, str) and value):
-                raise _wrong(place, "wanted a name, which is a string")
+                raise _wrong(place, "expected a name, which is a string")
         whose, name = self._named(purpose, said, named)
         described = {member: value for member, value in provider.items() if member != "provider_name"}
         if not self._policy.trusted and described:
@@ -149,7 +149,7 @@ class ConfiguredProviders:
         if provider not in self.known or not model:
             raise _wrong(
                 "model_config",
-                f"[models] {name} = {entry!r}: wanted PROVIDER:MODEL of a provider that is configured",
+                f"[models] {name} = {entry!r}: expected PROVIDER:MODEL of a provider that is configured",
             )
         return provider, model
 
@@ -237,7 +237,7 @@ def _dimensions(rest: dict[str, Any]) -> int | None:
     """What else a `model_config` may say of embeddings; vectors come as floats anyway."""
     size = rest.pop("dimensions", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
-        raise _wrong("model_config.dimensions", "wanted a whole number above 0")
+        raise _wrong("model_config.dimensions", "expected a whole number above 0")
     if rest.pop("encoding_format", "float") != "float":
         raise _wrong("model_config.encoding_format", "only 'float' is asked for")
     if rest:

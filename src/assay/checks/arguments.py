@@ -299,7 +299,7 @@ def as_text(value: Any) -> Text:
     if isinstance(value, str):
         return Text(value)
     if value is None:
-        raise ValueError("wanted text, or a value that can be written as text, but got `null`")
+        raise ValueError("expected text, or a value that can be written as text, but got `null`")
     return Canonical(canonical(value), value)
 
 
@@ -361,7 +361,7 @@ def _special(kind: type, value: Any) -> Any:
     if kind is Nodes:
         if is_list(value):
             return Nodes(value)
-        raise ValueError("wanted a path, a string that begins with `$.`")
+        raise ValueError("expected a path, a string that begins with `$.`")
     return value
 
 

@@ -57,7 +57,7 @@ class HasItems(Heavy):
     def vet(cls, literals: Mapping[str, Any]) -> None:
         """A check without both lists is refused. An empty list asks for nothing, be it a literal or what a path finds."""
         if all(isinstance(literals.get(name), Absent) for name in ("required_items", "forbidden_items")):
-            raise ValueError("wanted required_items, forbidden_items or both, got neither")
+            raise ValueError("expected required_items, forbidden_items or both, got neither")
 
 
 def item_key(item: Any) -> str:

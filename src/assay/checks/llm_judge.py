@@ -118,12 +118,12 @@ class LlmJudge(Checker):
             raise InvalidArgument("response_format", str(wrong)) from None
         if schema.get("type", "object") != "object":
             raise InvalidArgument(
-                "response_format", f"wanted the schema of an object, got one of {schema['type']!r}"
+                "response_format", f"expected the schema of an object, got one of {schema['type']!r}"
             )
         passed = properties_of(schema).get("passed", {})
         if is_object(passed) and passed.get("type", "boolean") != "boolean":
             raise InvalidArgument(
-                "response_format", "passed: wanted a boolean, since that is what counts as passed"
+                "response_format", "passed: expected a boolean, since that is what counts as passed"
             )
 
     @classmethod

@@ -48,7 +48,7 @@ class Registry:
             raise InvalidRequest(
                 Problem(
                     f"{place}.version".lstrip("."),
-                    f"wanted a semantic version such as '1.0.0', got {version[:100]!r}",
+                    f"expected a semantic version such as '1.0.0', got {version[:100]!r}",
                 )
             )
         fitting = [one for one in known if one[0] == least[0] and one >= least]
@@ -59,14 +59,14 @@ class Registry:
 
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):
-            raise UsageError(f"{_name(checker)} is no check: wanted a subclass of assay.Checker")
+            raise UsageError(f"{_name(checker)} is no check: expected a subclass of assay.Checker")
         name = f"{checker.__module__}:{checker.__qualname__}"
         if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"{name} has no `type`: give it one, such as type = 'polite'")
         version = versions.parse(checker.version)
         if version is None:
             raise UsageError(
-                f"{name} has version {checker.version!r}: wanted a semantic version such as '1.0.0'"
+                f"{name} has version {checker.version!r}: expected a semantic version such as '1.0.0'"
             )
         if checker.run is Checker.run:
             raise UsageError(f"{name} has no `run`: define run(self, services), or async def run")
@@ -114,7 +114,7 @@ def from_module(spec: str) -> type[Checker]:
     module, _, name = spec.partition(":")
     if not module or not name:
         raise UsageError(
-            f"--check-module {spec!r}: wanted module:Class or file.py:Class, such as my_checks:Polite"
+            f"--check-module {spec!r}: expected module:Class or file.py:Class, such as my_checks:Polite"
         )
     return _checker(f"--check-module {spec!r}", lambda: import_object(spec))
 
@@ -125,5 +125,5 @@ def _checker(what: str, load: Any) -> type[Checker]:
     except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
         raise UsageError(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
     if not _is_check(found):
-        raise UsageError(f"{what} is {found!r}: wanted a subclass of assay.Checker")
+        raise UsageError(f"{what} is {found!r}: expected a subclass of assay.Checker")
     return found

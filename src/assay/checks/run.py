@@ -111,7 +111,7 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
         if inspect.iscoroutine(answer):
             answer.close()  # nobody waits for it here
         kind = "nothing" if answer is None else type(answer).__name__
-        return ForeignFault(f"{checker.type} answered {kind}; wanted an object, such as {{'passed': true}}")
+        return ForeignFault(f"{checker.type} answered {kind}; expected an object, such as {{'passed': true}}")
     try:
         encoded, odd = _encoded(answer)
         # NaN would be written as null: find it where a null was written
@@ -126,7 +126,7 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
     for place in (answer, answer.get("response")):
         passed = place.get("passed", True) if is_mapping(place) else True
         if not isinstance(passed, bool):
-            return ForeignFault(f"{checker.type} answered passed: {passed!r}; wanted true or false")
+            return ForeignFault(f"{checker.type} answered passed: {passed!r}; expected true or false")
     return plain
 
 

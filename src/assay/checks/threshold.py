@@ -66,7 +66,7 @@ class Threshold(Checker):
 
 def check_bounds(least: float | UnsetType, most: float | UnsetType) -> None:
     if least is UNSET and most is UNSET:
-        raise ValueError("wanted min_value, max_value or both, got neither")
+        raise ValueError("expected min_value, max_value or both, got neither")
     if least is not UNSET and most is not UNSET and least > most:
         raise ValueError(f"min_value {least} is above max_value {most}")
 

@@ -48,10 +48,10 @@ def is_typed(check: str, argument: str, value: Any) -> bool:
 def untyped(value: dict[str, Any]) -> tuple[Any, bool]:
     """What it stands for, and whether that is a literal; a ValueError where it stands for nothing."""
     if len(value) > 1:
-        raise ValueError(f"wanted one of {', '.join(_KINDS)}, got {', '.join(value)}")
+        raise ValueError(f"expected one of {', '.join(_KINDS)}, got {', '.join(value)}")
     ((name, said),) = value.items()
     kinds, noun = _KINDS[_NAMES[name]]
     path = _NAMES[name] == PATH
     if type(said) not in kinds or (path and not said.startswith("$.")):
-        raise ValueError(f"wanted {noun} as {name}, got {shown(said) if path else kind_of(said)}")
+        raise ValueError(f"expected {noun} as {name}, got {shown(said) if path else kind_of(said)}")
     return said, not path

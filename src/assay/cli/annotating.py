@@ -61,7 +61,7 @@ def signal_of(said: AnnotateOptions) -> Signal:
     ]
     if len(given) != 1:
         told = f"got {' and '.join(given)}" if given else "got nothing"
-        raise UsageError(f"wanted one of --score, --passed, --failed, --rating, --label, --flag; {told}")
+        raise UsageError(f"expected one of --score, --passed, --failed, --rating, --label, --flag; {told}")
     if said.task is not None and said.event is not None:
         raise UsageError("--task and --event: give one of them")
     if corrects:

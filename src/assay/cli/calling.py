@@ -117,7 +117,7 @@ async def _call_all(known: ConfiguredProviders) -> list[ProviderCheck]:
 async def _call(known: ConfiguredProviders, name: str, model: str) -> ProviderCheck:
     call = ProviderCheck(provider=_whose(model), name=name, model=model.partition(":")[2])
     if not call.model:
-        call.works, call.why = False, f"wanted PROVIDER:MODEL, got {model!r}"
+        call.works, call.why = False, f"expected PROVIDER:MODEL, got {model!r}"
         return call
     purpose = "embedding" if "embed" in name or _offline(known, call.provider) else "judge"
     try:

@@ -103,13 +103,13 @@ def _planned(
 
 def _sensible(asked: EvaluateOptions) -> None:
     if asked.timeout == math.inf:
-        raise UsageError("--timeout: wanted a number of seconds, got inf")
+        raise UsageError("--timeout: expected a number of seconds, got inf")
     if asked.max_cost is not None and not asked.max_cost > 0:
-        raise UsageError(f"--max-cost: wanted a number above 0, got {asked.max_cost:g}")
+        raise UsageError(f"--max-cost: expected a number above 0, got {asked.max_cost:g}")
     if asked.bar is not None and not 0 <= asked.bar <= 1:
         meant = f"; did you mean {asked.bar / 100:g}?" if 1 < asked.bar <= 100 else ""
         raise UsageError(
-            f"--min-pass-rate: wanted a fraction between 0 and 1, such as 0.9, got {asked.bar:g}{meant}"
+            f"--min-pass-rate: expected a fraction between 0 and 1, such as 0.9, got {asked.bar:g}{meant}"
         )
 
 

@@ -58,7 +58,7 @@ def open_inputs(asked: EvaluateOptions, settings: Settings, bad: BadLines) -> In
     }
     given = [name for name, value in ways.items() if value]
     if len(given) != 1:
-        raise UsageError(f"wanted one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
+        raise UsageError(f"expected one of {', '.join(ways)}; got {' and '.join(given) or 'none'}")
     if [*asked.inputs, asked.checks].count("-") > 1:
         raise UsageError("only one file can come from standard input ('-')")
     if (asked.cases is None) != (asked.outputs is None):
@@ -66,7 +66,7 @@ def open_inputs(asked: EvaluateOptions, settings: Settings, bad: BadLines) -> In
     limits = settings.limits
     checks = checks_in(asked.checks, limits) if asked.checks else None
     if asked.experiment and not asked.experiment.isprintable():
-        raise UsageError("--experiment: wanted a name of printable characters")
+        raise UsageError("--experiment: expected a name of printable characters")
     named = ExperimentMetadata(name=asked.experiment) if asked.experiment else None
     if asked.request:
         return _from_request(asked.request, checks, named, asked, settings)

@@ -255,4 +255,4 @@ def _status(status: str | None) -> RunStatus | None:
             return known
     if status is None:
         return None
-    raise UsageError(f"--status {status!r}: wanted one of {', '.join(STATUSES)}")
+    raise UsageError(f"--status {status!r}: expected one of {', '.join(STATUSES)}")

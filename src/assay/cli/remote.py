@@ -42,7 +42,7 @@ class HostClient:
     def __init__(self, address: str, key_file: str | None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise UsageError(f"--server {address!r}: wanted an address such as http://127.0.0.1:8321")
+            raise UsageError(f"--server {address!r}: expected an address such as http://127.0.0.1:8321")
         self.address = address.rstrip("/")
         self._key = _key(key_file)
         tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []

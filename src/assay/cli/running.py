@@ -46,13 +46,13 @@ def _sensible(wanted: RunOptions) -> None:
             "--resume goes on with a run as it was asked for: give no SUITE, mode, baseline or trials"
         )
     if wanted.timeout == math.inf:
-        raise UsageError("--timeout: wanted a number of seconds, got inf")
+        raise UsageError("--timeout: expected a number of seconds, got inf")
     for tag in wanted.tags:
         if "=" not in tag or len(tag) > 256:
-            raise UsageError(f"--tag {tag!r}: wanted k=v, of at most 256 characters")
+            raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
     for name in wanted.to:
         if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
-            raise UsageError(f"-o {name}: wanted a file that ends in .json, .jsonl or .csv")
+            raise UsageError(f"-o {name}: expected a file that ends in .json, .jsonl or .csv")
         if not Path(name).parent.is_dir():
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 

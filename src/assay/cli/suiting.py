@@ -48,7 +48,7 @@ SHOWN = 70
 def init(to: str) -> None:
     path = Path(to)
     if path.suffix not in (".yaml", ".yml"):
-        raise UsageError(f"{to}: wanted a file that ends in .yaml")
+        raise UsageError(f"{to}: expected a file that ends in .yaml")
     if path.exists():
         raise UsageError(f"{to}: there is one already, and it is not overwritten")
     path.write_text(FIRST, encoding="utf-8")

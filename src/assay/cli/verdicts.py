@@ -119,7 +119,7 @@ def export(came: Verification, to: list[str]) -> int:
     """`.json` is all of it; `.jsonl` and `.csv` have one verdict a line."""
     for name in to:
         if not name.endswith((".json", ".jsonl", ".ndjson", ".csv")) and name != "-":
-            raise UsageError(f"{name}: wanted an output that ends in .jsonl, .json or .csv")
+            raise UsageError(f"{name}: expected an output that ends in .jsonl, .json or .csv")
     for file in [File(name) for name in to]:
         file.put(_written(came, file.name))
         file.close()

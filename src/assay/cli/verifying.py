@@ -58,12 +58,12 @@ def verify(asked: VerifyOptions) -> int:
             came = asyncio.run(_resume(chosen, asked.resume))
         return _told(*came, json=asked.json)
     if (asked.workflow is None) == (asked.actor is None):
-        raise UsageError("wanted a WORKFLOW of assay.toml, or --actor; and not both")
+        raise UsageError("expected a WORKFLOW of assay.toml, or --actor; and not both")
     if asked.workflow is not None and asked.workflow not in chosen.workflows:
         there = ", ".join(sorted(chosen.workflows)) or "none"
         raise UsageError(f"there is no workflow {asked.workflow!r} in assay.toml; there are {there}")
     if not asked.task:
-        raise UsageError("wanted a --task")
+        raise UsageError("expected a --task")
     with prints_aside():
         came = asyncio.run(_verify(chosen, asked))
     return _told(*came, json=asked.json)
@@ -106,7 +106,7 @@ def _loop(asked: VerifyOptions, given: dict[str, Agent], chosen: settings.Settin
     if asked.checks is not None:
         criteria = document_of(asked.checks, chosen.limits)
         if not is_object(criteria):
-            raise UsageError(f"{asked.checks}: wanted checks by the keys of their criteria")
+            raise UsageError(f"{asked.checks}: expected checks by the keys of their criteria")
     return read_loop(
         "verify",
         {
@@ -122,7 +122,7 @@ def _loop(asked: VerifyOptions, given: dict[str, Agent], chosen: settings.Settin
 
 def respond(run: str, *, accept: bool, reject: bool, answer: str | None, json: bool) -> int:
     if accept + reject + (answer is not None) != 1:
-        raise UsageError("wanted one of --accept, --reject and --answer")
+        raise UsageError("expected one of --accept, --reject and --answer")
     chosen = settings.load()
     value = _said(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
     with prints_aside():

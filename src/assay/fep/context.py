@@ -80,7 +80,7 @@ def _unusual(line: bytes, document: Any) -> Context:
     """A context with checks of its own, or none at all."""
     if not is_object(document):
         raise NotAContext(
-            [Problem("", f"wanted an object with test_case and output, got {kind_of(document)}")]
+            [Problem("", f"expected an object with test_case and output, got {kind_of(document)}")]
         )
     problems = [
         Problem(name, "a context holds test_case and output and nothing else")
@@ -193,13 +193,13 @@ def kind_of(value: Any) -> str:
 
 
 def _expected_kind(place: str, what: str, got: Any) -> Problem:
-    return Problem(place, f"wanted {what}, got {kind_of(got)}")
+    return Problem(place, f"expected {what}, got {kind_of(got)}")
 
 
 def _text(members: dict[str, Any], name: str, place: str, *, required: bool) -> list[Problem]:
     value = members.get(name, _ABSENT)
     if value == "":
-        return [Problem(f"{place}.{name}", "wanted a string that is not empty, got an empty one")]
+        return [Problem(f"{place}.{name}", "expected a string that is not empty, got an empty one")]
     if isinstance(value, str) or (value is _ABSENT and not required):
         return []
     return [_expected_kind(f"{place}.{name}", "a string", value)]

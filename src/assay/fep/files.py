@@ -48,7 +48,7 @@ def format_of(name: str, default: Format) -> tuple[Format, bool]:
     suffix = Path(path.stem).suffix if zipped else path.suffix
     if suffix not in FORMATS:
         raise UsageError(
-            f"{name}: wanted a file that ends in {', '.join(FORMATS)}, perhaps with .gz behind it"
+            f"{name}: expected a file that ends in {', '.join(FORMATS)}, perhaps with .gz behind it"
         )
     return FORMATS[suffix], zipped
 
@@ -65,7 +65,7 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
     except FileNotFoundError:
         raise UsageError(f"{name}: there is no such file") from None
     except IsADirectoryError:
-        raise UsageError(f"{name}: this is a folder; wanted a file") from None
+        raise UsageError(f"{name}: this is a folder; expected a file") from None
     except PermissionError:
         raise UsageError(f"{name}: may not be read") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as wrong:
@@ -145,9 +145,9 @@ def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any
         inner = document[member]
         if is_list(inner):
             return f"{name}: {member}", inner
-        raise BadLine(name, [Problem(member, f"wanted a list, got {kind_of(inner)}")])
+        raise BadLine(name, [Problem(member, f"expected a list, got {kind_of(inner)}")])
     within = "" if member is None else f", an object with the member {member}"
-    wanted = f"wanted a list{within}, or one document a line in a .jsonl file"
+    wanted = f"expected a list{within}, or one document a line in a .jsonl file"
     raise BadLine(name, [Problem("", f"{wanted}, got {kind_of(document)}")])
 
 
@@ -231,7 +231,7 @@ def _rows(
         if twice is not None:
             raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
         if len(header) == 1 and (other := next((one for one in ";\t" if one in header[0]), None)):
-            told = f"one column, {header[0][:40]!r}: wanted commas between them, got {other!r}"
+            told = f"one column, {header[0][:40]!r}: expected commas between them, got {other!r}"
             raise BadLine(f"{name}:1", [Problem("", told)])
         for row in reader:
             if row:

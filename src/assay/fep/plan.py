@@ -50,7 +50,7 @@ class Plan:
         elif flat:
             raise InvalidRequest(
                 Problem(
-                    "checks", "wanted one list of checks for all cases, or one list a case; got a mixture"
+                    "checks", "expected one list of checks for all cases, or one list a case; got a mixture"
                 )
             )
         else:

@@ -41,7 +41,7 @@ REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
 def problems_of_request(said: Any) -> list[Problem]:
     """What keeps a document from being a request, its parts aside."""
     if not is_object(said):
-        return [Problem("", f"wanted an object with test_cases, outputs and checks, got {kind_of(said)}")]
+        return [Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(said)}")]
     members: dict[str, Any] = said
     unknown = [
         Problem(member, f"no such member of a request; there are {', '.join(REQUEST)}")
@@ -49,7 +49,7 @@ def problems_of_request(said: Any) -> list[Problem]:
         if member not in REQUEST
     ]
     return unknown + [
-        Problem(name, f"wanted a list, got {kind_of(members[name]) if name in members else 'nothing'}")
+        Problem(name, f"expected a list, got {kind_of(members[name]) if name in members else 'nothing'}")
         for name in ("test_cases", "outputs")
         if not is_list(members.get(name))
     ]
@@ -80,7 +80,7 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
 def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> RequestContexts:
     """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
     problems = [
-        Problem(name, f"wanted a list, got {kind_of(given)}")
+        Problem(name, f"expected a list, got {kind_of(given)}")
         for name, given in (("test_cases", test_cases), ("outputs", outputs))
         if not is_listing(given)
     ]
@@ -122,7 +122,9 @@ def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
     """As many of the one as of the other are wanted, and not too many."""
     problems: list[Problem] = []
     if cases != outputs:
-        problems.append(Problem("outputs", f"{outputs} outputs for {cases} test cases: wanted one for each"))
+        problems.append(
+            Problem("outputs", f"{outputs} outputs for {cases} test cases: expected one for each")
+        )
     if cases > limits.max_cases:
         said = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
         problems.append(Problem("test_cases", said))
@@ -192,7 +194,7 @@ def sheets_of(plan: Plan, found: RequestContexts) -> list[Scorer]:
     gathering = ProblemCollector()
     unequal = plan.each is not None and plan.each != found.cases
     if unequal:
-        said = f"{plan.each} lists of checks for {found.cases} test cases: wanted one for each"
+        said = f"{plan.each} lists of checks for {found.cases} test cases: expected one for each"
         gathering.problems.append(Problem("checks", said))
     elif (
         plan.shared is not None
@@ -254,11 +256,11 @@ def checks_from(given: Any, place: str = "checks") -> Checks:
     if given is None:
         return None
     if not is_sequence(given):
-        raise InvalidRequest(Problem(place, f"wanted a list of checks, got {kind_of(given)}"))
+        raise InvalidRequest(Problem(place, f"expected a list of checks, got {kind_of(given)}"))
     lists = [is_sequence(one) for one in given]
     if any(lists) and not all(lists):
         raise InvalidRequest(
-            Problem(place, "wanted one list of checks for all cases, or one list a case; got a mixture")
+            Problem(place, "expected one list of checks for all cases, or one list a case; got a mixture")
         )
     if any(lists):
         return collect_problems(

@@ -59,7 +59,7 @@ class File:
         except FileNotFoundError:
             raise UsageError(f"{name}: there is no folder {Path(name).parent}") from None
         except IsADirectoryError:
-            raise UsageError(f"{name}: this is a folder; wanted the name of a file") from None
+            raise UsageError(f"{name}: this is a folder; expected the name of a file") from None
         except OSError as wrong:
             raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
 
@@ -242,4 +242,4 @@ def sink_for(name: str) -> Sink:
         return JsonSink(name)
     if name.endswith(".csv"):
         return CsvSink(name)
-    raise UsageError(f"{name}: wanted an output that ends in .jsonl, .json or .csv")
+    raise UsageError(f"{name}: expected an output that ends in .jsonl, .json or .csv")

@@ -154,7 +154,8 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
     if not is_list(document):
         raise InvalidRequest(
             Problem(
-                name, f"wanted a list of checks, or an object with the member checks, got {kind_of(document)}"
+                name,
+                f"expected a list of checks, or an object with the member checks, got {kind_of(document)}",
             )
         )
     gathering = ProblemCollector()
@@ -177,7 +178,7 @@ def placed(name: str, problems: Any) -> list[Problem]:
 
 def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Problem:
     return Problem(
-        "outputs", f"{cases} has {many} test cases and {outputs} has {others} outputs: wanted one for each"
+        "outputs", f"{cases} has {many} test cases and {outputs} has {others} outputs: expected one for each"
     )
 
 

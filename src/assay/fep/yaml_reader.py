@@ -91,7 +91,7 @@ class _Building:
     def document_start(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _Unfit("not YAML: wanted one document, and here begins another")
+            raise _Unfit("not YAML: expected one document, and here begins another")
 
     def scalar(self, event: Any) -> None:
         plain, _ = event.implicit

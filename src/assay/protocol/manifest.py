@@ -54,7 +54,7 @@ FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AgentMani
 def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
     """The manifest, or everything that keeps the document from being one, each with its place."""
     if not is_object(document):
-        return None, [Problem("", "wanted an object, which is an agent's manifest")]
+        return None, [Problem("", "expected an object, which is an agent's manifest")]
     problems = [
         Problem(name, f"a manifest has no such member; it may have {', '.join(FIELDS)}")
         for name in document
@@ -76,7 +76,7 @@ def _rules(document: dict[str, Any]) -> list[Problem]:
     """What the schema says with `oneOf` and `uniqueItems`, and what RFC 0131 asks of a skill."""
     problems: list[Problem] = []
     if ("systemPrompt" in document) == ("systemPromptRef" in document):
-        problems.append(Problem("systemPrompt", "wanted exactly one of systemPrompt and systemPromptRef"))
+        problems.append(Problem("systemPrompt", "expected exactly one of systemPrompt and systemPromptRef"))
     needs: Any = document.get("requiresCapabilities")
     if isinstance(needs, list) and len(set(map(repr, needs))) < len(needs):  # pyright: ignore[reportUnknownArgumentType]
         problems.append(Problem("requiresCapabilities", "says the same twice"))

@@ -1,4 +1,4 @@
-"""What msgspec has against a value, in our words: its place, what was wanted, and of a choice what there is to choose from."""
+"""What msgspec has against a value, in our words: its place, what was expected, and of a choice what there is to choose from."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ _BEYOND = ("Number out of range", "Integer value out of range")  # what msgspec 
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL)  # of JSON: a string, or a number
 _READ = 1 << 20  # bytes in which a number is looked for
 _DIGITS = 4_300  # of a whole number, as Python reads it
-_NUMBER = f"wanted a number within ±1.8e308 and of at most {_DIGITS} digits"
+_NUMBER = f"expected a number within ±1.8e308 and of at most {_DIGITS} digits"
 Hook = Callable[[type, Any], Any] | None  # what msgspec calls for types of our own
 
 
@@ -35,17 +35,17 @@ def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = T
     """
     Without its place. `kind` is what the value was to be; where it may be a secret, `got` is left out.
 
-        wanted one of POST, GET, got 'PUT'
+        expected one of POST, GET, got 'PUT'
     """
     message, place = _cut(wrong)
     if message in _BEYOND:
         return f"{_NUMBER}, got one beyond it"
     if (choice := _CHOICE.fullmatch(message)) is None:
-        said = message.replace("Expected", "wanted").replace("Object", "an object")
+        said = message.replace("Expected", "expected").replace("Object", "an object")
         members = _members(kind, place) if _UNKNOWN.match(message) else ()
         return f"{said}; it may have {', '.join(members)}" if members else said
     there = _choices(kind, place)
-    wanted = f"wanted one of {', '.join(there)}" if there else "wanted another value"
+    wanted = f"expected one of {', '.join(there)}" if there else "expected another value"
     return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
 
 
@@ -55,7 +55,7 @@ def is_beyond(wrong: Exception) -> bool:
 
 
 def beyond(text: bytes) -> str:
-    """The message for JSON that holds a number too large to be read: what was wanted, and that number."""
+    """The message for JSON that holds a number too large to be read: what was expected, and that number."""
     for found in _TOKEN.finditer(text[:_READ]):
         if found[1] and _too_large(found[1]):
             return f"{_NUMBER}, got {_shortened(found[1].decode())}"
@@ -124,7 +124,7 @@ def _members_of(value: dict[str, Any], kind: type[Struct], place: str, hook: Hoo
         if name in value:
             yield from _misfits(value[name], field.type, _joined(place, f".{name}"), hook)
         elif field.required:
-            yield Problem(_joined(place, f".{name}"), f"wanted {_noun(field.type)}, got nothing")
+            yield Problem(_joined(place, f".{name}"), f"expected {_noun(field.type)}, got nothing")
 
 
 def _joined(place: str, more: str) -> str:

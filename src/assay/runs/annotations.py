@@ -153,5 +153,5 @@ def _key(run: Run, annotation: Annotation) -> str:
 
 
 def _no_correction(why: str) -> InvalidRequest:
-    wanted = 'wanted JSON such as {"score": 1, "passed": true} for the score of a task'
+    wanted = 'expected JSON such as {"score": 1, "passed": true} for the score of a task'
     return InvalidRequest(Problem("signal.correction", f"{wanted}: {why}"))

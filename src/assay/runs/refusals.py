@@ -35,7 +35,7 @@ class UnsupportedMode(Refusal):
     def __init__(self, said: str, supported: Sequence[str]) -> None:
         self.supported = tuple(supported)
         super().__init__(
-            f"streamMode: wanted one of {', '.join(self.supported)}, got {said[:80]!r}; `values` stands alone"
+            f"streamMode: expected one of {', '.join(self.supported)}, got {said[:80]!r}; `values` stands alone"
         )
 
     @property

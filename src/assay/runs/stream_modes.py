@@ -56,6 +56,6 @@ def buffer_of(text: str | None) -> int:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= LONGEST_BUFFER):
         raise InvalidRequest(
-            Problem("bufferMs", f"wanted a whole number from 0 to {LONGEST_BUFFER}, got {text[:40]!r}")
+            Problem("bufferMs", f"expected a whole number from 0 to {LONGEST_BUFFER}, got {text[:40]!r}")
         )
     return int(text)

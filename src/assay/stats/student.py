@@ -15,7 +15,7 @@ STEPS = 500  # of the continued fraction
 def t_quantile(probability: float, df: float) -> float:
     """The value that a t variable with `df` degrees of freedom stays below with this probability, 0.5 < p < 1."""
     if not 0.5 < probability < 1 or not df > 0:
-        raise ValueError(f"t_quantile: wanted 0.5 < p < 1 and df > 0, got {probability:g} and {df:g}")
+        raise ValueError(f"t_quantile: expected 0.5 < p < 1 and df > 0, got {probability:g} and {df:g}")
     if df >= LARGE:
         return _expanded(NormalDist().inv_cdf(probability), df)
     tail = 2 * (1 - probability)

@@ -16,12 +16,12 @@ OBJECTS = ("responseFormat", "safetySettings")
 def cache_key(given: Mapping[str, Any]) -> str:
     """64 hex digits of a flat request; what is wrong with it is an InvalidRequest."""
     problems = [
-        Problem(name, "wanted a text")
+        Problem(name, "expected a text")
         for name in ("provider", "model")
         if not isinstance(given.get(name), str)
     ]
     if not is_list(given.get("messages")):
-        problems.append(Problem("messages", "wanted a list"))
+        problems.append(Problem("messages", "expected a list"))
     if problems:
         raise InvalidRequest(problems)
     request: dict[str, Any] = {"messages": given["messages"]}

@@ -84,7 +84,7 @@ def read(document: Any) -> Workflow:
 def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
     """Everything that keeps it from being registered here; `known` are the types of nodes there are."""
     ids = [node.id for node in workflow.nodes]
-    found = [Problem("nodes", "wanted at least one")] if not ids else []
+    found = [Problem("nodes", "expected at least one")] if not ids else []
     found += [
         Problem(f"nodes[{at}].id", f"{id!r} is an earlier node's")
         for at, id in enumerate(ids)
@@ -141,16 +141,18 @@ def _dispatch_problems(node: Node, place: str) -> list[Problem]:
         at = f"{place}.{name}"
         if name in DISPATCH_CONFIG:
             if value not in DISPATCH_CONFIG[name]:
-                found.append(Problem(at, f"wanted one of {', '.join(DISPATCH_CONFIG[name])}, got {value!r}"))
+                found.append(
+                    Problem(at, f"expected one of {', '.join(DISPATCH_CONFIG[name])}, got {value!r}")
+                )
             elif value == "conversation":
                 found.append(Problem(at, "this host has no conversations; use auto or clarification"))
         elif name == "iterationCap":
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                found.append(Problem(at, f"wanted a whole number from 1, got {value!r}"))
+                found.append(Problem(at, f"expected a whole number from 1, got {value!r}"))
         elif name in MAPPINGS or name in PER_WORKER:
             maps = {"": value} if name in MAPPINGS else value
             if not _is_mapping_of_texts(maps):
-                found.append(Problem(at, "wanted names to names"))
+                found.append(Problem(at, "expected names to names"))
         else:
             found.append(Problem(at, "no such member of a dispatch node"))
     return found

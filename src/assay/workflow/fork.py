@@ -75,9 +75,9 @@ def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int
     if mode == "branch" and from_seq is None:
         problems.append(Problem("fromSeq", "a branch needs to know from where"))
     if from_seq is not None and from_seq < 0:
-        problems.append(Problem("fromSeq", "wanted a number from 0"))
+        problems.append(Problem("fromSeq", "expected a number from 0"))
     if not is_object(options):
-        problems.append(Problem("runOptionsOverlay.configurable", "wanted an object"))
+        problems.append(Problem("runOptionsOverlay.configurable", "expected an object"))
     elif mode == "replay" and options:
         problems.append(Problem("runOptionsOverlay", "only a branch can go another way than its source"))
     else:

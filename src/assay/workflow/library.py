@@ -105,19 +105,19 @@ def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
         value = configurable.get(name, least)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found.append(
-                Problem(f"configurable.{name}", f"wanted a whole number from {least}, got {brief(value)}")
+                Problem(f"configurable.{name}", f"expected a whole number from {least}, got {brief(value)}")
             )
     share = configurable.get("escalationThreshold", 0)
     if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
         found.append(
-            Problem("configurable.escalationThreshold", f"wanted a number from 0 to 1, got {brief(share)}")
+            Problem("configurable.escalationThreshold", f"expected a number from 0 to 1, got {brief(share)}")
         )
     if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
         found.append(
-            Problem("configurable.reasoningVerbosity", f"wanted summary, full or off, got {brief(said)}")
+            Problem("configurable.reasoningVerbosity", f"expected summary, full or off, got {brief(said)}")
         )
     return found + [
-        Problem(f"configurable.{name}", f"wanted {words}")
+        Problem(f"configurable.{name}", f"expected {words}")
         for name, (fits, words) in VALUES.items()
         if name in configurable and not fits(configurable[name])
     ]

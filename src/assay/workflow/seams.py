@@ -61,7 +61,7 @@ def verified() -> Workflow:
 async def verify_run(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"simulateVerdict", "task"?}`: a verified run as far as it goes; each verdict flat, and never what it is about."""
     if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
-        raise InvalidRequest(Problem("simulateVerdict", f"wanted one of {', '.join(VERDICTS)}"))
+        raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
     run = await _ran(room, principal, verified(), {"task": task})
     found = await room.report(run.id, principal.tenant)
@@ -106,7 +106,7 @@ async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict
     """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, harvested and merged as far as it may be."""
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
-        raise InvalidRequest(Problem("childOutputs", "wanted an object"))
+        raise InvalidRequest(Problem("childOutputs", "expected an object"))
     shown = document(samples()["conformance-subworkflow-parent"])
     shown["nodes"][1]["config"] = {
         "workflowId": "conformance-dispatch-input-mapping-child",
@@ -137,7 +137,7 @@ async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict
 async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard, body: Any) -> dict[str, Any]:
     """`{"task", "validateHandoff"?, "availableTools"?}`: that agent, asked once; its events flat. Its own allow-list says which tools it has."""
     if not is_object(body) or "task" not in body:
-        raise InvalidRequest(Problem("task", "wanted one"))
+        raise InvalidRequest(Problem("task", "expected one"))
     if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):
         raise InvalidRequest(found)
     shown = document(samples()["conformance-agent-identity"])
@@ -183,5 +183,5 @@ def _whole(body: Any, name: str, *, optional: bool = False) -> int:
     if optional and value is None:
         return 0
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 100:
-        raise InvalidRequest(Problem(name, "wanted a whole number from 1 to 100"))
+        raise InvalidRequest(Problem(name, "expected a whole number from 1 to 100"))
     return value

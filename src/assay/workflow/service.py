@@ -84,9 +84,9 @@ class WorkflowService:
             raise InvalidRequest(Problem("workflowId", f"there is no workflow {workflow_id!r} here"))
         problems: list[Problem] = []
         if not is_object(inputs):
-            problems.append(Problem("inputs", "wanted an object"))
+            problems.append(Problem("inputs", "expected an object"))
         if not is_object(configurable):
-            problems.append(Problem("configurable", "wanted an object"))
+            problems.append(Problem("configurable", "expected an object"))
         if not problems:
             missing = [
                 one.name
@@ -330,7 +330,7 @@ def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
     action = value.get("action") if is_object(value) else None
     if action not in wait.actions:
         wanted = ", ".join(wait.actions)
-        raise InvalidRequest(Problem("resumeValue.action", f"wanted one of {wanted}, got {brief(action)}"))
+        raise InvalidRequest(Problem("resumeValue.action", f"expected one of {wanted}, got {brief(action)}"))
     if action == "edit-accept":
         _edited(value, wait, asked or {})
     return action
@@ -347,7 +347,7 @@ def _edited(value: dict[str, Any], wait: Wait, asked: dict[str, Any]) -> None:
     outputs = value.get("outputs")
     if not is_object(outputs):
         raise InvalidRequest(
-            Problem("resumeValue.outputs", "wanted the outputs that are to be merged, by name")
+            Problem("resumeValue.outputs", "expected the outputs that are to be merged, by name")
         )
     there: dict[str, Any] = asked.get("outputs", {})
     if unknown := sorted(outputs.keys() - there.keys()):

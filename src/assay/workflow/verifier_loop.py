@@ -24,7 +24,7 @@ def read_loop(id: str, table: Any) -> VerifierLoopConfig:
     """What does not fit is an InvalidRequest, all of it at once."""
     place = f'workflows."{id}"'
     if not is_object(table):
-        raise InvalidRequest(Problem(place, "wanted a table"))
+        raise InvalidRequest(Problem(place, "expected a table"))
     try:
         loop = msgspec.convert(table, VerifierLoopConfig)
     except msgspec.ValidationError as wrong:

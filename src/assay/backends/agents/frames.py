@@ -45,11 +45,11 @@ class FinishFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
 
 def parse_end(said: Any) -> tuple[FinishFrame, list[str]]:
     """The end of an agent's work, and the names of its outcomes; Unheard where it does not fit."""
-    end: FinishFrame = _read(said, FinishFrame, "wanted result, error, refused or escalated")
+    end: FinishFrame = _read(said, FinishFrame, "expected result, error, refused or escalated")
     told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
     if len(told) != 1 and told != ["result", "escalated"]:
         raise ProtocolError(
-            f"wanted exactly one of result, error, refused and escalated, got {told or 'none'}"
+            f"expected exactly one of result, error, refused and escalated, got {told or 'none'}"
         )
     return end, told
 
@@ -193,7 +193,7 @@ def read_json(text: bytes | str) -> Any:
 
 def _read(said: Any, kind: Any, wanted: str) -> Any:
     if not is_object(said):
-        raise ProtocolError(f"wanted an object: {wanted}")
+        raise ProtocolError(f"expected an object: {wanted}")
     try:
         return msgspec.convert(said, kind)
     except msgspec.ValidationError as wrong:

@@ -66,7 +66,7 @@ class ConfiguredAgents:
         described = parse_spec(what)
         if described is None:
             there = f"; declared are {', '.join(sorted(self._declared))}" if self._declared else ""
-            raise UsageError(f"--agent {what!r}: wanted {FORMS}{there}")
+            raise UsageError(f"--agent {what!r}: expected {FORMS}{there}")
         agent = self.make(*described, f"--agent {what!r}")
         if isinstance(agent, ManifestAgent):
             agent.ready()
@@ -117,7 +117,7 @@ class ConfiguredAgents:
         except InvalidProviderConfig as wrong:
             raise UsageError(f"{place}.target: {wrong}") from None
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{place}.target: wanted an address such as http://localhost:8000/agent")
+            raise UsageError(f"{place}.target: expected an address such as http://localhost:8000/agent")
         headers = self._filled(declared.headers, f"{place}.headers")
         return HttpAgent(card, url, headers=headers, seconds=declared.timeout)
 

@@ -16,7 +16,7 @@ def load(target: str, place: str) -> Callable[..., Any]:
     module, _, name = target.partition(":")
     if not module or not name:
         raise UsageError(
-            f"{place}: {target!r}: wanted module:function or file.py:function, such as my_agents:answer"
+            f"{place}: {target!r}: expected module:function or file.py:function, such as my_agents:answer"
         )
     try:
         found = import_object(target)
@@ -25,7 +25,7 @@ def load(target: str, place: str) -> Callable[..., Any]:
             f"{place}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
         ) from surprise
     if not callable(found):
-        raise UsageError(f"{place}: {target!r} is {type(found).__name__}: wanted a function")
+        raise UsageError(f"{place}: {target!r} is {type(found).__name__}: expected a function")
     return found
 
 
@@ -39,7 +39,7 @@ def takes_context(function: Callable[..., Any], place: str) -> bool:
     needed = [one for one in parameters if one.default is one.empty and one not in positional[:2]]
     needed = [one for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     if needed or not (positional or any(one.kind is one.VAR_POSITIONAL for one in parameters)):
-        raise UsageError(f"{place}: wanted a function of the task, or of the task and its context")
+        raise UsageError(f"{place}: expected a function of the task, or of the task and its context")
     second = positional[1] if len(positional) > 1 else None
     return second is not None and (second.default is second.empty or second.name in CONTEXT)
 

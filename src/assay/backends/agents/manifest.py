@@ -128,7 +128,7 @@ async def _answer(call: ToolCall, scene: AgentContext, card: AgentCard) -> str:
 async def _write(arguments: dict[str, Any], scene: AgentContext) -> str:
     content, tags = arguments.get("content"), arguments.get("tags", [])
     if not isinstance(content, str) or not isinstance(tags, list):
-        raise ToolFailure("invalid_arguments", "wanted content, a text, and tags, a list of texts")
+        raise ToolFailure("invalid_arguments", "expected content, a text, and tags, a list of texts")
     entry = await scene.memory.write(content, tags=[str(tag) for tag in tags])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return _text({"id": entry.id})
 

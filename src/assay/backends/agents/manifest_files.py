@@ -73,7 +73,7 @@ def open_manifest(path: Path, place: str) -> Manifest:
 def read_schema(path: Path, place: str) -> dict[str, Any]:
     schema = read_document(path, place)
     if not is_object(schema):
-        raise InvalidRequest(Problem(f"{place}: {path}", "wanted a JSON Schema, which is an object"))
+        raise InvalidRequest(Problem(f"{place}: {path}", "expected a JSON Schema, which is an object"))
     import jsonschema_rs  # a lazy door: most agents have none
 
     try:

@@ -104,7 +104,7 @@ class RecordedAgent:
 
     def _add(self, record: Any, where: str, place: str) -> None:
         if not is_object(record) or not (record.keys() & set(KEYS)):
-            raise UsageError(f"{place}: wanted an object with taskId or input, and result")
+            raise UsageError(f"{place}: expected an object with taskId or input, and result")
         entry = Record(where, {name: value for name, value in record.items() if name not in KEYS})
         task_id = record.get("taskId")
         if isinstance(task_id, str):
@@ -135,7 +135,7 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
         return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
     if not is_list(document):
         raise UsageError(
-            f"{place}: {file}: wanted an object of results, or a list of records, got {json.dumps(document)[:40]}"
+            f"{place}: {file}: expected an object of results, or a list of records, got {json.dumps(document)[:40]}"
         )
     return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
 

@@ -37,7 +37,7 @@ def parse_spec(what: str) -> AgentSpec | None:
         command = what.removeprefix("cmd:").strip()
         words = shlex.split(command)
         if not words:
-            raise UsageError(f"--agent {what!r}: wanted a command, as in cmd:python bot.py")
+            raise UsageError(f"--agent {what!r}: expected a command, as in cmd:python bot.py")
         return AgentSpec(local_id("command", _stem(words[-1])), AgentConfig(kind="command", target=command))
     if what.startswith("recorded:"):
         file = what.removeprefix("recorded:")

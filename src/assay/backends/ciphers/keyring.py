@@ -25,7 +25,7 @@ SALT, NONCE = 16, 12
 REMEMBERED = 1024  # keys of processes that sealed something, ready to open it
 FILE = "file:"
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_WANTED = "wanted ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
+_WANTED = "expected ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
 
 
 class KeyRing:

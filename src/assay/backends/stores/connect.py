@@ -87,7 +87,7 @@ def _make_private(file: str) -> None:
 _TIMEOUTS = """
     SELECT set_config(name, value, false)
     FROM (VALUES ('lock_timeout', '500ms'), ('idle_in_transaction_session_timeout', '2s'), ('statement_timeout', '30s'))
-        AS wanted (name, value)
+        AS expected (name, value)
     WHERE current_setting(name) = '0'
 """
 UNHURRIED = (

@@ -70,7 +70,7 @@ class ConfiguredTools:
             if declared.server is None or declared.server not in self._declared_servers:
                 there = ", ".join(self._declared_servers) or "none"
                 raise UsageError(
-                    f"settings: tools.{id!r}.server: wanted a server of [mcp]; there are {there}"
+                    f"settings: tools.{id!r}.server: expected a server of [mcp]; there are {there}"
                 )
             return self._mcp(id, declared.server, declared.target, declared)
         _need("aiohttp", f"settings: tools.{id!r}")
@@ -88,7 +88,7 @@ class ConfiguredTools:
         server = self._declared_servers[name]
         if name not in self._servers:
             if (server.command is None) == (server.url is None):
-                raise UsageError(f"settings: mcp.{name}: wanted exactly one of command and url")
+                raise UsageError(f"settings: mcp.{name}: expected exactly one of command and url")
             headers, env = (
                 self._filled(table, f"mcp.{name}.{what}")
                 for what, table in (("headers", server.headers), ("env", server.env))

@@ -103,7 +103,7 @@ def _possible(call: RequestContext, parts: list[BatchItem], options: BatchOption
         if value is not UNSET and not 1 <= value <= LARGEST:
             got = value if abs(value) <= LARGEST else "one of more than 16 digits"
             problems.append(
-                Problem(f"options.{name}", f"wanted a whole number from 1 to {LARGEST}, got {got}")
+                Problem(f"options.{name}", f"expected a whole number from 1 to {LARGEST}, got {got}")
             )
     if problems:
         raise InvalidRequest(problems)

@@ -39,7 +39,7 @@ async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsR
     size = pages.size(asked.get("page_size"), call.host.serving.max_page)
     status, name = asked.get("status"), asked.get("experiment")
     if status is not None and status not in STATUSES:
-        raise InvalidRequest(Problem("status", f"wanted one of {', '.join(STATUSES)}, got {status[:40]!r}"))
+        raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
     if name is not None and "\0" in name:
         raise InvalidRequest(Problem("experiment", "no experiment has a NUL in its name"))
     since, until = (moment(asked, name) for name in ("since", "until"))
@@ -80,6 +80,6 @@ def moment(asked: dict[str, str], name: str) -> datetime | None:
         moment = datetime.fromisoformat(text.replace(" ", "+"))  # a plus sign that nobody has escaped
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        said = f"wanted a moment such as 2026-07-01T12:00:00Z, got {text[:40]!r}"
+        said = f"expected a moment such as 2026-07-01T12:00:00Z, got {text[:40]!r}"
         raise InvalidRequest(Problem(name, said)) from None
     return moment

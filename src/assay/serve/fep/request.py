@@ -175,7 +175,7 @@ def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
     experiment = experiment_from(document)
     name = experiment.name if experiment else ""
     if name and ((long := len(name.encode())) > LONGEST_NAME or "\0" in name):
-        said = f"wanted at most {LONGEST_NAME} bytes, and no NUL among them, got {long} bytes"
+        said = f"expected at most {LONGEST_NAME} bytes, and no NUL among them, got {long} bytes"
         raise InvalidRequest(Problem("experiment_metadata.name", said))
     return experiment
 
@@ -183,7 +183,7 @@ def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
 def shows_arguments(said: str | None, place: str) -> bool:
     """Whether results say what each check was given: unless the caller turns it off (decision 17)."""
     if said not in (None, "true", "false"):
-        raise InvalidRequest(Problem(place, f"wanted true or false, got {shown(said)}"))
+        raise InvalidRequest(Problem(place, f"expected true or false, got {shown(said)}"))
     return said != "false"
 
 

@@ -113,10 +113,12 @@ class _LineReader:
         with _on_disk():
             self._file.flush()
         if self._planned is None:
-            raise InvalidRequest("wanted a first line with checks and experiment_metadata, got an empty body")
+            raise InvalidRequest(
+                "expected a first line with checks and experiment_metadata, got an empty body"
+            )
         plan, checks = self._planned
         if plan.each is not None and plan.each != self._cases:
-            said = f"{plan.each} lists of checks for {self._cases} test cases: wanted one for each"
+            said = f"{plan.each} lists of checks for {self._cases} test cases: expected one for each"
             raise InvalidRequest(Problem("checks", said))
         asked = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
         return SpooledRequest(asked, self._file, self._digest.hexdigest() if self._digest else "")

@@ -21,10 +21,10 @@ def read_filter(text: str) -> dict[str, str]:
         if at and (joined := _AND.match(text, at)):
             at = joined.end()
         elif at:
-            raise _wrong(text, at, "wanted AND")
+            raise _wrong(text, at, "expected AND")
         term = _TERM.match(text, at)
         if term is None:
-            raise _wrong(text, at, 'wanted NAME = VALUE, such as status = "running"')
+            raise _wrong(text, at, 'expected NAME = VALUE, such as status = "running"')
         name = term["name"]
         if name not in FILTERS:
             raise _wrong(text, at, f"no {name[:40]!r}; there are {', '.join(FILTERS)}")

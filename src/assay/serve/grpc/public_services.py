@@ -93,6 +93,8 @@ def _told(work: Callable[[Any, Context], Awaitable[Any]]) -> Any:
         except TimeoutError:
             await context.abort(StatusCode.DEADLINE_EXCEEDED, "nothing was asked for a while")
         except ValueError:
-            await context.abort(StatusCode.INVALID_ARGUMENT, f"wanted a question of at most {LARGEST} bytes")
+            await context.abort(
+                StatusCode.INVALID_ARGUMENT, f"expected a question of at most {LARGEST} bytes"
+            )
 
     return told

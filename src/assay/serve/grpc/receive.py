@@ -41,7 +41,7 @@ class MessageReceiver:
         except TimeoutError:
             raise too_slow(self._patience) from None
         if data is EOF:
-            raise InvalidRequest("wanted a message, and none came")
+            raise InvalidRequest("expected a message, and none came")
         call.share.hold(
             message_footprint(data)
             if len(data) <= LARGE

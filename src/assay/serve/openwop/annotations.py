@@ -65,7 +65,7 @@ async def diff_runs(call: HttpRequest) -> Response:
     asked = call.query("against")
     surface = host_of(call)
     if not asked.get("against"):
-        raise InvalidRequest(Problem("against", "wanted the id of the run to compare with"))
+        raise InvalidRequest(Problem("against", "expected the id of the run to compare with"))
     authorize(call.who, "runs:read")
     a = await run_of(call, surface)
     b = await run_of(call, surface, asked["against"])

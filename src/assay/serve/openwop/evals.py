@@ -128,7 +128,7 @@ def asked_of(request: RunRequest, principal: str) -> EvalRequest:
     """What `configurable` says that an eval reads; the rest of it is kept and echoed."""
     said: JSON = {} if request.configurable is UNSET else request.configurable
     problems = [
-        Problem(f"configurable.{name}", f"wanted {words}")
+        Problem(f"configurable.{name}", f"expected {words}")
         for name, (type, words) in TYPES.items()
         if name in said
         and (not isinstance(said[name], type) or (type is int and isinstance(said[name], bool)))
@@ -136,7 +136,7 @@ def asked_of(request: RunRequest, principal: str) -> EvalRequest:
     problems += configurable_problems(said)
     modes: Any = said.get("evalModes")
     if modes is not None and not (is_list(modes) and all(isinstance(mode, str) for mode in modes)):
-        problems.append(Problem("configurable.evalModes", "wanted a list of modes"))
+        problems.append(Problem("configurable.evalModes", "expected a list of modes"))
     if problems:
         raise EvalRefused(problems, field=problems[0].place)
     return EvalRequest(
@@ -199,7 +199,7 @@ def _whole(asked: dict[str, str], name: str, usual: int, least: int, most: int) 
     text = asked.get(name, str(usual))
     if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise InvalidRequest(
-            Problem(name, f"wanted a whole number from {least} to {most}, got {text[:40]!r}")
+            Problem(name, f"expected a whole number from {least} to {most}, got {text[:40]!r}")
         )
     return int(text)
 

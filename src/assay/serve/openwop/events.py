@@ -187,7 +187,7 @@ def _after(asked: dict[str, str], header: str | None = None) -> int:
     name, text = said[0] if said else ("Last-Event-ID", header or "-1")
     if not _NUMBER.fullmatch(text):
         raise InvalidRequest(
-            Problem(name, f"wanted the sequence of an event, a whole number, got {text[:40]!r}")
+            Problem(name, f"expected the sequence of an event, a whole number, got {text[:40]!r}")
         )
     return max(-1, int(text))
 
@@ -196,5 +196,5 @@ def _seconds(text: str | None) -> float:
     if text is None:
         return 30.0
     if not (text.isascii() and text.isdigit() and 1 <= int(text[:9]) <= 60):
-        raise InvalidRequest(Problem("timeout", f"wanted whole seconds from 1 to 60, got {text[:40]!r}"))
+        raise InvalidRequest(Problem("timeout", f"expected whole seconds from 1 to 60, got {text[:40]!r}"))
     return float(text)

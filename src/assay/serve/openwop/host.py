@@ -80,12 +80,14 @@ class OpenWopHost:
         """By `mode`: an eval or an ordinary run (contract §3.2, steps 3 and 4)."""
         if request.mode is not UNSET:
             if request.mode != "eval":
-                raise InvalidRequest(Problem("mode", f"wanted 'eval' or nothing, got {request.mode[:40]!r}"))
+                raise InvalidRequest(
+                    Problem("mode", f"expected 'eval' or nothing, got {request.mode[:40]!r}")
+                )
             if self.evals is None:
                 raise NotProvided("agents.evalSuite")
             return self.kinds[self.evals]
         if request.workflow_id is UNSET:
-            raise InvalidRequest(Problem("workflowId", "wanted the id of a workflow, or mode 'eval'"))
+            raise InvalidRequest(Problem("workflowId", "expected the id of a workflow, or mode 'eval'"))
         if self.workflows is None:
             raise InvalidRequest(Problem("workflowId", f"there is no workflow {request.workflow_id[:128]!r}"))
         return self.kinds[self.workflows]

@@ -73,7 +73,7 @@ async def list_suites(call: HttpRequest) -> Response:
     asked = call.query("after", "limit")
     limit = asked.get("limit", "100")
     if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:6]) <= 1000):
-        raise InvalidRequest(Problem("limit", f"wanted a number from 1 to 1000, got {limit[:40]!r}"))
+        raise InvalidRequest(Problem("limit", f"expected a number from 1 to 1000, got {limit[:40]!r}"))
     suites = await host_of(call).shelf.list(call.tenant, after=asked.get("after", ""), limit=int(limit))
     return answer({"suites": suites})
 

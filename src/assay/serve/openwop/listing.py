@@ -21,7 +21,7 @@ async def list_runs(call: HttpRequest) -> Response:
     size = pages.size(asked.get("page_size"), call.host.serving.max_page)
     status, name = asked.get("status"), asked.get("workflowId")
     if status is not None and status not in STATUSES:
-        raise InvalidRequest(Problem("status", f"wanted one of {', '.join(STATUSES)}, got {status[:40]!r}"))
+        raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
     if name is not None and "\0" in name:
         raise InvalidRequest(Problem("workflowId", "no workflow has a NUL in its name"))
     since, until = moment(asked, "since"), moment(asked, "until")
@@ -52,7 +52,7 @@ def _kind(surface: OpenWopHost, mode: str | None) -> str | None:
     if mode is None:
         return None
     if mode not in kinds:
-        raise InvalidRequest(Problem("mode", f"wanted one of {', '.join(kinds)}, got {mode[:40]!r}"))
+        raise InvalidRequest(Problem("mode", f"expected one of {', '.join(kinds)}, got {mode[:40]!r}"))
     return kinds[mode] or "nothing"
 
 

@@ -201,7 +201,7 @@ async def _one(
 
 class TooMany(InvalidRequest):
     def __init__(self, many: int) -> None:
-        super().__init__(Problem("runIds", f"wanted at most {MOST}, got {many}"))
+        super().__init__(Problem("runIds", f"expected at most {MOST}, got {many}"))
 
     @property
     def details(self) -> dict[str, object]:

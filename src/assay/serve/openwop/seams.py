@@ -30,7 +30,7 @@ Seam = Callable[[WorkflowService, Principal, Any], Awaitable[dict[str, Any]]]
 
 async def _cache_key(room: WorkflowService, who: Principal, body: Any) -> dict[str, Any]:
     if not is_object(body):
-        raise InvalidRequest("wanted an object with provider, model and messages")
+        raise InvalidRequest("expected an object with provider, model and messages")
     return {"cacheKey": cache_key(body)}
 
 
@@ -38,7 +38,7 @@ async def _program(room: WorkflowService, who: Principal, body: Any) -> dict[str
     if room.library.get(DIVERGENCE) is None:
         raise NotFound("there is nothing here that a program could be for")
     if not is_object(body) or not isinstance(body.get("nodeId"), str) or not is_list(body.get("program")):
-        raise InvalidRequest(Problem("program", "wanted a nodeId and a list"))
+        raise InvalidRequest(Problem("program", "expected a nodeId and a list"))
     entries = [one for one in body["program"] if is_object(one)]
     return {"ok": True, "count": await program_mock(room.store, who.tenant, body["nodeId"], entries)}
 

@@ -31,7 +31,7 @@ def form_of(call: HttpRequest, *, lines: bool = False) -> str:
     ):
         supported = ["application/json", *(["application/x-ndjson"] if lines else [])]
         got = repr(said[:100]) if said else "no content type"
-        raise UnsupportedMediaType(f"wanted a body of {' or '.join(supported)}, got {got}", supported)
+        raise UnsupportedMediaType(f"expected a body of {' or '.join(supported)}, got {got}", supported)
     return form
 
 

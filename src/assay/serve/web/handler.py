@@ -119,7 +119,9 @@ class NotFoundHandler(RouteHandler):
             ):  # a registry would speak JSON, and there is none here (contract §11)
                 return Response(b"there is no registry of packs here\n", 404, TEXT)
         elif resource_of(path) in self._resources:
-            raise InvalidRequest(Problem("path", f"wanted a path with its version, as {VERSION}{path[1:65]}"))
+            raise InvalidRequest(
+                Problem("path", f"expected a path with its version, as {VERSION}{path[1:65]}")
+            )
         raise Unserved
 
 

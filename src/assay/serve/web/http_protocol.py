@@ -120,7 +120,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             raise HeadRefused
         self._unread = 0
         if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
-            self._refuse(f"wanted one header Host (RFC 9112 §3.2), got {self._hosts}")
+            self._refuse(f"expected one header Host (RFC 9112 §3.2), got {self._hosts}")
             raise HeadRefused
         if self.parser.should_upgrade() and (method := self.parser.get_method()) != b"CONNECT":
             self._upgrading, self._method = True, method

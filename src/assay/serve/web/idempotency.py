@@ -53,7 +53,7 @@ class IdempotentRequest:
         if self._given is not None and not (0 < len(self._given) <= LONGEST and self._given.isprintable()):
             raise InvalidRequest(
                 Problem(
-                    "Idempotency-Key", f"wanted 1 to {LONGEST} printable characters, got {len(self._given)}"
+                    "Idempotency-Key", f"expected 1 to {LONGEST} printable characters, got {len(self._given)}"
                 )
             )
 

@@ -54,5 +54,5 @@ def size(text: str | None, most: int) -> int:
     if text is None:
         return min(SIZE, most)
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise InvalidRequest(Problem("page_size", f"wanted a number from 1 to {most}, got {text[:40]!r}"))
+        raise InvalidRequest(Problem("page_size", f"expected a number from 1 to {most}, got {text[:40]!r}"))
     return int(text)

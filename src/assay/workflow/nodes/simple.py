@@ -24,7 +24,7 @@ def identity(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
 def delay(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     ms = inputs_of(flow, node).get("delayMs", node.config.get("delayMs", 0))
     if not isinstance(ms, int | float) or isinstance(ms, bool) or not 0 <= ms <= LONGEST:
-        raise RunStopped("validation_error", f"delayMs: wanted a number from 0 to {LONGEST}", node=node.id)
+        raise RunStopped("validation_error", f"delayMs: expected a number from 0 to {LONGEST}", node=node.id)
     yield from flow.do(Delay(node=node.id, ms=ms))
     return {}
 

@@ -49,7 +49,7 @@ async def main(home: str) -> None:
     async with composition.open_runtime(settings) as runtime:
         key = await local_key(runtime.store, Path(home), datetime.now(UTC))
         full: Any = create_app(
-            runtime.desk, runtime.office, Authenticator(runtime.store).authenticate, settings.serving
+            runtime.executor, runtime.evaluations, Authenticator(runtime.store).authenticate, settings.serving
         )
 
         full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))

@@ -209,11 +209,11 @@ class Runtime(NamedTuple):
     """A host that runs: what transports are put on."""
 
     store: Store
-    desk: RunExecutor
-    office: EvaluationService
+    executor: RunExecutor
+    evaluations: EvaluationService
     evals: AgentEvalService
-    gate: Authenticator
-    room: Any  # a `workflow.service.WorkflowService`
+    authenticator: Authenticator
+    workflows: Any  # a `workflow.service.WorkflowService`, which loads when it is used
 
 
 @asynccontextmanager
@@ -341,7 +341,7 @@ def tls(settings: Settings) -> Tls | None:
 
 
 def rest(
-    house: Runtime,
+    runtime: Runtime,
     settings: Settings,
     *,
     host: str,
@@ -360,11 +360,22 @@ def rest(
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     named = HostInfo(host_id=settings.host_id)
     offers = build_host(
-        house.store, house.evals, settings.openwop, settings.serving, settings.limits, house.room, named
+        runtime.store,
+        runtime.evals,
+        settings.openwop,
+        settings.serving,
+        settings.limits,
+        runtime.workflows,
+        named,
     )
     routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
     app = create_app(
-        house.desk, house.office, house.gate.authenticate, settings.serving, surface=offers, routes=routes
+        runtime.executor,
+        runtime.evaluations,
+        runtime.authenticator.authenticate,
+        settings.serving,
+        surface=offers,
+        routes=routes,
     )
     return server(app, settings.serving, host=host, port=port, tls=tls)
 

@@ -36,8 +36,8 @@ class EvalRuntime(NamedTuple):
     """What runs agents against suites: the record, the desk, and what is asked of both."""
 
     store: Store
-    desk: RunExecutor
-    office: AgentEvalService
+    executor: RunExecutor
+    service: AgentEvalService
 
 
 class SuiteRun(Struct, frozen=True, kw_only=True):
@@ -101,13 +101,13 @@ async def run_suite(
     async with AsyncExitStack() as stack:
         record = await _open_store(store, stack)
         evals = await stack.enter_async_context(open_evals(settings, record, [subject]))
-        plan = await evals.office.planned(asked, TENANT, read)
-        run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
-        evals.desk.begin(run)
+        plan = await evals.service.planned(asked, TENANT, read)
+        run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
+        evals.executor.begin(run)
         try:
-            ended = await evals.desk.ended(run.id)
+            ended = await evals.executor.ended(run.id)
         except asyncio.CancelledError:
-            await asyncio.shield(evals.desk.cancel(run.id, TENANT))
+            await asyncio.shield(evals.executor.cancel(run.id, TENANT))
             raise
         return await result_of(evals, ended)
 
@@ -115,7 +115,7 @@ async def run_suite(
 async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
     """Everything there is to say of a run that has ended, read back from its record."""
     assert run.status in CLOSED
-    summary = await evals.office.summary(run)
+    summary = await evals.service.summary(run)
     reasons: list[Reason] = []
     async for reason in failure_reasons(evals.store, run):
         reasons.append(reason)
@@ -128,7 +128,7 @@ async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
         summary=summary,
         report=await report_of(evals.store, run),
         reasons=reasons,
-        results=[read_result(line) async for line in evals.office.results(run)],
+        results=[read_result(line) async for line in evals.service.results(run)],
         error=run.head.get("error"),
     )
 

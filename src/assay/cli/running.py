@@ -103,13 +103,13 @@ async def _begun(wanted: RunOptions, settings: Settings, evals: EvalRuntime, age
         tags=wanted.tags,
     )
     try:
-        plan = await evals.office.planned(asked, TENANT, suite)
+        plan = await evals.service.planned(asked, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_said(one, refused) for one in refused.problems]) from None
     if baseline is not None:
         compares(plan.modes)
-    run = await evals.office.take_in(plan, TENANT, evals.desk.holder)
-    evals.desk.begin(run)
+    run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
+    evals.executor.begin(run)
     return run
 
 
@@ -137,31 +137,31 @@ async def _resumed(evals: EvalRuntime, source: Run) -> Run:
     """A run that was cut off goes on; one that ended is copied, and what it lacks is done."""
     if source.status == "completed":
         raise UsageError(f"{source.id} is completed: there is nothing to resume")
-    same_agent(await read_request(evals.store, source.id), evals.office.means.agents)
+    same_agent(await read_request(evals.store, source.id), evals.service.means.agents)
     if source.status in ACTIVE:
-        claimed = await evals.store.claim(source.id, evals.desk.holder, seconds=evals.desk.lease)
+        claimed = await evals.store.claim(source.id, evals.executor.holder, seconds=evals.executor.lease)
         if claimed is None:
             raise UsageError(
                 f"{source.id} is being conducted by another process; wait for it, or try again in a while"
             )
-        evals.desk.begin(claimed)
+        evals.executor.begin(claimed)
         return claimed
     scored = await scored_of(evals.store, source)
     copying = CopySpec(scored.evidence, scored.keep)
     run = await branch(evals.store, source, copying, run=new_run_id(), head=scored.head)
     say(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are kept from {source.id}")
-    claimed = await evals.store.claim(run.id, evals.desk.holder, seconds=evals.desk.lease)
+    claimed = await evals.store.claim(run.id, evals.executor.holder, seconds=evals.executor.lease)
     if claimed is not None:  # else a server on the same record was quicker, and does the rest
-        evals.desk.begin(claimed)
+        evals.executor.begin(claimed)
     return run
 
 
 async def _watched(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     """To its end, or to the end that Ctrl-C makes of it."""
     watch = RunProgress(run.head["total"], quiet=quiet)
-    watching = asyncio.create_task(watch.follow(evals.desk.follow(run.id, run.tenant)))
+    watching = asyncio.create_task(watch.follow(evals.executor.follow(run.id, run.tenant)))
     try:
-        ended = await evals.desk.ended(run.id)
+        ended = await evals.executor.ended(run.id)
         with suppress(TimeoutError):
             await asyncio.wait_for(watching, 5)
         return ended
@@ -171,7 +171,7 @@ async def _watched(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
         task.uncancel()
         watch.clear()
         say("cancelling: what is under way is kept as far as it came")
-        return await evals.desk.cancel(run.id, run.tenant)
+        return await evals.executor.cancel(run.id, run.tenant)
     finally:
         watching.cancel()
         watch.clear()

@@ -57,13 +57,13 @@ async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[s
     tls = app.tls(chosen)
     place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
     with place.listening:
-        async with app.open_runtime(chosen, modules) as house:
+        async with app.open_runtime(chosen, modules) as runtime:
             if not chosen.database_url:
-                key = await local_key(house.store, Path(chosen.home), datetime.now(UTC))
+                key = await local_key(runtime.store, Path(chosen.home), datetime.now(UTC))
                 if key.created:
                     use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(house, chosen, host=place.host, port=asked.port, tls=tls)
+            transport = app.rest(runtime, chosen, host=place.host, port=asked.port, tls=tls)
             calls = _calls(transport, chosen, asked, place.host, tls)
             telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None

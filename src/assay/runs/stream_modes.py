@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from assay.errors import InvalidRequest, Problem
-from assay.runs.refusals import UnsupportedMode
 
 MODES = ("updates", "values", "messages", "debug")
 TERMINAL = frozenset({"run.completed", "run.failed", "run.cancelled"})
@@ -46,7 +45,8 @@ def modes_of(text: str | None) -> tuple[str, ...]:
         return ("updates",)
     modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if not set(modes) <= set(MODES) or ("values" in modes and len(modes) > 1):
-        raise UnsupportedMode(text, MODES)
+        expected = f"expected one of {', '.join(MODES)}, got {text[:80]!r}; `values` stands alone"
+        raise InvalidRequest(Problem("streamMode", expected))
     return modes
 
 

@@ -15,6 +15,7 @@ from assay.serve.fep.request import decoded, digest_of
 from assay.serve.fep.submit import submit_body
 from assay.serve.web import pagination as pages
 from assay.serve.web.body import read_body
+from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import LINES, Headers, Response, answer
@@ -57,7 +58,7 @@ async def get_evaluation(call: HttpRequest) -> Response:
     start, size = window(asked, run, call.host.serving.max_page)
     tag = _tag(run, call, start, size)
     headers = (b"etag", tag), AGAIN
-    if _known(call, tag):
+    if matches(call, tag):
         return Response(b"", 304, headers=headers)
     await call.host.office.reading(run)
     return _results(call, run, headers, start, size)
@@ -113,13 +114,6 @@ def _tag(run: Run, call: HttpRequest, start: int, size: int | None) -> bytes:
     """A run that has ended does not change; how it is shown may."""
     shown = f"{run.id} {run.events} {call.wants_lines} {start} {size}"
     return b'W/"%b"' % hashlib.sha256(shown.encode()).hexdigest()[:32].encode()
-
-
-def _known(call: HttpRequest, tag: bytes) -> bool:
-    said = call.headers.get(b"if-none-match", b"")
-    return said.strip() == b"*" or tag.removeprefix(b"W/") in [
-        one.strip().removeprefix(b"W/") for one in said.split(b",")
-    ]
 
 
 def unfinished(office: EvaluationService, run: Run) -> RunNotFinished:

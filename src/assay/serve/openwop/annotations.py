@@ -13,8 +13,8 @@ from assay.protocol.redaction import redacted, redacted_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.event_docs import all_events as whole_log
-from assay.runs.refusals import NotProvided
 from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest

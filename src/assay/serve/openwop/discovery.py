@@ -10,7 +10,7 @@ from typing import Any
 from assay.protocol.annotations import SIGNALS
 from assay.serve.openwop.capabilities import Capabilities
 from assay.serve.openwop.host import host_of
-from assay.serve.openwop.runs import matches
+from assay.serve.web.etag import matches
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, encode
 

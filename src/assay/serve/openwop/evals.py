@@ -21,7 +21,7 @@ from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
-from assay.runs.refusals import NotEnded, NotScored
+from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer

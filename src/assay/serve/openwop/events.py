@@ -13,7 +13,8 @@ from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
 from assay.runs.event_docs import read_page
-from assay.runs.stream_modes import SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
+from assay.runs.stream_modes import MODES, SUSPENDING, TERMINAL, buffer_of, carries, is_update, modes_of
+from assay.serve.openwop.errors import UnsupportedMode
 from assay.serve.openwop.events_feed import Frame
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.request import HttpRequest
@@ -139,7 +140,7 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
     """The query first, whatever is accepted; then a stream, or the page of it that is there."""
     asked = call.query("streamMode", "bufferMs", "lastSequence", "since")
     surface = host_of(call)
-    modes, buffer = modes_of(asked.get("streamMode")), buffer_of(asked.get("bufferMs"))
+    modes, buffer = _modes(asked.get("streamMode")), buffer_of(asked.get("bufferMs"))
     after = _after(asked, call.header(b"last-event-id"))
     accepted = call.headers.get(b"accept", b"").lower()
     if b"text/event-stream" not in accepted and b"application/json" in accepted:
@@ -177,6 +178,14 @@ async def _page(call: HttpRequest, run: Run, after: int) -> Response:
             last_event_seq=run.events - 1,
         )
     )
+
+
+def _modes(text: str | None) -> tuple[str, ...]:
+    """The contract gives a wrong mode an error code of its own (§4.4)."""
+    try:
+        return modes_of(text)
+    except InvalidRequest as refusal:
+        raise UnsupportedMode(str(refusal), MODES) from None
 
 
 def _after(asked: dict[str, str], header: str | None = None) -> int:

@@ -9,8 +9,8 @@ from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
-from assay.runs.refusals import NotProvided
 from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import new_run_id, no_doubles, urls
 from assay.serve.web.body import form_of, read_body

@@ -10,8 +10,8 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal, PutDocument, Run, Store
 from assay.protocol.agents import AgentCard
 from assay.protocol.runs import ForkRequest, RunRequest
-from assay.runs.refusals import NotProvided
 from assay.serve.openwop.capabilities import Capabilities
+from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.events_feed import RunFeeds
 from assay.serve.web.request import NAME, HttpRequest
 

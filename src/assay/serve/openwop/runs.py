@@ -24,10 +24,11 @@ from assay.protocol.runs import (
     RunCreated,
     RunRequest,
 )
-from assay.runs.refusals import ForeignTenant, MockForbidden
 from assay.serve.fep.request import decoded, digest_of
+from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body import form_of, read_body
+from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Headers, Response, answer, error_body
@@ -97,12 +98,6 @@ def _without_secrets(request: RunRequest) -> RunRequest:
     said = {name: getattr(request, name) for name in ("tags", "metadata")}
     kept = {name: redacted(value) for name, value in said.items() if value is not UNSET}
     return msgspec.structs.replace(request, **kept)
-
-
-def matches(call: HttpRequest, tag: bytes) -> bool:
-    """Whether it is what the client has (RFC 9110 §13.1.2)."""
-    said = call.headers.get(b"if-none-match", b"")
-    return said.strip() == b"*" or tag in [one.strip().removeprefix(b"W/") for one in said.split(b",")]
 
 
 def _beginning(run: Run) -> str:

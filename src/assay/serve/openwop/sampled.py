@@ -17,8 +17,8 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import RunRequest
 from assay.protocol.validation_messages import message_of, place_in
 from assay.runs.event_docs import all_events as whole_log
-from assay.runs.refusals import CredentialLeak
 from assay.serve.fep.request import decoded
+from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.runs import new_run_id

@@ -12,7 +12,6 @@ from assay import errors
 from assay.errors import InvalidRequest, Refusal
 from assay.protocol.operations import ErrorResponse
 from assay.protocol.redaction import redacted, redacted_text
-from assay.runs import refusals
 
 log = logging.getLogger("assay.rest")
 
@@ -39,9 +38,6 @@ STATUS: dict[type[Exception], int] = {
     errors.RateLimited: 429,
     errors.EnvironmentFailure: 503,
     errors.Unavailable: 503,
-    refusals.NotEnded: 409,
-    refusals.NotProvided: 501,
-    refusals.MockForbidden: 403,
 }
 CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
 DEFAULT_RETRY_AFTER = 2.0  # seconds after which a database may be back

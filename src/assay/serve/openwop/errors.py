@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from assay.errors import Forbidden, NotFound, Refusal
+from assay.serve.web.responses import STATUS
 
 
 class NotProvided(Refusal):
@@ -28,15 +29,13 @@ class MockForbidden(Refusal):
 
 
 class UnsupportedMode(Refusal):
-    """A stream that nobody offers."""
+    """A `streamMode` that does not exist, or that excludes another one of the list."""
 
     code = "unsupported_stream_mode"
 
-    def __init__(self, said: str, supported: Sequence[str]) -> None:
+    def __init__(self, message: str, supported: Sequence[str]) -> None:
         self.supported = tuple(supported)
-        super().__init__(
-            f"streamMode: expected one of {', '.join(self.supported)}, got {said[:80]!r}; `values` stands alone"
-        )
+        super().__init__(message)
 
     @property
     def details(self) -> dict[str, object]:
@@ -88,3 +87,7 @@ class NotScored(NotFound):
     @property
     def details(self) -> dict[str, object]:
         return {"reason": "eval_not_completed"}
+
+
+OPENWOP_STATUS: dict[type[Exception], int] = {NotEnded: 409, NotProvided: 501, MockForbidden: 403}
+STATUS.update(OPENWOP_STATUS)  # a refusal of this file cannot be raised before this line has run

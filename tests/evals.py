@@ -9,7 +9,7 @@ import msgspec
 from assay.agenteval.fork import EVIDENCE, scored_of
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.request import EvalLimits, EvalRequest
-from assay.agenteval.service import AgentEvalService, new_run_id
+from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite import read_suite
 from assay.backends.engines.local import LocalEngine
 from assay.backends.stores.open import open_store
@@ -19,6 +19,7 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import CONTENT, envelope, read_stored
 from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.executor import RunExecutor
+from assay.runs.ids import new_id
 from assay.testing import ScriptedModel
 
 TENANT = "t-1"
@@ -168,14 +169,14 @@ def doing(agent, suite, *, address="memory:", asked=None, **more):
 
 async def replayed(hosted, source):
     """A replay of a run, in the same store."""
-    return await replay(hosted.store, source, everything(EVIDENCE), run=new_run_id())
+    return await replay(hosted.store, source, everything(EVIDENCE), run=new_id("run-"))
 
 
 async def resumed(hosted, source):
     """What `assay run --resume` does: a run that copies what has a score, and does the rest."""
     scored = await scored_of(hosted.store, source)
     run = await branch(
-        hosted.store, source, CopySpec(scored.evidence, scored.keep), run=new_run_id(), head=scored.head
+        hosted.store, source, CopySpec(scored.evidence, scored.keep), run=new_id("run-"), head=scored.head
     )
     claimed = await hosted.store.claim(run.id, hosted.desk.holder, seconds=10)
     hosted.desk.begin(claimed)

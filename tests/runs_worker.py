@@ -20,11 +20,11 @@ from assay.checks.checker import Checker
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.request import contexts_of
-from assay.fep.results import new_id
 from assay.fep.service import EvaluationService, PlannedEvaluation
 from assay.ports import Limits, PutDocument, RunQuery, Services
 from assay.protocol.evaluation import Check, ExperimentMetadata
 from assay.runs.executor import RunExecutor
+from assay.runs.ids import new_id
 
 
 def log(at):
@@ -99,7 +99,7 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
             services.limits,
         )
         asked = PlannedEvaluation(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
-        key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id()
+        key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id("eval_")
         desk.begin(await office.take_in(asked, contexts, "t", desk.holder, [key], run=run))
         print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):

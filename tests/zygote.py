@@ -120,7 +120,7 @@ def become(job, descriptors):
     import importlib
     import resource
 
-    from assay.fep import results as project
+    from assay.runs import ids
 
     aside = [fcntl.fcntl(given, fcntl.F_DUPFD, 200) for given in descriptors]
     os.closerange(3, 200)
@@ -139,7 +139,7 @@ def become(job, descriptors):
         stream = open(number, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
         stream.reconfigure(line_buffering=prompt)
         setattr(sys, name, stream)
-    project._chance.seed()  # ids of its own
+    ids._random.seed()  # ids of its own
     module, _, name = job["target"].partition(":")
     sys.argv = [module, *job["arguments"]]
     sys.path += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))

@@ -18,8 +18,8 @@ from assay.protocol.annotations import ScoreCorrection
 from assay.protocol.event_record import read_stored
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
 from assay.protocol.json_types import JSON, is_object
+from assay.runs.paging import read_chunks, read_events
 
-PAGE = 1_000
 REASONS = 50
 Corrections = Mapping[str, ScoreCorrection]  # by the id of the `eval.scored` event
 
@@ -175,11 +175,9 @@ class _LogIndex:
 
 
 async def _index_log(store: Store, run: Run) -> _LogIndex:
-    seen, after = _LogIndex(), -1
-    while events := await store.events(run.id, after=after, limit=PAGE):
-        for event in events:
-            seen.add(event)
-        after = events[-1].sequence
+    seen = _LogIndex()
+    async for event in read_events(store, run.id):
+        seen.add(event)
     return seen
 
 
@@ -189,12 +187,8 @@ async def _evidence(
     """By task, its trials."""
     found: dict[int, list[EvidenceChunk]] = {}
     start, stop = first * request.trials, (first + limit) * request.trials
-    while pieces := await store.pieces(run.id, RESULTS, start=start, stop=stop, limit=50):
-        for piece in pieces:
-            found.setdefault(piece.first // request.trials, []).append(piece)
-        start = pieces[-1].last + 1
-        if start >= stop:
-            break
+    async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
+        found.setdefault(chunk.first // request.trials, []).append(chunk)
     return found
 
 

@@ -12,10 +12,10 @@ from assay.errors import EvalRefused, Problem
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
 from assay.protocol.event_record import read_stored
+from assay.runs.paging import read_events
 
 EVIDENCE = (REQUEST, TASKS, RESULTS)
 ALWAYS = frozenset({"run.started", "eval.started"})
-PAGE = 1_000
 
 
 class ScoredUnits(msgspec.Struct, frozen=True):
@@ -45,11 +45,8 @@ class ScoredUnits(msgspec.Struct, frozen=True):
 async def scored_of(store: Store, source: Run) -> ScoredUnits:
     request = await read_request(store, source.id)
     fold = Scorecard(request)
-    after = -1
-    while events := await store.events(source.id, after=after, limit=PAGE):
-        for event in events:
-            fold.add(event)
-        after = events[-1].sequence
+    async for event in read_events(store, source.id):
+        fold.add(event)
     ids = msgspec.json.Decoder(_Id).decode
     numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in fold.tasks}
     return ScoredUnits(request, frozenset(fold.tasks), frozenset(numbers))

@@ -15,7 +15,6 @@ from assay.agenteval.state import EvalState
 from assay.agenteval.trial import TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
-from assay.fep.kind import TimeBudget
 from assay.fep.plan import Plan
 from assay.ports import Run, Services, Store
 from assay.ports.agents import Agents, Memory, ToolBox
@@ -23,6 +22,7 @@ from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.suite import EvalTask
+from assay.runs.budgets import TimeBudget
 
 KEPT = 64  # runs whose means are kept ready
 LiveMemory = Callable[[str, str], Memory]  # of a tenant's agent

@@ -9,6 +9,7 @@ from assay.agenteval.run_header import KIND, RESULTS
 from assay.ports import Run, Store
 from assay.protocol.event_record import read_stored
 from assay.protocol.scorecard import EvalSummary
+from assay.runs.paging import read_chunks
 
 
 class _Outputs(Struct):
@@ -30,7 +31,5 @@ async def recorded_results(
     store: Store, run: Run, start: int = 0, stop: int | None = None
 ) -> AsyncIterator[bytes]:
     """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
-    while pieces := await store.pieces(run.id, RESULTS, start=start, stop=stop, limit=50):
-        for piece in pieces:
-            yield piece.data
-        start = pieces[-1].last + 1
+    async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
+        yield chunk.data

@@ -18,9 +18,8 @@ from assay.protocol.event_record import read_stored
 from assay.protocol.events import TrialEnded
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.suite import EvalTask
+from assay.runs.paging import read_chunks, read_events
 from assay.stats.intervals import Rate, clustered_mean, clustered_rate
-
-PAGE = 1_000
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -75,12 +74,9 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 async def report_of(store: Store, run: Run) -> EvalReport:
     request = await read_request(store, run.id)
     fold, trials = Scorecard(request), _TrialScores()
-    after = -1
-    while events := await store.events(run.id, after=after, limit=PAGE):
-        for event in events:
-            fold.add(event)
-            trials.add(event)
-        after = events[-1].sequence
+    async for event in read_events(store, run.id):
+        fold.add(event)
+        trials.add(event)
     tasks = [
         _task(msgspec.json.decode(line, type=EvalTask), fold, trials)
         async for _, line in read_tasks(store, run.id)
@@ -176,15 +172,12 @@ class Reason(Struct, frozen=True, rename="camel"):
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     """Of every trial that did not pass or was not measured, from its evidence, in the suite's order."""
     request = await read_request(store, run.id)
-    start = 0
-    while pieces := await store.pieces(run.id, RESULTS, start=start, limit=50):
-        for piece in pieces:
-            result = msgspec.json.decode(piece.data)
-            why = _why(result, request.pass_score)
-            if why is not None:
-                case: JSON = result["execution_context"]["test_case"]
-                yield Reason(case["id"], piece.first % request.trials, result["status"] == "completed", why)
-        start = pieces[-1].last + 1
+    async for chunk in read_chunks(store, run.id, RESULTS):
+        result = msgspec.json.decode(chunk.data)
+        why = _why(result, request.pass_score)
+        if why is not None:
+            case: JSON = result["execution_context"]["test_case"]
+            yield Reason(case["id"], chunk.first % request.trials, result["status"] == "completed", why)
 
 
 async def reasons_of(store: Store, run: Run, report: EvalReport, most: int) -> tuple[tuple[Reason, ...], int]:

@@ -13,6 +13,7 @@ from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
 from assay.protocol.suite import EvalTask, Thresholds
+from assay.runs.paging import read_chunks
 
 KIND = "agent-eval"
 REQUEST, TASKS, RESULTS = "request", "tasks", "results"
@@ -141,12 +142,9 @@ async def read_request(store: Store, run: str) -> EvalHeader:
 
 async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
     """Each task with its number, as the line it was kept as."""
-    start = 0
-    while pieces := await store.pieces(run, TASKS, start=start, limit=1):
-        for one in pieces:
-            for at, line in enumerate(one.lines(), one.first):
-                yield at, line
-            start = one.last + 1
+    async for chunk in read_chunks(store, run, TASKS, limit=1):
+        for at, line in enumerate(chunk.lines(), chunk.first):
+            yield at, line
 
 
 def is_eval(run: Run | None) -> bool:

@@ -1,6 +1,5 @@
 """What transports and the command ask of agent evals: gather what is known, take a plan in, read back what came of it."""
 
-import secrets
 from collections.abc import AsyncIterator, Sequence
 
 from msgspec import UNSET
@@ -12,12 +11,13 @@ from assay.agenteval.reading import recorded_results, recorded_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
 from assay.errors import EvalRefused, InvalidRequest, Problem
-from assay.fep.intake import NewRun, submit
 from assay.ports import PutDocument, Run, Store
 from assay.ports.agents import Agent, Coverage
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
+from assay.runs.ids import new_id
+from assay.runs.intake import NewRun, submit
 
 
 class AgentEvalService:
@@ -70,7 +70,7 @@ class AgentEvalService:
         """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
         request = request_of(plan)
         incoming = NewRun(
-            run=run or new_run_id(),
+            run=run or new_id("run-"),
             tenant=tenant,
             kind=KIND,
             name=request.suite_id,
@@ -106,7 +106,3 @@ def _tunable(agent: Agent, asked: EvalRequest) -> None:
         place = "configurable.model"
         problems = [Problem(place, one.message) for one in refused.problems]
         raise EvalRefused(problems, field=place) from None
-
-
-def new_run_id() -> str:
-    return f"run-{secrets.token_hex(10)}"

@@ -13,13 +13,13 @@ from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.errors import EnvironmentFailure, Refusal
-from assay.fep.kind import TimeBudget
 from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
 from assay.protocol import events as payloads
 from assay.protocol.agents import Usage, UsageStep
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import EvalScored, TrialEnded
+from assay.runs.budgets import TimeBudget
 
 _pack = msgspec.msgpack.encode
 _trial = msgspec.json.Decoder(TrialResult).decode

@@ -12,6 +12,7 @@ from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
+from assay.runs.paging import read_documents
 
 KIND = "suite"
 PAGE = 200
@@ -66,12 +67,9 @@ class SuiteStore:
 
     async def _highest(self, tenant: str, suite: str) -> Document | None:
         best: Document | None = None
-        after = ""
-        while page := await self._store.documents(tenant, KIND, prefix=f"{suite}@", after=after, limit=PAGE):
-            for document in page:
-                if best is None or _order(document) > _order(best):
-                    best = document
-            after = page[-1].key
+        async for document in read_documents(self._store, tenant, KIND, prefix=f"{suite}@", limit=PAGE):
+            if best is None or _order(document) > _order(best):
+                best = document
         return best
 
     async def resolve(self, tenant: str, ref: str) -> tuple[AgentEvalSuite, Any]:

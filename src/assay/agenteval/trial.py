@@ -17,7 +17,6 @@ from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.checks.run import Options, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
-from assay.fep.kind import TimeBudget
 from assay.fep.plan import Plan
 from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
@@ -28,6 +27,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redacted_json, redacted_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.suite import EvalTask
+from assay.runs.budgets import TimeBudget
 
 SEEDS = "seeds"  # the memory a task's seeds lie in
 STOPPED = "the run was cancelled while it worked"

@@ -38,7 +38,7 @@ from assay.fep.request import (
     plan_of,
     sheets_of,
 )
-from assay.fep.results import new_id, read_result, run_result
+from assay.fep.results import read_result, run_result
 from assay.fep.tally import Tally
 from assay.ports import Principal
 from assay.ports.agents import Agent
@@ -46,6 +46,7 @@ from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCas
 from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationRunResult, TestCaseResult
 from assay.protocol.verification import Verification
+from assay.runs.ids import new_id
 from assay.settings import Settings, load
 
 Document = dict[str, Any]
@@ -120,7 +121,7 @@ async def evaluate(
     finally:
         await services.close()
     with gc_paused():
-        return run_result(new_id(), started, services.clock.now(), tally, lines, experiment)
+        return run_result(new_id("eval_"), started, services.clock.now(), tally, lines, experiment)
 
 
 def evaluate_sync(

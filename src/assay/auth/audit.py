@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.errors import Forbidden, NotFound, Refusal
-from assay.ports import Principal, Store, Transaction
+from assay.ports import Principal, Run, Store, Transaction
 from assay.ports.audit import START, AuditPayload, AuditRecord, LaneHead, audit_entry, link
 
 log = logging.getLogger("assay.auth")
@@ -23,6 +23,11 @@ async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal
         await store.commit(Transaction(lines=[audit_entry(who.tenant, "refused", what, refusal.code)]))
     except Refusal as trouble:
         log.error("a refusal could not be put in the audit log: %s", trouble)
+
+
+async def audit_read(store: Store, run: Run) -> None:
+    """Record that a caller reads the content of a run. Call it before the content is shown."""
+    await store.commit(Transaction(lines=[audit_entry(run.tenant, "run.read", run.id)]))
 
 
 async def lines(store: Store, tenant: str | None = None) -> AsyncIterator[AuditRecord]:

@@ -27,11 +27,12 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, sheets_of
-from assay.fep.results import metadata_of, new_id
+from assay.fep.results import metadata_of
 from assay.fep.sinks import JsonlSink, RunFooter, Sink, sink_for
 from assay.fep.sources import placed
 from assay.fep.tally import Tally
 from assay.ports import Services
+from assay.runs.ids import new_id
 from assay.settings import Settings, load
 
 PASSED, BROKEN, NOT_PASSED = 0, 1, 3
@@ -50,7 +51,7 @@ def carry_out(asked: EvaluateOptions) -> int:
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     sinks = _open(asked, plan, gathered, options, tally)
-    run = new_id()
+    run = new_id("eval_")
     if asked.save:
         from assay.cli.saving import StoreSink  # a lazy door: most runs keep no record
 

@@ -10,6 +10,7 @@ import msgspec
 
 from assay import app, settings
 from assay.agenteval.run_header import KIND as EVAL
+from assay.auth.audit import audit_read
 from assay.checks import STANDARD
 from assay.cli import page, report, verdicts
 from assay.cli.finding import NONE, THERE, find_run
@@ -130,7 +131,7 @@ def _eval(run: Run) -> dict[str, Any]:
 def show_run(which: str, tenant: str | None, *, json: bool) -> None:
     async def work(office: EvaluationService) -> None:
         run = await find_run(office.store, which, tenant=tenant)
-        await office.reading(run)
+        await audit_read(office.store, run)
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 
@@ -212,10 +213,10 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
         if run.kind == EVAL:
             from assay.cli import scorecard  # a lazy door
 
-            await office.reading(run)
+            await audit_read(office.store, run)
             return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
-            await office.reading(run)
+            await audit_read(office.store, run)
             came = await came_to(office.store, run, ExecutionLimits.of(settings.load().limits))
             many = verdicts.export(came, to)
             return f"{many:,} verdict{'' if many == 1 else 's'}"
@@ -223,7 +224,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             terminal(run)
         except Conflict:
             raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
-        await office.reading(run)
+        await audit_read(office.store, run)
         sinks = [sink_for(name) for name in to]
         many = 0
         async for line in office.results(run):

@@ -11,7 +11,6 @@ from assay.agenteval.fork import same_agent, scored_of
 from assay.agenteval.reading import recorded_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
-from assay.agenteval.service import new_run_id
 from assay.api.suites import TENANT, EvalRuntime, open_evals, suite_from, with_model
 from assay.cli import scorecard
 from assay.cli.aside import prints_aside
@@ -24,6 +23,7 @@ from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.copy import CopySpec, branch
+from assay.runs.ids import new_id
 from assay.settings import Settings, load
 
 
@@ -148,7 +148,7 @@ async def _resumed(evals: EvalRuntime, source: Run) -> Run:
         return claimed
     scored = await scored_of(evals.store, source)
     copying = CopySpec(scored.evidence, scored.keep)
-    run = await branch(evals.store, source, copying, run=new_run_id(), head=scored.head)
+    run = await branch(evals.store, source, copying, run=new_id("run-"), head=scored.head)
     say(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are kept from {source.id}")
     claimed = await evals.store.claim(run.id, evals.executor.holder, seconds=evals.executor.lease)
     if claimed is not None:  # else a server on the same record was quicker, and does the rest

@@ -12,7 +12,6 @@ from assay import app
 from assay.checks.redaction import kept_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Checks
-from assay.fep.results import new_id
 from assay.fep.run_header import (
     KIND,
     RESULTS,
@@ -33,6 +32,7 @@ from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.ports.supervise import guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
+from assay.runs.ids import new_id
 from assay.settings import Settings
 
 TENANT = "local"
@@ -62,7 +62,7 @@ class StoreSink:
         tally: Tally,
         clock: Clock,
     ) -> None:
-        self.run = new_id()
+        self.run = new_id("eval_")
         self._tally, self._clock = tally, clock
         self._lines: list[bytes] = []
         self._first = self._unit = 0

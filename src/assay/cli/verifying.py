@@ -20,11 +20,12 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.json_types import is_object
 from assay.protocol.verification import Verification
 from assay.runs.executor import RunExecutor
+from assay.runs.ids import new_id
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.library import KIND
 from assay.workflow.nodes.turn import WORKFLOW
 from assay.workflow.report import came_to
-from assay.workflow.service import RESTING, WorkflowService, new_run_id
+from assay.workflow.service import RESTING, WorkflowService
 from assay.workflow.verifier_loop import read_loop, workflow_of
 
 ME = Principal(
@@ -86,7 +87,7 @@ async def _verify(chosen: settings.Settings, asked: VerifyOptions) -> Came:
             owner={"tenant": ME.tenant, "principal": ME.id},
             given=tuple(given),
         )
-        return await _came(room, desk, await room.begin(request, ME.tenant, new_run_id()))
+        return await _came(room, desk, await room.begin(request, ME.tenant, new_id("run-")))
 
 
 def _apart(given: dict[str, Agent]) -> None:

@@ -18,8 +18,8 @@ from assay.fep.plan import Plan
 from assay.fep.scheduler.scheduler import CheckScheduler, Open, OpenCase
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
-from assay.fep.spending import CostBudget
 from assay.fep.tally import Answers, Tally
+from assay.runs.budgets import CostBudget
 
 WINDOW = 1_024  # open cases behind one that is slow
 WINDOW_BYTES = 64 * 1024 * 1024
@@ -108,14 +108,14 @@ class _CaseWindow:
 
     def __init__(self, plan: Plan, tally: Tally, how: ExecutionOptions) -> None:
         self._plan, self._tally, self._how = plan, tally, how
-        self._purse = CostBudget(how.max_cost, tally.spending.known_cost_usd)
+        self._cost_budget = CostBudget(how.max_cost, tally.spending.known_cost_usd)
         self._floor = CheckScheduler(
             plan.services,
             plan.options,
             how.concurrency,
             how.seconds,
             fail_fast=how.fail_fast,
-            purse=self._purse,
+            cost_budget=self._cost_budget,
         )
         self._counts: dict[Scorer, Answers] = {}
         self._window: deque[tuple[OpenCase | Open | ScoredCase, int]] = deque()
@@ -131,7 +131,7 @@ class _CaseWindow:
         more = False
         until = time.monotonic() + BREATH_SECONDS
         async for context in contexts:
-            if more := self._purse.empty and not self._how.keep:
+            if more := self._cost_budget.exhausted and not self._how.keep:
                 break
             entry = self._begun(context, self._plan.sheet(at, context))
             at += 1
@@ -166,7 +166,7 @@ class _CaseWindow:
             if len(self._counts) >= WINDOW:
                 self._counts.clear()
             counts = self._counts[sheet] = sheet.counts(self._tally)
-        if self._floor.stopped or self._purse.empty:
+        if self._floor.stopped or self._cost_budget.exhausted:
             return sheet.skipped(context, counts)
         if sheet.waits:
             case = OpenCase(context, sheet, counts)
@@ -204,8 +204,8 @@ class _CaseWindow:
         return scored
 
     def _spent(self) -> BudgetExceeded:
-        assert self._purse.ceiling is not None
-        return BudgetExceeded(self._purse.spent, self._purse.ceiling)
+        assert self._cost_budget.ceiling is not None
+        return BudgetExceeded(self._cost_budget.spent, self._cost_budget.ceiling)
 
     async def _breathe(self, what: Any) -> None:
         try:

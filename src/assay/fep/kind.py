@@ -1,7 +1,6 @@
 """Evaluations as a kind of run: taken up from what is kept, done unit by unit, ended with a summary."""
 
 from collections.abc import AsyncIterator
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -9,7 +8,6 @@ import msgspec
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, RunTimeout
 from assay.fep.execute import ExecutionOptions
-from assay.fep.intake import PARTIAL
 from assay.fep.run_header import (
     KIND,
     EvaluationEnded,
@@ -25,10 +23,12 @@ from assay.fep.run_header import (
     stored_checks,
     units,
 )
-from assay.ports import Clock, Event, Run, RunStatus, Services, Store
+from assay.ports import Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import EvaluationSummary, Status
+from assay.runs.budgets import TimeBudget
+from assay.runs.intake import PARTIAL
 
 KEPT = 64  # planned requests kept ready
 _encode = msgspec.json.Encoder().encode
@@ -74,7 +74,7 @@ class EvaluationKind:
         with telemetry.span("unit", about):
             return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
 
-    async def _work(self, run: str) -> "tuple[PlannedRequest, TimeBudget]":
+    async def _work(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
         found = self._works.get(run)
         if found is None:
             work = PlannedRequest(await read_request(self._store, run), self._registry, self._services)
@@ -84,17 +84,6 @@ class EvaluationKind:
                 self._works.pop(next(iter(self._works)))
             self._works[run] = found
         return found
-
-
-class TimeBudget:
-    """The time a run has, from when it was first begun: a restart gives it no more."""
-
-    def __init__(self, clock: Clock, began: datetime | None, seconds: float) -> None:
-        self._clock, self._began, self.seconds = clock, began or clock.now(), seconds
-
-    @property
-    def left(self) -> float:
-        return max(0.0, self.seconds - (self._clock.now() - self._began).total_seconds())
 
 
 class EvaluationState:

@@ -1,8 +1,5 @@
 """What a run comes to, from what was recorded (FEP 4.2)."""
 
-import os
-import random
-import time
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -14,16 +11,7 @@ from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationRunResult, TestCaseResult
 
-# seeded by the system, and again in a child: asking the system for every id lets other threads in, and costs more than all the rest
-_chance = random.Random()  # noqa: S311  # an id is no secret
-os.register_at_fork(after_in_child=_chance.seed)
-
 read_result = msgspec.json.Decoder(TestCaseResult).decode
-
-
-def new_id() -> str:
-    """In the order of time, so that what is written together lies together in a database."""
-    return f"eval_{time.time_ns() // 1_000_000:012x}{_chance.getrandbits(64):016x}"
 
 
 def metadata_of(tally: Tally) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status
+from assay.runs.paging import read_chunks
 
 KIND = "evaluation"
 SHARD = 500  # cases, where none waits
@@ -167,18 +168,15 @@ async def read_request(store: Store, run: str) -> StoredRequest:
 
 async def units(store: Store, run: str, request: StoredRequest, done: set[int]) -> AsyncIterator[ShardUnit]:
     """The units that are not done, each with its contexts; a piece of contexts is read once."""
-    start = 0
     lines: list[bytes] = []
     first = number = 0
-    while pieces := await store.pieces(run, CONTEXTS, start=start, limit=1):
-        for one in pieces:
-            for line in one.lines():
-                lines.append(line)
-                if len(lines) == request.shard:
-                    if number not in done:
-                        yield ShardUnit(run, number, first, lines)
-                    first, number, lines = first + len(lines), number + 1, []
-            start = one.last + 1
+    async for chunk in read_chunks(store, run, CONTEXTS, limit=1):
+        for line in chunk.lines():
+            lines.append(line)
+            if len(lines) == request.shard:
+                if number not in done:
+                    yield ShardUnit(run, number, first, lines)
+                first, number, lines = first + len(lines), number + 1, []
     if lines and number not in done:
         yield ShardUnit(run, number, first, lines)
 

@@ -13,9 +13,8 @@ from assay.checks.run import Options
 from assay.errors import Conflict, InvalidRequest
 from assay.fep.context import Context
 from assay.fep.inline import score_contexts
-from assay.fep.intake import NewRun, submit
 from assay.fep.plan import Checks, Plan
-from assay.fep.results import metadata_of, new_id
+from assay.fep.results import metadata_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
@@ -42,6 +41,8 @@ from assay.ports.telemetry import telemetry
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.operations import ErrorResponse, EvaluationOperation, EvaluationProgress, OperationStatus
 from assay.protocol.results import EvaluationSummary, Status
+from assay.runs.ids import new_id
+from assay.runs.intake import NewRun, submit
 from assay.workers.pool import owned
 
 AT_ONCE = 1_000  # cases that are done within the request, where none waits
@@ -119,7 +120,7 @@ class EvaluationService:
         """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
         tally = Tally()
         began = self.services.clock.now()
-        run = run or new_id()
+        run = run or new_id("eval_")
         about = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", about), owned(tenant):
             lines = await score_contexts(asked.plan, contexts, tally, told=told)
@@ -183,7 +184,7 @@ class EvaluationService:
         `documents` are written when all of it is: whoever finds them finds a run that will be done.
         """
         incoming = NewRun(
-            run=run or new_id(),
+            run=run or new_id("eval_"),
             tenant=tenant,
             kind=KIND,
             name=asked.name,
@@ -192,10 +193,6 @@ class EvaluationService:
         )
         pieces = context_chunks(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
         return await submit(self.store, incoming, pieces, holder, self.lease, documents)
-
-    async def reading(self, run: Run) -> None:
-        """Somebody is about to read what is in a run: that is written down before anything is shown."""
-        await self.store.commit(Transaction(lines=[audited(run.tenant, "run.read", run.id)]))
 
     async def results(
         self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None

@@ -37,20 +37,6 @@ class Spending(Struct, frozen=True):
 NOTHING = Spending()
 
 
-class CostBudget:
-    """What a run may spend; only what is known counts."""
-
-    def __init__(self, ceiling: float | None = None, spent: float = 0.0) -> None:
-        self.ceiling, self.spent = ceiling, spent
-
-    @property
-    def empty(self) -> bool:
-        return self.ceiling is not None and self.spent >= self.ceiling
-
-    def pay(self, spending: Spending) -> None:
-        self.spent += spending.known_cost_usd
-
-
 def dollars(amount: float) -> str:
     """`$12.30`, `$0.0153`, `$0.0000021`: to three digits, never as a power of ten."""
     if amount == 0 or amount >= 1:

@@ -24,9 +24,9 @@ from assay.protocol.annotations import (
     Target,
 )
 from assay.protocol.event_record import read_stored
+from assay.runs.paging import read_documents, read_events
 
 KIND = "annotation"
-PAGE = 1_000
 AGAIN = 100
 _read = msgspec.json.Decoder(Annotation).decode
 _correction = msgspec.json.Decoder(ScoreCorrection).decode
@@ -75,12 +75,8 @@ async def annotate(
 
 async def annotations(store: Store, run: Run) -> list[Annotation]:
     """In the order they were made."""
-    found: list[Document] = []
-    prefix, after = f"{run.id}/", ""
-    while page := await store.documents(run.tenant, KIND, prefix=prefix, after=after, limit=PAGE):
-        found += page
-        after = page[-1].key
-    return [_read(document.data) for document in found]
+    documents = read_documents(store, run.tenant, KIND, prefix=f"{run.id}/")
+    return [_read(document.data) async for document in documents]
 
 
 class AnnotationCursor:
@@ -92,15 +88,11 @@ class AnnotationCursor:
 
     async def news(self) -> list[Document]:
         """The first time, all there is. The last hundred are looked at again: another process's clock may be behind."""
-        found: list[Document] = []
         after = self._keys[-AGAIN - 1] if len(self._keys) > AGAIN else ""
-        prefix = f"{self._run.id}/"
-        while page := await self._store.documents(
-            self._run.tenant, KIND, prefix=prefix, after=after, limit=PAGE
-        ):
-            found += page
-            after = page[-1].key
-        new = [document for document in found if document.key not in self._keys]
+        documents = read_documents(
+            self._store, self._run.tenant, KIND, prefix=f"{self._run.id}/", after=after
+        )
+        new = [document async for document in documents if document.key not in self._keys]
         self._keys = sorted({*self._keys, *(document.key for document in new)})[-2 * AGAIN :]
         return new
 
@@ -130,12 +122,9 @@ def effective(said: list[Annotation]) -> Mapping[str, ScoreCorrection]:
 
 
 async def _type_of(store: Store, run: Run, event_id: str) -> str | None:
-    after = -1
-    while events := await store.events(run.id, after=after, limit=PAGE):
-        for event in events:
-            if event_id.encode() in event.data and read_stored(event.data).eventId == event_id:
-                return event.type
-        after = events[-1].sequence
+    async for event in read_events(store, run.id):
+        if event_id.encode() in event.data and read_stored(event.data).eventId == event_id:
+            return event.type
     return None
 
 

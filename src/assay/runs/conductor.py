@@ -9,9 +9,9 @@ from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transa
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
 from assay.runs.log_writer import LogWriter
+from assay.runs.paging import read_events
 from assay.workers import pool
 
-PAGE = 1_000
 CUT_SHORT = 2.5  # seconds that units have to come back after a cancel
 LOST = "process_lost"  # the code of a run that is set aside
 
@@ -122,12 +122,11 @@ class Conductor:
 
     async def _remember(self, story: RunState) -> int:
         """Fold what is recorded; how much it is."""
-        after = -1
-        while events := await self._store.events(self._run.id, after=after, limit=PAGE):
-            for event in events:
-                story.add(event)
-            after = events[-1].sequence
-        return after + 1
+        count = 0
+        async for event in read_events(self._store, self._run.id):
+            story.add(event)
+            count = event.sequence + 1
+        return count
 
     async def _units(self, story: RunState, record: LogWriter) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""

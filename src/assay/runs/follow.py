@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 from assay.ports import CLOSED, Event, Store
+from assay.runs.paging import read_events
 
-PAGE = 500
 PATIENCE = 15.0
 
 
@@ -16,10 +16,9 @@ async def follow(
         known = await store.run(run, tenant=tenant)
         if known is None:
             return
-        while events := await store.events(run, after=after, limit=PAGE):
-            for event in events:
-                yield event
-            after = events[-1].sequence
+        async for event in read_events(store, run, after=after):
+            yield event
+            after = event.sequence
         if known.status in CLOSED and known.events <= after + 1:
             return
         if not await store.wait_for_events(run, after=after, timeout=PATIENCE):

@@ -14,10 +14,10 @@ from msgspec import UNSET, Struct
 from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
 from assay.protocol.redaction import redacted_text
+from assay.runs.paging import read_documents
 from assay.workflow.effects import stable_id
 
 KIND = "memory"
-PAGE = 500
 LONGEST_REF = 200
 
 
@@ -87,12 +87,8 @@ class JournalMemory:
 
 async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
     """All writes under a reference, in their order. One that is malformed, or another tenant's, has none."""
-    prefix, after = _prefix(*place), ""
-    found: list[MemoryWrite] = []
-    while some := await store.documents(tenant, KIND, prefix=prefix, after=after, limit=PAGE):
-        found += [msgspec.json.decode(one.data, type=MemoryWrite) for one in some]
-        after = some[-1].key
-    return found
+    documents = read_documents(store, tenant, KIND, prefix=_prefix(*place))
+    return [msgspec.json.decode(document.data, type=MemoryWrite) async for document in documents]
 
 
 def puts(

@@ -10,9 +10,10 @@ from assay.ports import CLOSED, Principal, Run
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted
+from assay.runs.ids import new_id
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.library import configurable_problems
-from assay.workflow.service import WorkflowService, new_run_id
+from assay.workflow.service import WorkflowService
 from assay.workflow.steps import read_request, read_steps
 
 Mode = Literal["replay", "branch"]
@@ -33,7 +34,7 @@ async def fork(
     """
     source = await room.get(run, principal.tenant)
     request = await forked(room, source, mode, from_seq, overlay)
-    return await room.begin(request, principal.tenant, new_run_id())
+    return await room.begin(request, principal.tenant, new_id("run-"))
 
 
 async def forked(

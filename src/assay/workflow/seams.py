@@ -16,11 +16,12 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import read_stored
 from assay.protocol.json_types import is_object
+from assay.runs.ids import new_id
 from assay.workflow.definition import Workflow, read
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.gating import VERDICTS
 from assay.workflow.samples import D, document, samples
-from assay.workflow.service import WorkflowService, new_run_id
+from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import workflow_of
 
 ACTOR, CRITIC = "core.conformance.actor", "core.conformance.critic"
@@ -168,7 +169,7 @@ async def _ran(
 ) -> Run:
     owner = {"tenant": principal.tenant, "principal": principal.id}
     run = await room.begin(
-        WorkflowRequest(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_run_id()
+        WorkflowRequest(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_id("run-")
     )
     return await room.rested(run.id)
 

@@ -1,7 +1,6 @@
 """What transports and the command ask of workflows: start, answer, show, fork; each a function of who asks."""
 
 import asyncio
-import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from reprlib import repr as brief
@@ -36,6 +35,7 @@ from assay.ports.supervise import guarded
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted
+from assay.runs.ids import new_id
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -117,7 +117,7 @@ class WorkflowService:
     ) -> Run:
         """A run that has begun."""
         request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
-        return await self.begin(request, principal.tenant, run or new_run_id(), documents)
+        return await self.begin(request, principal.tenant, run or new_id("run-"), documents)
 
     def request(
         self,
@@ -318,10 +318,6 @@ class WorkflowService:
             else {"runId": parent["runId"], "hostId": host_id, "cause": parent["cause"]}
         )
         return {"runId": run, "hostId": host_id, "parent": above}
-
-
-def new_run_id() -> str:
-    return f"run-{secrets.token_hex(12)}"
 
 
 def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:

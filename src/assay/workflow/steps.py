@@ -4,6 +4,7 @@ import msgspec
 
 from assay.errors import NotFound
 from assay.ports import EvidenceChunk, Store
+from assay.runs.paging import read_chunks
 from assay.workflow.effects import StepRecord
 from assay.workflow.execution import WorkflowRequest
 
@@ -30,7 +31,4 @@ async def read_request(store: Store, run: str) -> WorkflowRequest:
 
 
 async def read_steps(store: Store, run: str) -> list[StepRecord]:
-    found: list[StepRecord] = []
-    while pieces := await store.pieces(run, STEP, start=len(found), limit=PAGE):
-        found += [_step(piece.data) for piece in pieces]
-    return found
+    return [_step(chunk.data) async for chunk in read_chunks(store, run, STEP, limit=PAGE)]

@@ -17,12 +17,13 @@ from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
 from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
 from assay.fep.shares import is_quick, threads
-from assay.fep.spending import CostBudget, spending_of
+from assay.fep.spending import spending_of
 from assay.fep.tally import Answers
 from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry
 from assay.protocol.results import CheckResult
+from assay.runs.budgets import CostBudget
 
 T = TypeVar("T")
 MOMENT = 0.5  # seconds to tidy up after a deadline
@@ -37,7 +38,7 @@ class OpenCase:
         self.context, self.sheet, self.answers = context, sheet, answers
         self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
         self.left = len(sheet.bounds)
-        self.begun = False  # one that was begun is finished, even when the purse is empty
+        self.begun = False  # one that was begun is finished, even when the budget is exhausted
         self.dropped = False
 
     def fill(self, at: int, result: CheckResult) -> None:
@@ -91,11 +92,11 @@ class CheckScheduler:
         seconds: float,
         *,
         fail_fast: bool,
-        purse: CostBudget | None = None,
+        cost_budget: CostBudget | None = None,
     ) -> None:
         self._services, self._options = services, options
         self._concurrency, self._seconds, self._fail_fast = concurrency, seconds, fail_fast
-        self.purse = purse or CostBudget()
+        self.cost_budget = cost_budget or CostBudget()
         self._ready: deque[CheckTask] = deque()
         self._running: set[CheckTask] = set()
         self._working: set[CheckTask] = set()
@@ -232,7 +233,7 @@ class CheckScheduler:
     def _pump(self) -> None:
         while self._ready and len(self._running) < self._concurrency:
             job = self._ready.popleft()
-            if self.purse.empty and not job.case.begun:
+            if self.cost_budget.exhausted and not job.case.begun:
                 self._drop(job)
             else:
                 self._start(job)
@@ -342,7 +343,7 @@ class CheckScheduler:
 
     def _filled(self, case: OpenCase, at: int, result: CheckResult) -> None:
         case.fill(at, result)
-        self.purse.pay(spending_of(result))
+        self.cost_budget.charge(spending_of(result).known_cost_usd)
         self._changed.set()
         if result.status == "error" and self._fail_fast:
             self.stop()

@@ -8,6 +8,7 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
+from assay.auth.audit import audit_read
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.service import result_json as whole_result
 from assay.protocol.operations import (
@@ -89,7 +90,7 @@ async def conduct(
     kept, replayed = await once.answered(_Batch(call, parts, options, once).run, StoredBatch, final)
     if replayed:
         for run in filter(None, kept.runs):
-            await call.host.office.reading(await call.host.desk.get(run, call.tenant))
+            await audit_read(call.host.office.store, await call.host.desk.get(run, call.tenant))
     return kept, replayed
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
+from assay.auth.audit import audit_read
 from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
 from assay.fep.service import EvaluationService
 from assay.fep.service import result_json as whole_result
@@ -37,7 +38,7 @@ async def run_evaluation(call: HttpRequest) -> Response:
         return Response(whole_result(*begun.made), headers=headers)
     run = await call.unless_gone(call.host.desk.ended(begun.run))
     if begun.replayed:
-        await call.host.office.reading(run)
+        await audit_read(call.host.office.store, run)
     return _results(call, run, headers)
 
 
@@ -60,7 +61,7 @@ async def get_evaluation(call: HttpRequest) -> Response:
     headers = (b"etag", tag), AGAIN
     if matches(call, tag):
         return Response(b"", 304, headers=headers)
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return _results(call, run, headers, start, size)
 
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from sse_starlette import EventSourceResponse
 from starlette.types import Receive, Scope, Send
 
+from assay.auth.audit import audit_read
 from assay.errors import Refusal
 from assay.ports import CLOSED, Run
 from assay.serve.fep.events_feed import Cursor, cursor_of
@@ -42,5 +43,5 @@ async def follow_evaluation(call: HttpRequest) -> Response | Stream:
     await call.host.feeds.check(run, place)
     if run.status in CLOSED and place.sequence >= run.events:
         return Response(b"", 204)  # nothing more will come: a browser need not ask again
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return Stream(call.host, run, place)

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from assay.fep.context import Context
-from assay.fep.results import new_id
 from assay.fep.service import PlannedEvaluation
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
+from assay.runs.ids import new_id
 from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, shows_arguments
 from assay.serve.fep.spool import SpooledRequest, read_lines
 from assay.serve.web.body import form_of
@@ -78,7 +78,7 @@ async def begin(
 ) -> Started:
     """Start it, or find what its key has started before. `spent`: nobody asks for its contexts afterwards."""
     request, once = want
-    run, asked = new_id(), request.asked
+    run, asked = new_id("eval_"), request.asked
     made: InlineResult | None = None
 
     async def start(documents: list[PutDocument]) -> None:

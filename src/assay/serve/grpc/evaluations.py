@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from assay.auth.audit import audit_read
 from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run
 from assay.serve.fep.evaluations import following_page, unfinished, window
@@ -31,7 +32,7 @@ async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
         call.give_up(begun)
         raise
     if begun.replayed:
-        await call.host.office.reading(run)
+        await audit_read(call.host.office.store, run)
     return await kept_result(call.host, run)
 
 
@@ -45,7 +46,7 @@ async def get_evaluation(call: RpcContext, request: fep.GetEvaluationRequest) ->
     start, size = window(asked, run, call.host.serving.max_page)
     following = following_page(run, start, size)
     more = {"next_page_token": following} if following else None
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return await kept_result(call.host, run, start, None if size is None else start + size, more)
 
 

@@ -2,6 +2,7 @@
 
 from msgspec import UNSET
 
+from assay.auth.audit import audit_read
 from assay.ports import CLOSED
 from assay.serve.fep.evaluations import cancelled_once
 from assay.serve.fep.operations import listed
@@ -27,7 +28,7 @@ async def get_operation(call: RpcContext, request: fep.GetOperationRequest) -> b
     if run.status not in CLOSED or run.status == "failed":
         return shown
     try:
-        await call.host.office.reading(run)
+        await audit_read(call.host.office.store, run)
         return shown + length_delimited(b"\x3a", await kept_result(call.host, run))
     except AnswerTooLarge:
         return shown

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from assay.auth.audit import audit_read
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument
@@ -56,7 +57,7 @@ async def list_annotations(call: HttpRequest) -> Response:
     surface = host_of(call)
     _offered(surface)
     run = await run_of(call, surface)
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return answer({"annotations": await annotations(surface.store, run)})
 
 
@@ -75,7 +76,7 @@ async def diff_runs(call: HttpRequest) -> Response:
                 Problem("against", f"run {run.id} has {run.events} events; at most {LONGEST} are compared")
             )
     for run in (a, b):
-        await call.host.office.reading(run)
+        await audit_read(call.host.office.store, run)
     logs = [[] if a.id == b.id else [one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
     states = [
         redacted({name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED})

@@ -9,6 +9,7 @@ import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
+from assay.auth.audit import audit_read
 from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
@@ -147,7 +148,7 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
         return await _page(call, await run_of(call, surface), after)
     call.host.load.open()
     run = await run_of(call, surface)
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return LogStream(call, surface, run, after, modes, buffer)
 
 
@@ -167,7 +168,7 @@ async def poll_run(call: HttpRequest) -> Response:
 async def _page(call: HttpRequest, run: Run, after: int) -> Response:
     docs = await read_page(call.host.office.store, run.id, after=after, limit=PAGE)
     if docs:  # whoever waits for news is shown nothing
-        await call.host.office.reading(run)
+        await audit_read(call.host.office.store, run)
     last = docs[-1]["sequence"] if docs else after
     return answer(
         EventPage(

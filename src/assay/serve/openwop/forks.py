@@ -3,16 +3,18 @@
 import msgspec
 from msgspec import UNSET
 
+from assay.auth.audit import audit_read
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import traced
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
+from assay.runs.ids import new_id
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
-from assay.serve.openwop.runs import new_run_id, no_doubles, urls
+from assay.serve.openwop.runs import no_doubles, urls
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
@@ -41,12 +43,12 @@ async def fork_run(call: HttpRequest) -> Response:
     from_seq = 0 if request.from_seq is UNSET else request.from_seq
     fork_point(source, from_seq)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}:fork", lambda: f"{source.id} {digest_of(body)}")
-    run = new_run_id()
+    run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
         with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
             holder = call.host.desk.holder
-            await call.host.office.reading(source)
+            await audit_read(call.host.office.store, source)
             made = await kind.fork(source, request, call.who, holder, documents, run=run)
             if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
                 call.host.desk.begin(made)

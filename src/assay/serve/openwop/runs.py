@@ -8,8 +8,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
+from assay.auth.audit import audit_read
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
-from assay.fep.results import new_id
 from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import traced
 from assay.protocol.json_types import is_object
@@ -24,6 +24,7 @@ from assay.protocol.runs import (
     RunCreated,
     RunRequest,
 )
+from assay.runs.ids import new_id
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
@@ -61,7 +62,7 @@ async def create_run(call: HttpRequest) -> Response:
         request = _without_secrets(request)
     kind = surface.kind_for(request)
     once = IdempotentRequest(call, "POST /v1/runs", lambda: digest_of(body))
-    run = new_run_id()
+    run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
         with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
@@ -73,10 +74,6 @@ async def create_run(call: HttpRequest) -> Response:
     created = RunCreated(run_id=found.id, status=_beginning(found), **urls(call, found.id))
     headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
     return answer(created, 201, headers + REPLAYED if started.replayed else headers)
-
-
-def new_run_id() -> str:
-    return new_id().replace("eval_", "run-")
 
 
 def _permitted(call: HttpRequest, request: RunRequest) -> None:
@@ -117,7 +114,7 @@ async def get_run(call: HttpRequest) -> Response:
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
     if matches(call, tag):
         return Response(b"", 304, headers=((b"etag", tag),))
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return answer(await snapshot(surface, run), headers=((b"etag", tag),))
 
 

@@ -17,11 +17,11 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import RunRequest
 from assay.protocol.validation_messages import message_of, place_in
 from assay.runs.event_docs import all_events as whole_log
+from assay.runs.ids import new_id
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
-from assay.serve.openwop.runs import new_run_id
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.handler import Endpoint
@@ -186,7 +186,7 @@ async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON)
     )
     with call.host.load.seat(call.tenant):
         desk = call.host.desk
-        opened = await offered.open(request, call.who, desk.holder, [], run=new_run_id())
+        opened = await offered.open(request, call.who, desk.holder, [], run=new_id("run-"))
         desk.begin(opened)
     return await call.unless_gone(desk.ended(opened.id))
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.auth.audit import audit_read
 from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
 from assay.protocol.json_types import JSON
@@ -136,5 +137,5 @@ async def verification(call: HttpRequest) -> Response:
     call.query()
     surface = host_of(call)
     run = await run_of(call, surface)
-    await call.host.office.reading(run)
+    await audit_read(call.host.office.store, run)
     return answer(await workflows_of(surface).room.report(run.id, call.tenant))

@@ -4,7 +4,7 @@ import os
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from command import Command
 from forked import Zygote
@@ -16,8 +16,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 os.environ.pop("PYTHONUNBUFFERED", None)  # what a user's processes hold back, ours do too
 
 # A change is judged by the same examples every time; others are looked for in `make soak`.
-settings.register_profile("same", derandomize=True, max_examples=50)
-settings.register_profile("search", derandomize=False)
+BUSY = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # a busy machine is not a fault
+settings.register_profile("same", derandomize=True, max_examples=50, **BUSY)
+settings.register_profile("search", derandomize=False, **BUSY)
 settings.load_profile("same")
 
 

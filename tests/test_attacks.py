@@ -1,8 +1,10 @@
 """Every attack of `make soak`, on a real server: another tenant is answered meanwhile, and SIGTERM ends the server."""
 
+import http.client
 import socket
+import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -13,9 +15,30 @@ from bench.attacking import shares  # isort: skip  # pyright: ignore[reportMissi
 from bench.attacks import ATTACKS, LONG  # isort: skip  # pyright: ignore[reportMissingImports]
 
 
-@pytest.mark.parametrize("name", [name for name in ATTACKS if name not in LONG])
+QUICK = [name for name in ATTACKS if name not in LONG]
+
+
+@pytest.mark.parametrize("name", QUICK)
 def test_another_tenant_is_answered(two_tenants, name):
     under_attack(two_tenants, ATTACKS[name])
+
+
+def test_sigterm_ends_the_server_while_all_of_them_go_on(zygote, tmp_path):
+    with TwoTenants(zygote, tmp_path) as server:
+        started = threading.Barrier(len(QUICK) + 1)
+
+        def attacking(name):
+            started.wait()
+            with suppress(
+                OSError, http.client.HTTPException, AssertionError, ValueError
+            ):  # it stops meanwhile
+                ATTACKS[name](server.target)
+
+        for name in QUICK:
+            threading.Thread(target=attacking, args=[name], daemon=True).start()
+        started.wait()
+        time.sleep(0.5)
+        server.stop()
 
 
 LINES = {"content-type": "application/x-ndjson"}

@@ -35,7 +35,7 @@ MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # of all searches of a request
 ONLY_BYTES = {bytes}
-CHECKS = 50_000  # of all cases, each of which takes a microsecond
+CHECKS = 50_000  # microseconds of all cases
 
 
 async def score_contexts(
@@ -51,7 +51,7 @@ async def score_contexts(
     size = sum(sizes)
     until = time.monotonic() + seconds
     here = max(sizes, default=0) <= LONGEST and all(
-        size <= runs_inline(sheet) and len(contexts) * len(sheet.bounds) <= CHECKS
+        size <= runs_inline(sheet) and len(contexts) * sheet.steps <= CHECKS
         for sheet in sheets(plan, contexts, first)
     )
     if here:

@@ -5,6 +5,7 @@ A unit is a shard: a range of contexts. One that never waits holds many; where c
 nothing that was paid for is paid for again.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -19,6 +20,7 @@ from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.inline import score_contexts, waits
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
+from assay.fep.shares import threads
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
@@ -27,6 +29,7 @@ from assay.runs.paging import read_chunks
 
 KIND = "evaluation"
 SHARD = 500  # cases, where none waits
+LARGE = 256 * 1024  # bytes of a unit: more are read in a thread
 CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
 _encode = msgspec.json.Encoder().encode
 
@@ -91,13 +94,23 @@ class PlannedRequest:
     async def perform(self, unit: ShardUnit, how: ExecutionOptions) -> UnitResult:
         """A range of cases through their checks."""
         tally = Tally(part=True)
-        contexts = [read_context(line, self.plan.services.limits) for line in unit.lines]
+        contexts = await self._contexts(unit.lines)
         if waits(self.plan, contexts, unit.first):
             results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
             lines = await score_contexts(self.plan, contexts, tally, unit.first, how.run_seconds)
         return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
+
+    async def _contexts(self, lines: list[bytes]) -> list[Context]:
+        """The contexts of a unit. Large ones are read in a thread: the event loop serves other requests meanwhile."""
+
+        def read() -> list[Context]:
+            return [read_context(line, self.plan.services.limits) for line in lines]
+
+        if sum(map(len, lines)) <= LARGE:
+            return read()
+        return await asyncio.wrap_future(threads().submit(read))
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that were never begun (decision 28)."""

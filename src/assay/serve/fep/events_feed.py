@@ -117,7 +117,9 @@ class EvaluationFeed:
             news = self._news
             if self._live and sequence < self._next:
                 if sequence >= self._first and not skip:
-                    async with self._turns.of(self._run.tenant):  # or all are sent in one turn of the loop
+                    async with self._turns.of(self._run.tenant):
+                        if self.followers > 1:  # or all of them send in one iteration of the event loop
+                            await asyncio.sleep(0)
                         at = sequence - self._first
                         frames = self._frames[at] if at >= 0 else None
                     if frames is not None:

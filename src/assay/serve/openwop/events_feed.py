@@ -123,7 +123,9 @@ class RunFeed:
                     yield frame
                     sequence += 1
             elif self._open and sequence < self._next:
-                async with self._turns.of(self._run.tenant):  # or all are sent in one turn of the loop
+                async with self._turns.of(self._run.tenant):
+                    if self.followers > 1:  # or all of them send in one iteration of the event loop
+                        await asyncio.sleep(0)
                     at = sequence - self._first
                     frame = self._frames[at] if at >= 0 else None
                 if frame is not None:

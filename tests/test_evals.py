@@ -14,7 +14,6 @@ from assay.agenteval.invoke import invoke
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import read_request
 from assay.agenteval.scorecard import Scorecard, summary_of
-from assay.app import live_memory
 from assay.backends.stores.memory import MemoryStore
 from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
@@ -23,7 +22,7 @@ from assay.ports.agents import ToolFailure
 from assay.ports.telemetry import propagation_headers, telemetry, traced
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.protocol.scorecard import EvalSummary
-from assay.workflow.agent_memory import puts, rows
+from assay.workflow.agent_memory import live_memory, puts, rows
 from evals import AGENT, TENANT, Doing, Hosted, doing, golden, hosting, replayed, resumed, rubric, suite_of
 from shared import SHARED
 

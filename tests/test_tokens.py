@@ -517,7 +517,7 @@ async def test_an_address_that_is_down_at_the_start_stops_no_keys_and_is_asked_a
     with Issuer() as issuer:
         trust = issuer.trust()
     read: Any = await tokens(trust)
-    assert "tokens wait for them" in caplog.text
+    assert "JWTs are refused until they load" in caplog.text
     with pytest.raises(Unavailable):
         await read(issuer.token())
 

@@ -1,12 +1,13 @@
-"""assay: is it good enough to ship? The front door; every name loads when it is first used."""
+"""assay: is it good enough to ship? The public API; every name is imported when it is first used."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay import jsonpath
-    from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync, verify
+    from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync
     from assay.api.suites import SuiteRun, run_suite
+    from assay.api.verify import verify
     from assay.checks import STANDARD
     from assay.checks.checker import Answer, Checker, Nodes, Number, Opaque, Schema, Template, Text
     from assay.checks.registry import Registry
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
     from assay.protocol.suite import AgentEvalSuite
     from assay.protocol.verification import Verification
 
-_HOMES = {
-    "assay.api.evaluate": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync", "verify"),
+_MODULES = {
+    "assay.api.evaluate": ("Progress", "evaluate", "evaluate_stream", "evaluate_sync"),
+    "assay.api.suites": ("SuiteRun", "run_suite"),
+    "assay.api.verify": ("verify",),
     "assay.checks": ("STANDARD",),
     "assay.checks.checker": ("Answer", "Checker", "Nodes", "Number", "Opaque", "Schema", "Template", "Text"),
     "assay.checks.registry": ("Registry",),
@@ -53,10 +56,9 @@ _HOMES = {
     ),
     "assay.protocol.scorecard": ("EvalSummary",),
     "assay.protocol.suite": ("AgentEvalSuite",),
-    "assay.api.suites": ("SuiteRun", "run_suite"),
     "assay.protocol.verification": ("Verification",),
 }  # fmt: skip
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "STANDARD",
@@ -111,9 +113,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name == "jsonpath":
         return import_module("assay.jsonpath")
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'assay' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

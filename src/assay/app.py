@@ -1,12 +1,15 @@
-"""The composition root: settings become a registry, services and a plan. The only file that sees both sides."""
+"""
+The composition root: it builds the parts of a host from settings and joins ports with backends.
+
+The library, the command and the server share it. `open_runtime` opens a whole host, `open_evals` and `open_workflows` the part that
+one run needs.
+"""
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from socket import socket
-from typing import Any, NamedTuple, Protocol
-from uuid import uuid4
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.request import limits_of
@@ -18,36 +21,36 @@ from assay.backends.lazy_providers import LazyProviders
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
-from assay.errors import EnvironmentFailure, MissingExtra, UsageError
+from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
-from assay.ports import Cipher, Clock, Provider, Providers, RepeatCounter, Secret, Services, Store
-from assay.ports.agents import Agent, Agents, Memory, ToolBox
+from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
+from assay.ports.agents import Agent, Agents, ToolBox
 from assay.ports.config import VerifierLoopConfig
 from assay.ports.kinds import RunKind
 from assay.ports.supervise import supervise
 from assay.ports.telemetry import Tracer
-from assay.protocol.agents import AgentCard
 from assay.runs.executor import RunExecutor
-from assay.serve.web.tls import Tls
-from assay.serve.web.tls import read as read_tls
 from assay.settings import Settings
 from assay.workers import pool
-from assay.workflow.agent_memory import AsOf, JournalMemory
+from assay.workflow.agent_memory import live_memory
+
+if TYPE_CHECKING:
+    from assay.backends.agents.from_settings import ConfiguredAgents
 
 Environment = Mapping[str, str] | None
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 def registry(settings: Settings, modules: Iterable[str] = ()) -> Registry:
-    """The standard checks, those of installed packages, and those the operator names."""
+    """The standard checks, those of installed packages, and those that the operator names."""
     named = [from_module(spec) for spec in (*settings.check_modules, *modules)]
     return STANDARD.extended([*installed(), *named])
 
 
 def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache: bool = False) -> Services:
-    """For one run. `seconds` of the policy is the time a check has; without one it is that of the settings."""
+    """The services of one run. `policy.seconds` bounds a check; without a policy the settings do."""
     policy = policy or ProviderPolicy(seconds=settings.limits.check_seconds)
     pool.resize(settings.worker_processes)
     return Services(
@@ -61,24 +64,26 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
 def providers(
     settings: Settings, policy: ProviderPolicy, *, cache: bool = False, environment: Environment = None
 ) -> Providers:
-    """Those of the settings; a key of OpenAI's in the environment is one more."""
+    """The providers of the settings; OPENAI_API_KEY or OPENAI_BASE_URL in the environment adds `openai`."""
     from assay.backends.models.cached import DiskCache  # a lazy door
-    from assay.backends.providers import ConfiguredProviders  # a lazy door: most runs ask nobody
+    from assay.backends.providers import ConfiguredProviders  # a lazy door: most runs call no model
 
     environment = os.environ if environment is None else environment
-    known = dict(settings.providers)
+    configured = dict(settings.providers)
     key, url = environment.get("OPENAI_API_KEY"), environment.get("OPENAI_BASE_URL")
     if key or url:
-        told = Provider(name="openai", base_url=url or None, api_key=Secret(key) if key else None)
-        known.setdefault("openai", told)
-    kept = DiskCache(Path(settings.home) / "cache") if cache else None
-    return ConfiguredProviders(known, settings.models, environment=environment, policy=policy, cache=kept)
+        openai = Provider(name="openai", base_url=url or None, api_key=Secret(key) if key else None)
+        configured.setdefault("openai", openai)
+    disk = DiskCache(Path(settings.home) / "cache") if cache else None
+    return ConfiguredProviders(
+        configured, settings.models, environment=environment, policy=policy, cache=disk
+    )
 
 
 @asynccontextmanager
 async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[Store]:
-    """The record of this host, brought up to date, and closed; without `sealing` what is sealed is only opened."""
-    from assay.backends.stores.open import open_store  # a lazy door: most runs keep no record
+    """Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing."""
+    from assay.backends.stores.open import open_store  # a lazy door: most runs write no store
 
     address = settings.database_url or _embedded(Path(settings.home))
     opened = await open_store(address, cipher=cipher(settings), sealing=sealing)
@@ -89,7 +94,7 @@ async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[S
 
 
 def cipher(settings: Settings) -> Cipher | None:
-    """What seals the record at rest, if there is a key."""
+    """The cipher that encrypts the store at rest, if the settings have a key."""
     if settings.evidence_key is None:
         return None
     try:
@@ -99,35 +104,23 @@ def cipher(settings: Settings) -> Cipher | None:
     return KeyRing(read_keys(settings.evidence_key))
 
 
-def agents(settings: Settings, asked: Providers | None = None) -> Agents:
-    """Those of `[agents]`. Their models are asked through `asked`, so that a provider has one line for judges and agents."""
+def agents(settings: Settings, providers: Providers | None = None) -> Agents:
+    """The agents of `[agents]`. They call models through `providers`, so that judges and agents share the limits of a provider."""
+    return _configured_agents(settings, providers)
+
+
+def resolve_agent(spec: str, settings: Settings, providers: Providers | None = None) -> Agent:
+    """The agent that `--agent SPEC` means: one of the settings by its id, else the one that the text describes. Never for a request's text."""
+    return _configured_agents(settings, providers).given(spec)
+
+
+def _configured_agents(settings: Settings, models: Providers | None) -> "ConfiguredAgents":
     from assay.backends.agents.from_settings import ConfiguredAgents  # a lazy door
 
-    return ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
-
-
-def resolve_agent(what: str, settings: Settings, asked: Providers | None = None) -> Agent:
-    """Who `--agent WHAT` means: an agent of the settings by its id, else what the text describes. Never for a request's text."""
-    from assay.backends.agents.from_settings import ConfiguredAgents  # a lazy door
-
-    known = ConfiguredAgents(settings.agents, models=settings.models, providers=asked or _asked(settings))
-    return known.given(what)
-
-
-def agent_from_callable(function: Callable[..., Any], *, free: bool = False) -> Agent:
-    """A function as an agent, called after its module and name."""
-    from assay.backends.agents.callable import CallableAgent  # a lazy door
-    from assay.backends.agents.functions import local_id, takes_context  # a lazy door
-
-    module, name = getattr(function, "__module__", "python"), getattr(function, "__qualname__", "function")
-    agent_id = local_id(str(module), str(name))
-    takes = takes_context(function, agent_id)
-    card = AgentCard(agent_id=agent_id, free=free, takes_tools=takes, takes_memory=takes)
-    return CallableAgent(card, function)
-
-
-def _asked(settings: Settings) -> Providers:
-    return LazyProviders(lambda: providers(settings, ProviderPolicy(seconds=settings.limits.run_seconds)))
+    if models is None:
+        policy = ProviderPolicy(seconds=settings.limits.run_seconds)
+        models = LazyProviders(lambda: providers(settings, policy))
+    return ConfiguredAgents(settings.agents, models=settings.models, providers=models)
 
 
 def toolbox(settings: Settings) -> ToolBox:
@@ -139,16 +132,17 @@ def toolbox(settings: Settings) -> ToolBox:
 
 def build_workflows(
     settings: Settings,
-    record: Store,
-    known: Registry,
-    means: Services,
-    cast: Agents,
+    store: Store,
+    registry: Registry,
+    services: Services,
+    agents: Agents,
     loops: Mapping[str, VerifierLoopConfig] | None = None,
 ) -> tuple[RunKind, Callable[[RunExecutor], Any]]:
     """
-    Those of `[workflows]`, or the ones given; and a conformance suite's, where they are asked for.
+    Workflows as a kind of run, and a function that makes their WorkflowService for an executor.
 
-    As a kind of run, and what makes their Room once there is a desk; its type is not named here, so that it loads when it is used.
+    They are those of `[workflows]`, or `loops`, and the fixtures of the conformance suite where those are enabled. The type of the
+    service is not named here, so that the package loads only when it is used.
     """
     from assay.backends.agents.overlay import AgentOverlay  # a lazy door
     from assay.workflow.activities import ActivityRunner  # a lazy door
@@ -160,60 +154,123 @@ def build_workflows(
     from assay.workflow.verifier_loop import library  # a lazy door
 
     if conformance_fixtures_enabled():
-        cast = AgentOverlay(SAMPLE_AGENTS, cast)
-    there = library(settings.workflows if loops is None else loops, seeded=conformance_fixtures_enabled())
-    critics = Critics(cast, known, means, seconds=settings.limits.check_seconds)
-    far = ExecutionLimits.of(settings.limits)
-    performer = ActivityRunner(record, there, cast, critics, means, toolbox(settings), bounds=far)
-    kind = WorkflowKind(performer, far, means.clock)
+        agents = AgentOverlay(SAMPLE_AGENTS, agents)
+    workflows = library(settings.workflows if loops is None else loops, seeded=conformance_fixtures_enabled())
+    critics = Critics(agents, registry, services, seconds=settings.limits.check_seconds)
+    limits = ExecutionLimits.of(settings.limits)
+    performer = ActivityRunner(store, workflows, agents, critics, services, toolbox(settings), bounds=limits)
+    kind = WorkflowKind(performer, limits, services.clock)
 
-    def room(desk: RunExecutor) -> WorkflowService:
-        performer.hands = desk
-        return WorkflowService(record, desk, kind, there, critics, means.clock)
+    def connect(executor: RunExecutor) -> WorkflowService:
+        performer.hands = executor
+        return WorkflowService(store, executor, kind, workflows, critics, services.clock)
 
-    return kind, room
+    return kind, connect
 
 
 def conformance_fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether a conformance suite may start its own workflows here (contract §11)."""
+    """Whether the conformance suite may start its own workflows here (contract §11)."""
     return (os.environ if environment is None else environment).get("OPENWOP_CONFORMANCE_SEED") == "true"
 
 
 def conformance_routes_enabled(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the test-only routes of a conformance suite are here (contract §0.6)."""
+    """Whether this host serves the test-only routes of the conformance suite (contract §0.6)."""
     return (os.environ if environment is None else environment).get("OPENWOP_TEST_SEAM_ENABLED") == "true"
+
+
+def build_evals(
+    settings: Settings, store: Store, registry: Registry, services: Services, agents: Agents
+) -> AgentEvalService:
+    """The service for agent evals, with the live tools of the settings and the providers that judges use."""
+    dependencies = EvalDependencies(
+        agents=agents,
+        registry=registry,
+        services=services,
+        tools=toolbox(settings),
+        memory=lambda tenant, agent: live_memory(store, services.clock, tenant, agent),
+        host=limits_of(settings.limits),
+    )
+    return AgentEvalService(store, dependencies)
+
+
+def build_executor(
+    settings: Settings, store: Store, kinds: Iterable[RunKind], *, attempts: int | None = None
+) -> RunExecutor:
+    """An executor in this process for these kinds of run; it is not open yet."""
+    by_name = {kind.name: kind for kind in kinds}
+    engine = LocalEngine(lambda name, unit: by_name[name].perform(unit), settings.concurrency)
+    return RunExecutor(store, engine, by_name, attempts=attempts)
+
+
+class EvalRuntime(NamedTuple):
+    """The parts that run agents against suites in this process."""
+
+    store: Store
+    executor: RunExecutor
+    service: AgentEvalService
+
+
+@asynccontextmanager
+async def open_evals(
+    settings: Settings, store: Store, provided: Sequence[Agent] = (), *, cache: bool = False
+) -> AsyncGenerator[EvalRuntime]:
+    """Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process."""
+    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+
+    deps = services(settings, cache=cache)
+    overlay = AgentOverlay(provided, agents(settings, deps.providers))
+    evals = build_evals(settings, store, registry(settings), deps, overlay)
+    executor = build_executor(settings, store, [AgentEvalKind(store, evals.means)])
+    await executor.open(adopting=False)
+    try:
+        yield EvalRuntime(store, executor, evals)
+    finally:
+        await executor.close()
+        for agent in provided:
+            await agent.close()
+        await _close_evals(evals)
+        await deps.close()
+
+
+class WorkflowRuntime(NamedTuple):
+    """The parts that run workflows in this process."""
+
+    service: Any  # a `workflow.service.WorkflowService`
+    executor: RunExecutor
 
 
 @asynccontextmanager
 async def open_workflows(
     settings: Settings,
-    record: Store,
-    cast: Agents,
+    store: Store,
+    provided: Iterable[Agent] = (),
     loops: Mapping[str, VerifierLoopConfig] | None = None,
-    modules: Iterable[str] = (),
-) -> AsyncGenerator[tuple[Any, RunExecutor]]:
-    """A desk for workflows alone: the library's and the command's."""
-    means = services(settings)
-    kind, room = build_workflows(settings, record, registry(settings, modules), means, cast, loops)
-    desk = RunExecutor(record, LocalEngine(lambda _, unit: kind.perform(unit), 1), {kind.name: kind})
-    shown = room(desk)
-    await desk.open(adopting=False)
+) -> AsyncGenerator[WorkflowRuntime]:
+    """Workflows for the library and the command, with the provided agents and those of the settings."""
+    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+
+    deps, overlay = services(settings), AgentOverlay(provided, agents(settings))
+    kind, connect = build_workflows(settings, store, registry(settings), deps, overlay, loops)
+    executor = build_executor(settings, store, [kind])
+    service = connect(executor)
+    await executor.open(adopting=False)
     try:
-        yield shown, desk
+        yield WorkflowRuntime(service, executor)
     finally:
-        await desk.close(1.0)
-        await means.close()
+        await executor.close(1.0)
+        await overlay.close()
+        await deps.close()
 
 
 class Runtime(NamedTuple):
-    """A host that runs: what transports are put on."""
+    """The parts of a whole host, which the transports serve."""
 
     store: Store
     executor: RunExecutor
     evaluations: EvaluationService
     evals: AgentEvalService
     authenticator: Authenticator
-    workflows: Any  # a `workflow.service.WorkflowService`, which loads when it is used
+    workflows: Any  # a `workflow.service.WorkflowService`
 
 
 @asynccontextmanager
@@ -221,75 +278,58 @@ async def open_runtime(
     settings: Settings, modules: Iterable[str] = (), *, stop: float = 10.0
 ) -> AsyncGenerator[Runtime]:
     """
-    The record, and the desk that conducts runs in it: it takes up what a crashed process left.
+    Open the store and an executor for every kind of run; it adopts the runs that a crashed process left.
 
-    A request may name a provider that is configured here, and nothing else of the world (decision 39).
+    A request may name a provider that is configured here, and nothing else outside this host (decision 39).
     """
     policy = ProviderPolicy(seconds=settings.limits.check_seconds, trusted=False)
-    known, means = registry(settings, modules), services(settings, policy)
-    how = ExecutionOptions(
+    checks, deps = registry(settings, modules), services(settings, policy)
+    options = ExecutionOptions(
         concurrency=settings.concurrency,
         seconds=settings.limits.check_seconds,
         run_seconds=settings.limits.run_seconds,
     )
-    async with store(settings) as record:
-        gate = Authenticator(record, tokens=await tokens(settings.jwt), clock=means.clock)
-        cast = _with_conformance_agents(agents(settings, means.providers))
-        flowing, meet = build_workflows(settings, record, known, means, cast)
-        evals = AgentEvalService(record, _eval_dependencies(settings, record, known, means, cast))
-        some = (EvaluationKind(record, known, means, how), AgentEvalKind(record, evals.means), flowing)
-        kinds: dict[str, RunKind] = {one.name: one for one in some}
-        engine = LocalEngine(lambda work, unit: kinds[work].perform(unit), settings.concurrency)
-        desk = RunExecutor(record, engine, kinds, attempts=settings.limits.max_run_attempts)
-        room = meet(desk)
-        await desk.open()
-        watching = supervise("expiry", room.watch)
+    async with store(settings) as opened:
+        authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
+        known = _with_conformance_agents(agents(settings, deps.providers))
+        kind, connect = build_workflows(settings, opened, checks, deps, known)
+        evals = build_evals(settings, opened, checks, deps, known)
+        kinds = (EvaluationKind(opened, checks, deps, options), AgentEvalKind(opened, evals.means), kind)
+        executor = build_executor(settings, opened, kinds, attempts=settings.limits.max_run_attempts)
+        workflows = connect(executor)
+        await executor.open()
+        expiry = supervise("expiry", workflows.watch)
         try:
-            yield Runtime(record, desk, EvaluationService(record, known, means), evals, gate, room)
+            evaluations = EvaluationService(opened, checks, deps)
+            yield Runtime(opened, executor, evaluations, evals, authenticator, workflows)
         finally:
-            watching.cancel()
-            await desk.close(stop)
-            await evals.means.agents.close()
-            if evals.means.tools is not None:
-                await evals.means.tools.close()
-            await means.close()
+            expiry.cancel()
+            await executor.close(stop)
+            await _close_evals(evals)
+            await deps.close()
 
 
-def _with_conformance_agents(cast: Agents) -> Agents:
-    """And a conformance suite's, where its seams are on."""
+async def _close_evals(evals: AgentEvalService) -> None:
+    await evals.means.agents.close()
+    if evals.means.tools is not None:
+        await evals.means.tools.close()
+
+
+def _with_conformance_agents(agents: Agents) -> Agents:
+    """Adds the sample agents of the conformance suite, where its routes are enabled."""
     if not conformance_routes_enabled():
-        return cast
+        return agents
     from assay.agenteval.samples import SAMPLES  # a lazy door
     from assay.backends.agents.overlay import AgentOverlay  # a lazy door
 
-    return AgentOverlay(SAMPLES, cast)
-
-
-def _eval_dependencies(
-    settings: Settings, record: Store, known: Registry, means: Services, cast: Agents
-) -> EvalDependencies:
-    """What evals are made with: the agents and tools of the settings, and the providers that judges have."""
-    return EvalDependencies(
-        agents=cast,
-        registry=known,
-        services=means,
-        tools=toolbox(settings),
-        memory=lambda tenant, agent: live_memory(record, means.clock, tenant, agent),
-        host=limits_of(settings.limits),
-    )
-
-
-def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Memory:
-    """What an agent remembers of earlier runs, as of now; what it writes there is recorded, and kept nowhere else."""
-    view = AsOf(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
-    return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
+    return AgentOverlay(SAMPLES, agents)
 
 
 async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken]] | None:
     """
-    What reads tokens of the issuer that is trusted, if one is. A file without keys is refused now, in one line.
+    The verifier for JWTs of the trusted issuer, if the settings name one.
 
-    An address that is down may be back soon, and keys go on without it.
+    A key file that cannot be read is refused at once. An address that is down may come back, so it is only logged.
     """
     if not trust.issuer:
         return None
@@ -305,12 +345,12 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
     except EnvironmentFailure as trouble:
         if "://" not in trust.jwks:
             raise UsageError(f"settings: jwt.jwks: {trouble}") from None
-        log.warning("the issuer's keys: %s; tokens wait for them, keys do not", trouble)
+        log.warning("the issuer's keys: %s; JWTs are refused until they load, API keys work", trouble)
     return Tokens(trust, keys).read
 
 
 def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
-    """Where spans go, if OpenTelemetry's own variables say where."""
+    """A tracer, if OpenTelemetry's own variables name an exporter."""
     environment = os.environ if environment is None else environment
     if not any(environment.get(name) for name in TRACED):
         return None
@@ -321,88 +361,8 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     return OtelTracer()
 
 
-class HttpServer(Protocol):
-    """Something that serves until it should exit."""
-
-    should_exit: bool
-    started: bool
-
-    @property
-    def host(self) -> Any:
-        """What another transport is put on beside this one."""
-        ...
-
-    async def serve(self, sockets: list[socket] | None = None) -> None: ...
-
-
-def tls(settings: Settings) -> Tls | None:
-    """For both ports, if the settings name a certificate."""
-    return read_tls(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
-
-
-def rest(
-    runtime: Runtime,
-    settings: Settings,
-    *,
-    host: str,
-    port: int,
-    tls: Tls | None = None,
-) -> HttpServer:
-    """FEP and the run surface of OpenWOP over HTTP."""
-    try:
-        from assay.serve.fep.routes import ROUTES  # a lazy door
-        from assay.serve.openwop.build import build_host  # a lazy door
-        from assay.serve.openwop.seams import SEAMS  # a lazy door
-        from assay.serve.web.app import create_app  # a lazy door: the extra `serve`
-        from assay.serve.web.server import server  # a lazy door
-        from assay.workflow.execution_model import HostInfo  # a lazy door
-    except ModuleNotFoundError as error:
-        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    named = HostInfo(host_id=settings.host_id)
-    offers = build_host(
-        runtime.store,
-        runtime.evals,
-        settings.openwop,
-        settings.serving,
-        settings.limits,
-        runtime.workflows,
-        named,
-    )
-    routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
-    app = create_app(
-        runtime.executor,
-        runtime.evaluations,
-        runtime.authenticator.authenticate,
-        settings.serving,
-        surface=offers,
-        routes=routes,
-    )
-    return server(app, settings.serving, host=host, port=port, tls=tls)
-
-
-def grpc(beside: HttpServer, *, host: str, port: int, tls: Tls | None = None) -> "GrpcServer":
-    """
-    FEP over gRPC, on the same desk and with the same limits and keys. It listens at once, and answers from `serve` on.
-
-    Who is asking is found out by the host's `authenticate`.
-    """
-    try:
-        from assay.serve.grpc.server import RpcServer  # a lazy door: the extra `grpc`
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
-    return RpcServer(beside.host, address=host, port=port, tls=tls)
-
-
-class GrpcServer(Protocol):
-    """What serves until the host it is put on stops."""
-
-    port: int
-
-    async def serve(self) -> None: ...
-
-
 def _embedded(home: Path) -> str:
-    """In a folder for us alone: what is recorded is not for others."""
+    """The address of the embedded database, in a folder that only this user can read."""
     from assay.auth.local_key import make_private  # a lazy door
 
     if "?" in str(home):

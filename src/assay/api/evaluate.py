@@ -1,4 +1,4 @@
-"""The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`; and `verify` (RFC 0090)."""
+"""The library without a server (FEP 3.1): `evaluate`, `evaluate_sync`, `evaluate_stream`."""
 
 import asyncio
 import gc
@@ -12,12 +12,11 @@ from collections.abc import (
     Generator,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from contextlib import aclosing, contextmanager
 from numbers import Integral, Real
-from typing import Any, Literal, TypeGuard, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from msgspec import Struct
 
@@ -40,12 +39,9 @@ from assay.fep.request import (
 )
 from assay.fep.results import read_result, run_result
 from assay.fep.tally import Tally
-from assay.ports import Principal
-from assay.ports.agents import Agent
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationRunResult, TestCaseResult
-from assay.protocol.verification import Verification
 from assay.runs.ids import new_id
 from assay.settings import Settings, load
 
@@ -55,7 +51,7 @@ T = TypeVar("T")
 
 
 class Progress(Struct, frozen=True):
-    """How far a run is: cases done of all (None where nobody knows), and cases with an errored check."""
+    """How far a run is: cases done, cases in all (None if unknown), and cases with an errored check."""
 
     done: int
     total: int | None
@@ -81,40 +77,40 @@ async def evaluate(
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """
-    Put every output to its checks.
+    Run the checks on every output.
 
-    `checks` is one list for all cases, one list a case, or None where the cases carry their own. `timeout` is a
-    check's, in seconds. Cancelled, or when what judges cost reaches `max_cost` US dollars, it returns what is done,
-    and the rest as `skip`. With `cache`, a judge's answer that is kept in the home folder is not asked for again.
-    Without `resolved_arguments`, results do not repeat what each check was given.
+    `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
+    check, in seconds. If it is cancelled, or if the judges have cost `max_cost` US dollars, it returns what is done and the
+    other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again. Without
+    `resolved_arguments`, results leave out the arguments of each check.
     """
     settings = load()
-    gathering = ProblemCollector()
-    how = gathering.read(
+    collector = ProblemCollector()
+    execution = collector.read(
         lambda: _options(settings, concurrency, timeout, max_cost, fail_fast=fail_fast, keep=True)
     )
-    seconds = settings.limits.check_seconds if how is None else how.seconds
+    seconds = settings.limits.check_seconds if execution is None else execution.seconds
     services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
     started = services.clock.now()
     options = Options(resolved_arguments=resolved_arguments)
-    known = gathering.read(lambda: _registry(registry, settings)) or app.registry(settings)
-    plan = gathering.read(lambda: plan_of(checks, known, services, options))
+    available = collector.read(lambda: _registry(registry, settings)) or app.registry(settings)
+    plan = collector.read(lambda: plan_of(checks, available, services, options))
     with gc_paused():
-        found = contexts_in(test_cases, outputs, settings.limits)
-    gathering.problems += found.problems
-    experiment = gathering.read(lambda: experiment_from(experiment_metadata))
+        parsed = contexts_in(test_cases, outputs, settings.limits)
+    collector.problems += parsed.problems
+    experiment = collector.read(lambda: experiment_from(experiment_metadata))
     if plan is None:
-        gathering.problems += own_problems(found, Plan(None, known, services))
+        collector.problems += own_problems(parsed, Plan(None, available, services))
     else:
-        gathering.read(lambda: sheets_of(plan, found))
-    gathering.refuse()
+        collector.read(lambda: sheets_of(plan, parsed))
+    collector.refuse()
     assert plan is not None
-    assert how is not None
-    contexts = found.contexts
+    assert execution is not None
+    contexts = parsed.contexts
     tally = Tally()
     lines: list[bytes] = []
     try:
-        async for scored in stream(plan, iter(contexts), tally, how):
+        async for scored in stream(plan, iter(contexts), tally, execution):
             lines.append(scored.line)
             if on_progress is not None:
                 on_progress(Progress(len(lines), len(contexts), tally.error_cases))
@@ -139,7 +135,7 @@ def evaluate_sync(
     resolved_arguments: bool = True,
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
-    """`evaluate` for code that does not await; inside a running loop, a notebook's say, it takes a thread."""
+    """`evaluate` for synchronous code. Inside a running event loop, such as a notebook's, it uses a thread."""
     return _run(
         lambda: evaluate(
             test_cases,
@@ -170,108 +166,37 @@ async def evaluate_stream(
     registry: Registry | None = None,
 ) -> AsyncIterator[TestCaseResult]:
     """
-    Results as they finish, in the order of the contexts, holding only what is in flight.
+    Yield results in the order of the contexts, with only the cases in flight in memory.
 
-    A context is `{"test_case": …, "output": …}` or a pair of the two. One that is none ends the stream with an
-    InvalidRequest that says which, and one that has cost `max_cost` US dollars with a Refusal; everything before it
-    has been yielded.
+    A context is `{"test_case": …, "output": …}` or a pair of the two. An invalid context ends the stream with an
+    InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been yielded.
     """
     settings = load()
-    how = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
-    services = app.services(settings, ProviderPolicy(seconds=how.seconds), cache=cache)
+    execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
+    services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = Options(resolved_arguments=resolved_arguments)
     plan = plan_of(checks, _registry(registry, settings), services, options)
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
     )
     try:
-        async with aclosing(stream(plan, source, Tally(), how)) as results:
+        async with aclosing(stream(plan, source, Tally(), execution)) as results:
             async for scored in results:
                 yield read_result(scored.line)
     finally:
         await services.close()
 
 
-async def verify(
-    actor: str | Callable[..., Any] | Agent,
-    critic: str | Callable[..., Any] | Agent | Sequence[Any] | None,
-    task: Any,
-    *,
-    criteria: Sequence[str] | Mapping[str, Document] = (),
-    max_turns: int = 5,
-    gating: bool = True,
-    on_fail: Literal["escalate", "retry", "give-up"] = "escalate",
-    failing: Literal["revise", "fail"] = "revise",
-) -> Verification:
-    """
-    Let an actor work on a task until a critic passes what it made; only that is committed.
-
-    Actor and critic are functions, agents, or what `--agent` takes. `criteria` are keys, or keys with the check that each
-    stands for: then those checks are a critic too, and `critic` may be None. What nobody could decide here, a rejected result
-    for one, has a status that waits, and nothing is committed.
-    """
-    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
-    from assay.backends.stores.memory import MemoryStore  # a lazy door
-    from assay.workflow.report import came_to  # a lazy door
-    from assay.workflow.verifier_loop import read_loop  # a lazy door
-
-    settings = load()
-    given: list[Any] = [actor] if critic is None else [actor, critic]
-    if isinstance(critic, list | tuple):
-        given = [actor, *critic]  # pyright: ignore[reportUnknownArgumentType]
-    agents = [_agent(one, settings) for one in given]
-    if (repeated := repeated_id(agents, given)) is not None:
-        raise InvalidRequest(Problem("critic", f"two functions are called {repeated}; give one another name"))
-    ids = [agent.card.agent_id for agent in agents]
-    table: Document = {
-        "actor": ids[0],
-        "critics": ids[1:],
-        "criteria": dict(criteria) if isinstance(criteria, Mapping) else list(criteria),
-        "max_turns": max_turns,
-        "gating": gating,
-        "on_fail": on_fail,
-        "failing": failing,
-    }
-    loops = {"verify": read_loop("verify", table)}
-    cast = AgentOverlay(agents, app.agents(settings))
-    async with app.open_workflows(settings, MemoryStore(), cast, loops) as (room, desk):
-        me = Principal(tenant="local", id="library")
-        run = await room.start(me, "verify", {"task": task})
-        ended = await desk.ended(run.id)
-        return await came_to(room.store, ended, room.bounds)
-
-
-def repeated_id(agents: Sequence[Agent], given: Sequence[Any]) -> str | None:
-    """An id that several have who are not the same: two lambdas, for one."""
-    who: dict[str, Any] = {}
-    for agent, one in zip(agents, given, strict=True):
-        if who.setdefault(agent.card.agent_id, one) is not one and not isinstance(one, str):
-            return agent.card.agent_id
-    return None
-
-
-def _agent(given: Any, settings: Settings) -> Agent:
-    if isinstance(given, str):
-        return app.resolve_agent(given, settings)
-    if hasattr(given, "invoke") and hasattr(given, "card"):
-        return given
-    if callable(given):
-        return app.agent_from_callable(given)
-    raise InvalidRequest(
-        Problem("actor", f"expected a function, an agent or its name, got {type(given).__name__}")
-    )
-
-
 @contextmanager
 def gc_paused() -> Generator[None]:
-    """Many objects are made here and no cycles: looking for some again and again takes half of the time."""
+    """Pause the garbage collector: this code makes many objects and no cycles, and collecting would take half of the time."""
     on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if on and gc.get_freeze_count() == 0:
-            gc.freeze()  # and at once back: what was made goes among the old, without being looked at
+            gc.freeze()  # and back: this moves the new objects to the oldest generation without a scan
             gc.unfreeze()
         if on:
             gc.enable()
@@ -303,13 +228,13 @@ def _options(
     )
 
 
-def _registry(given: Any, settings: Settings) -> Registry:
-    if given is None:
+def _registry(registry: Any, settings: Settings) -> Registry:
+    if registry is None:
         return app.registry(settings)
-    if not isinstance(given, Registry):
-        told = f"expected a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(given)}"
-        raise InvalidRequest(Problem("registry", told))
-    return given
+    if not isinstance(registry, Registry):
+        message = f"expected a registry, such as assay.STANDARD.extended([Mine]), got {kind_of(registry)}"
+        raise InvalidRequest(Problem("registry", message))
+    return registry
 
 
 def _above_zero(value: Any, *, whole: bool) -> bool:
@@ -318,22 +243,22 @@ def _above_zero(value: Any, *, whole: bool) -> bool:
 
 
 def _read(contexts: Iterable[Any], settings: Settings) -> Iterator[Context]:
-    for at, one in enumerate(contexts):
-        yield _context(one, at, settings)
+    for at, context in enumerate(contexts):
+        yield _context(context, at, settings)
 
 
 async def _read_async(contexts: AsyncIterable[Any], settings: Settings) -> AsyncIterator[Context]:
     at = 0
-    async for one in contexts:
-        yield _context(one, at, settings)
+    async for context in contexts:
+        yield _context(context, at, settings)
         at += 1
 
 
-def _context(given: Any, at: int, settings: Settings) -> Context:
-    if is_object(given) and given.keys() == {"test_case", "output"}:
-        case, output = given["test_case"], given["output"]
-    elif is_pair(given):
-        case, output = given
+def _context(value: Any, at: int, settings: Settings) -> Context:
+    if is_object(value) and value.keys() == {"test_case", "output"}:
+        case, output = value["test_case"], value["output"]
+    elif is_pair(value):
+        case, output = value
     else:
         raise InvalidRequest(
             Problem(f"contexts[{at}]", "expected an object with test_case and output, or a pair of the two")
@@ -355,20 +280,21 @@ def _context(given: Any, at: int, settings: Settings) -> Context:
     return context
 
 
-def is_pair(given: Any) -> TypeGuard[tuple[Any, Any]]:
-    return isinstance(given, tuple | list) and len(given) == 2  # pyright: ignore[reportUnknownArgumentType]
+def is_pair(value: Any) -> TypeGuard[tuple[Any, Any]]:
+    return isinstance(value, tuple | list) and len(value) == 2  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _run(make: Callable[[], Awaitable[T]]) -> T:
+    """Run it to its end, in a thread of its own if this thread has an event loop."""
     outcome: list[T] = []
-    trouble: list[BaseException] = []
+    errors: list[BaseException] = []
 
     async def main() -> None:
-        # not returned: asyncio.run asks for a task's repr when it ends, and with it for the whole result's
+        # not returned: asyncio.run would make the repr of the whole result when the task ends
         outcome.append(await make())
         task = asyncio.current_task()
         if task is not None and task.cancelling():
-            raise asyncio.CancelledError  # Ctrl-C: asyncio makes it the KeyboardInterrupt it was
+            raise asyncio.CancelledError  # Ctrl-C: asyncio turns it into KeyboardInterrupt
 
     try:
         asyncio.get_running_loop()
@@ -376,15 +302,15 @@ def _run(make: Callable[[], Awaitable[T]]) -> T:
         asyncio.run(main())
         return outcome[0]
 
-    def elsewhere() -> None:
+    def in_thread() -> None:
         try:
             asyncio.run(main())
-        except BaseException as surprise:  # noqa: BLE001  # carried over to the caller's thread, whatever it is
-            trouble.append(surprise)
+        except BaseException as error:  # noqa: BLE001  # raised again in the caller's thread
+            errors.append(error)
 
-    thread = threading.Thread(target=elsewhere, name="assay-evaluate")
+    thread = threading.Thread(target=in_thread, name="assay-evaluate")
     thread.start()
     thread.join()
-    if trouble:
-        raise trouble[0]
+    if errors:
+        raise errors[0]
     return outcome[0]

@@ -1,49 +1,34 @@
-"""Agents put to suites without a server (RFC 0081): `run_suite`, and what it and the command stand on."""
+"""`assay.run_suite`: run an agent against a suite without a server (RFC 0081)."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple, cast, get_args
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, cast, get_args
 
 import msgspec
 from msgspec import Struct
 
 from assay import app
-from assay.agenteval.kind import AgentEvalKind, EvalDependencies
 from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_of
-from assay.agenteval.request import EvalRequest, limits_of
-from assay.agenteval.service import AgentEvalService
+from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite, read_suite_file
-from assay.backends.agents.overlay import AgentOverlay
-from assay.backends.engines.local import LocalEngine
-from assay.backends.provider_config import ProviderPolicy
-from assay.errors import UsageError
+from assay.api.agents import AgentLike, agent_from
 from assay.fep.results import read_result
 from assay.ports import CLOSED, Run, Store
-from assay.ports.agents import Agent
 from assay.protocol.agents import ModelClass
 from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.executor import RunExecutor
 from assay.settings import Settings, load
 
 TENANT = "local"
 REASONS = 1_000
 
 
-class EvalRuntime(NamedTuple):
-    """What runs agents against suites: the record, the desk, and what is asked of both."""
-
-    store: Store
-    executor: RunExecutor
-    service: AgentEvalService
-
-
 class SuiteRun(Struct, frozen=True, kw_only=True):
     """
-    What came of it. `summary` is there when every task has a score, and `passed` is then its verdict; of a run that failed, `error` says
-    why and `report.unmeasured` which tasks have none. `reasons` is why tasks did not pass, and `results` the evidence.
+    The result of a run. `summary` is set if every task has a score; `passed` is its verdict. If the run failed, `error` says why and
+    `report.unmeasured` names the tasks without a score. `reasons` says why tasks did not pass; `results` is the evidence.
     """
 
     run_id: str
@@ -56,13 +41,9 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-Agentlike = Agent | Callable[..., Any] | str
-OnTask = Callable[[dict[str, Any]], object]
-
-
 async def run_suite(
     suite: AgentEvalSuite | Mapping[str, Any] | str,
-    agent: Agentlike,
+    agent: AgentLike,
     *,
     modes: Sequence[str] | None = None,
     baseline: str | None = None,
@@ -76,19 +57,19 @@ async def run_suite(
     store: str | Store = "memory:",
 ) -> SuiteRun:
     """
-    Run an agent against a suite, and score what it does.
+    Run an agent against a suite and score its results.
 
         result = await assay.run_suite("suite.yaml", my_function)
 
-    `suite` is a file, a document or an AgentEvalSuite; `agent` a function of the task (or of the task and a context), an Agent, or what
-    `assay run --agent` takes. A function that costs nothing to run is `free`; of any other that reports no usage the cost is unknown.
-    Runs are kept in `store`: an address, or one that is open; by default in memory, and gone afterwards.
+    `suite` is a file name, a document or an AgentEvalSuite. `agent` is a function of the task (or of the task and a context), an Agent,
+    or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing; otherwise an agent that reports no usage has
+    an unknown cost. `store` is a database address or an open store; the default keeps the run in memory only.
     """
     settings = with_model(load(concurrency=concurrency), model)
-    read = suite_from(suite, settings)
+    document = suite_from(suite, settings)
     subject = agent_from(agent, settings, free=free)
-    asked = EvalRequest(
-        suite_ref=f"{read.suite_id}@{read.version}",
+    request = EvalRequest(
+        suite_ref=f"{document.suite_id}@{document.version}",
         agent_id=subject.card.agent_id,
         modes=None if modes is None else tuple(modes),
         baseline_run_id=baseline,
@@ -99,9 +80,9 @@ async def run_suite(
         tags=tuple(tags),
     )
     async with AsyncExitStack() as stack:
-        record = await _open_store(store, stack)
-        evals = await stack.enter_async_context(open_evals(settings, record, [subject]))
-        plan = await evals.service.planned(asked, TENANT, read)
+        opened = await _open_store(store, stack)
+        evals = await stack.enter_async_context(app.open_evals(settings, opened, [subject]))
+        plan = await evals.service.planned(request, TENANT, document)
         run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
         evals.executor.begin(run)
         try:
@@ -112,8 +93,8 @@ async def run_suite(
         return await result_of(evals, ended)
 
 
-async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
-    """Everything there is to say of a run that has ended, read back from its record."""
+async def result_of(evals: app.EvalRuntime, run: Run) -> SuiteRun:
+    """The result of a run that has ended, read from its store."""
     assert run.status in CLOSED
     summary = await evals.service.summary(run)
     reasons: list[Reason] = []
@@ -134,6 +115,7 @@ async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
 
 
 def suite_from(suite: AgentEvalSuite | Mapping[str, Any] | str, settings: Settings) -> AgentEvalSuite:
+    """A suite from a file name, a document or an AgentEvalSuite, validated."""
     if isinstance(suite, str):
         return read_suite_file(suite, settings.limits)
     if isinstance(suite, AgentEvalSuite):
@@ -141,57 +123,16 @@ def suite_from(suite: AgentEvalSuite | Mapping[str, Any] | str, settings: Settin
     return read_suite(dict(suite))
 
 
-def agent_from(agent: Agentlike, settings: Settings, *, free: bool = False) -> Agent:
-    """An agent is one; a function becomes one; a text names one."""
-    if isinstance(agent, str):
-        return app.resolve_agent(agent, settings)
-    if not hasattr(agent, "invoke") and callable(agent):
-        return app.agent_from_callable(agent, free=free)
-    if hasattr(agent, "invoke") and hasattr(agent, "card"):
-        return cast("Agent", agent)
-    raise UsageError(f"an agent is a function, an Agent, or its name as a text; got {type(agent).__name__}")
-
-
 def with_model(settings: Settings, model: str | None) -> Settings:
-    """The settings where every class of models is this one."""
+    """The settings with this model for every model class and for every manifest agent."""
     if model is None:
         return settings
     models = {**settings.models, **dict.fromkeys(get_args(ModelClass), model)}
-    declared = {
+    agents = {
         id: msgspec.structs.replace(agent, model=model) if agent.kind == "manifest" else agent
         for id, agent in settings.agents.items()
     }
-    return msgspec.structs.replace(settings, models=models, agents=declared)
-
-
-@asynccontextmanager
-async def open_evals(
-    settings: Settings, record: Store, given: Sequence[Agent] = (), *, cache: bool = False
-) -> AsyncGenerator[EvalRuntime]:
-    """For runs of this process: agents as given, and those of the settings. What others left is not taken up."""
-    services = app.services(settings, ProviderPolicy(seconds=settings.limits.check_seconds), cache=cache)
-    declared, tools = app.agents(settings, services.providers), app.toolbox(settings)
-    means = EvalDependencies(
-        agents=AgentOverlay(given, declared),
-        registry=app.registry(settings),
-        services=services,
-        tools=tools,
-        memory=lambda tenant, agent: app.live_memory(record, services.clock, tenant, agent),
-        host=limits_of(settings.limits),
-    )
-    kind = AgentEvalKind(record, means)
-    engine = LocalEngine(lambda _, unit: kind.perform(unit), settings.concurrency)
-    desk = RunExecutor(record, engine, {kind.name: kind})
-    await desk.open(adopting=False)
-    try:
-        yield EvalRuntime(record, desk, AgentEvalService(record, means))
-    finally:
-        await desk.close()
-        for agent in given:
-            await agent.close()
-        await declared.close()
-        await tools.close()
-        await services.close()
+    return msgspec.structs.replace(settings, models=models, agents=agents)
 
 
 async def _open_store(store: str | Store, stack: AsyncExitStack) -> Store:

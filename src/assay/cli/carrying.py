@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 
 from assay import app, settings
 from assay.auth.local_key import TENANT
-from assay.backends.agents.overlay import AgentOverlay
 from assay.cli.finding import find_run
 from assay.cli.say import say
 from assay.ports import ACTIVE, Run, RunQuery, Store
@@ -25,12 +24,8 @@ async def opened(
     chosen: settings.Settings, given: Mapping[str, Agent]
 ) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
     """A room with the agents of the settings, and those that were described."""
-    cast = AgentOverlay(given.values(), app.agents(chosen))
-    async with app.store(chosen) as store, app.open_workflows(chosen, store, cast) as (room, desk):
-        try:
-            yield room, desk
-        finally:
-            await cast.close()
+    async with app.store(chosen) as store, app.open_workflows(chosen, store, given.values()) as (room, desk):
+        yield room, desk
 
 
 async def carried(room: WorkflowService, desk: RunExecutor, run: Run) -> tuple[Run, Run | None]:

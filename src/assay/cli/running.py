@@ -11,7 +11,8 @@ from assay.agenteval.fork import same_agent, scored_of
 from assay.agenteval.reading import recorded_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
-from assay.api.suites import TENANT, EvalRuntime, open_evals, suite_from, with_model
+from assay.api.suites import TENANT, suite_from, with_model
+from assay.app import EvalRuntime, open_evals
 from assay.cli import scorecard
 from assay.cli.aside import prints_aside
 from assay.cli.finding import find_run

@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from assay import app, settings
+from assay import app, settings, transports
 from assay.auth.local_key import local_key
 from assay.cli.binding import Binding, listen
 from assay.cli.say import note, say, tell
@@ -54,7 +54,7 @@ def _can_serve() -> None:
 
 
 async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[str]) -> None:
-    tls = app.tls(chosen)
+    tls = transports.tls(chosen)
     place = listen(asked.host, asked.port, tls, insecure=asked.insecure)
     with place.listening:
         async with app.open_runtime(chosen, modules) as runtime:
@@ -63,7 +63,7 @@ async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[s
                 if key.created:
                     use = f'curl -H "X-API-Key: $(cat {key.path})" {place.address}/v1/evaluations'
                     say(f"a key of your own is in {key.path}; use it with: {use}")
-            transport = app.rest(runtime, chosen, host=place.host, port=asked.port, tls=tls)
+            transport = transports.http_server(runtime, chosen, host=place.host, port=asked.port, tls=tls)
             calls = _calls(transport, chosen, asked, place.host, tls)
             telling = asyncio.create_task(_tell(transport, place, calls))
             beside = asyncio.create_task(calls.serve()) if calls else None
@@ -78,12 +78,18 @@ async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[s
 
 
 def _calls(
-    transport: app.HttpServer, chosen: settings.Settings, asked: ServeOptions, host: str, tls: Tls | None
-) -> app.GrpcServer | None:
+    transport: transports.HttpServer,
+    chosen: settings.Settings,
+    asked: ServeOptions,
+    host: str,
+    tls: Tls | None,
+) -> transports.GrpcServer | None:
     """gRPC beside REST; without its extra only if nobody has asked for it. Where REST takes any port, it does so too."""
     port = 0 if asked.grpc_port is None and asked.port == 0 else asked.grpc_port
     try:
-        return app.grpc(transport, host=host, port=chosen.grpc_port if port is None else port, tls=tls)
+        return transports.grpc_server(
+            transport, host=host, port=chosen.grpc_port if port is None else port, tls=tls
+        )
     except MissingExtra as missing:
         if port is not None:
             raise
@@ -91,7 +97,9 @@ def _calls(
         return None
 
 
-async def _tell(transport: app.HttpServer, place: Binding, calls: app.GrpcServer | None) -> None:
+async def _tell(
+    transport: transports.HttpServer, place: Binding, calls: transports.GrpcServer | None
+) -> None:
     """Once it listens, and a signal ends it in good order."""
     while not transport.started:  # noqa: ASYNC110  # uvicorn has nothing to wait for
         await asyncio.sleep(0.01)

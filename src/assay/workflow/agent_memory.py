@@ -7,6 +7,7 @@ Rows lie among the documents of the tenant, under scope, reference and moment, a
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -83,6 +84,12 @@ class JournalMemory:
         if self._entries is None:
             self._entries = fold(await rows(self._store, self._tenant, self._place), self._view)
         return self._entries
+
+
+def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> JournalMemory:
+    """The memory of an agent outside workflows, as of now. A write stays in `written`; the journal does not change."""
+    view = AsOf(run=f"shadow-{uuid4().hex}", step=0, at=clock.now())
+    return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
 async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from assay.backends.agents.deadlines import run_in_thread, with_deadline
-from assay.backends.agents.functions import is_async, takes_context
+from assay.backends.agents.functions import is_async, local_id, takes_context
 from assay.errors import ForeignFault, TimeFault
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
@@ -149,3 +149,12 @@ def _words(surprise: BaseException) -> str:
 async def _soon(work: Callable[[], T]) -> T:
     """On the loop, where the record is kept in its order."""
     return work()
+
+
+def agent_from_callable(function: Callable[..., Any], *, free: bool = False) -> CallableAgent:
+    """A function as an agent; its id is made of its module and name."""
+    module, name = getattr(function, "__module__", "python"), getattr(function, "__qualname__", "function")
+    agent_id = local_id(str(module), str(name))
+    takes = takes_context(function, agent_id)
+    card = AgentCard(agent_id=agent_id, free=free, takes_tools=takes, takes_memory=takes)
+    return CallableAgent(card, function)

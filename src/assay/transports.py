@@ -1,0 +1,86 @@
+"""The servers that `assay serve` puts on a runtime: FEP and OpenWOP over HTTP, FEP over gRPC, both with one TLS certificate."""
+
+from socket import socket
+from typing import Any, Protocol
+
+from assay.app import Runtime, conformance_routes_enabled
+from assay.errors import MissingExtra, UsageError
+from assay.serve.web.tls import Tls
+from assay.serve.web.tls import read as read_tls
+from assay.settings import Settings
+
+
+class HttpServer(Protocol):
+    """A server that runs until `should_exit` is set."""
+
+    should_exit: bool
+    started: bool
+
+    @property
+    def host(self) -> Any:
+        """The state that another transport shares with this one."""
+        ...
+
+    async def serve(self, sockets: list[socket] | None = None) -> None: ...
+
+
+class GrpcServer(Protocol):
+    """A gRPC server that runs until its host stops."""
+
+    port: int
+
+    async def serve(self) -> None: ...
+
+
+def tls(settings: Settings) -> Tls | None:
+    """The TLS material for both ports, if the settings name a certificate."""
+    return read_tls(settings.tls_cert, settings.tls_key, settings.tls_client_ca)
+
+
+def http_server(
+    runtime: Runtime,
+    settings: Settings,
+    *,
+    host: str,
+    port: int,
+    tls: Tls | None = None,
+) -> HttpServer:
+    """The HTTP server with the routes of FEP and OpenWOP."""
+    try:
+        from assay.serve.fep.routes import ROUTES  # a lazy door
+        from assay.serve.openwop.build import build_host  # a lazy door
+        from assay.serve.openwop.seams import SEAMS  # a lazy door
+        from assay.serve.web.app import create_app  # a lazy door: the extra `serve`
+        from assay.serve.web.server import server  # a lazy door
+        from assay.workflow.execution_model import HostInfo  # a lazy door
+    except ModuleNotFoundError as error:
+        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+    named = HostInfo(host_id=settings.host_id)
+    offers = build_host(
+        runtime.store,
+        runtime.evals,
+        settings.openwop,
+        settings.serving,
+        settings.limits,
+        runtime.workflows,
+        named,
+    )
+    routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
+    app = create_app(
+        runtime.executor,
+        runtime.evaluations,
+        runtime.authenticator.authenticate,
+        settings.serving,
+        surface=offers,
+        routes=routes,
+    )
+    return server(app, settings.serving, host=host, port=port, tls=tls)
+
+
+def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None = None) -> GrpcServer:
+    """FEP over gRPC, with the executor, limits and keys of the HTTP server. It listens at once and answers once `serve` runs."""
+    try:
+        from assay.serve.grpc.server import RpcServer  # a lazy door: the extra `grpc`
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
+    return RpcServer(companion.host, address=host, port=port, tls=tls)

@@ -11,9 +11,8 @@ from aiohttp import ClientSession
 
 from acting import ACTS, COMMAND, KINDS, LET_GO, acting, card, command, on_model, plain, serving
 from assay import app
-from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
-from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Invocation
+from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents import deadlines as bounded
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent

@@ -6,8 +6,7 @@ import json
 import pytest
 
 from acting import card
-from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Invocation
+from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.recorded import RecordedAgent
 from assay.errors import ForeignFault, UsageError
 from evals import golden, suite_of

@@ -11,11 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
-from assay.agenteval.handoff import task_problems, validate_result
-from assay.agenteval.invoke import invoke
-from assay.agenteval.judging import usage_of
-from assay.agenteval.scene import Invocation, checked_usage
+from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agents.handoff import task_problems, validate_result
+from assay.agents.invocation import Invocation, checked_usage, invoke
+from assay.agents.usage import usage_of
 from assay.backends.agents.frames import apply_note, handle, read_end, read_frame
 from assay.errors import EnvironmentFailure, ForeignFault, InvalidRequest, TimeFault
 from assay.ports import Completion

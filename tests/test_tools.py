@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Invocation
+from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.command import CommandAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.tools.from_settings import ConfiguredTools

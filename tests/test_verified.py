@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from assay.agenteval.invoke import invoke
+from assay.agents.invocation import invoke
 from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig

@@ -2,9 +2,9 @@
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.handoff import task_problems
 from assay.agenteval.modes import MODES, offered
 from assay.agenteval.request import MOST_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
+from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite, EvalTask

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.bracket import Bracket, task_node
 from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import RESULTS, read_tasks
 from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring import bar_of
 from assay.agenteval.trial import TrialResult, TrialUnit
+from assay.agenteval.trial_events import task_node, trial_events
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import Clock, Event, EvidenceChunk, Run, RunStatus, Store
 from assay.ports.kinds import Ending, UnitOutcome, split
@@ -56,22 +56,19 @@ class EvalState:
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
         request, fold = self._fold.request, self._fold
-        bracket = Bracket(trial, request, fold.began)
-        facts = bracket.facts
+        facts, cause = trial_events(trial, request, fold.began)
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
             if request.trials > 1 or trial.state == "unmeasured":
                 node = task_node(trial.task_id)
                 facts.append(
-                    PendingEvent(
-                        type="assay.trial.ended", payload=ended, node_id=node, causation_id=bracket.cause
-                    )
+                    PendingEvent(type="assay.trial.ended", payload=ended, node_id=node, causation_id=cause)
                 )
             scored = self._scored(trial, ended)
             if scored is not None:
                 node = task_node(trial.task_id)
                 facts.append(
-                    PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=bracket.cause)
+                    PendingEvent(type="eval.scored", payload=scored, node_id=node, causation_id=cause)
                 )
         events, pieces, _ = split(facts, self._clock.now())
         if trial.line:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.fixtures import read_seeds
+from assay.agents.fixtures import read_seeds
 from assay.checks.schemas import UNLISTED, Validator, validator_for
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document

@@ -8,12 +8,11 @@ from typing import Any, Literal
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.fixtures import FixtureTools, SeededMemory, read_seeds
-from assay.agenteval.invoke import invoke
-from assay.agenteval.judging import MeteredProviders
 from assay.agenteval.run_header import EvalHeader
-from assay.agenteval.scene import Invocation
 from assay.agenteval.scoring import checks_of, context_of, score_of
+from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agents.invocation import Invocation, invoke
+from assay.agents.usage import MeteredProviders
 from assay.checks.run import Options, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context

@@ -40,7 +40,7 @@ Everything that can go wrong, on one page.
     checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
     fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, where it waits
     workers/worker.py                             a task in a worker process: whatever ends it is the answer
-    agenteval/invoke.py, agenteval/scene.py       an agent: whatever it does is its own doing; a tool it called
+    agents/invocation.py                          an agent: whatever it does is its own doing; a tool it called
     checks/registry.py                            a module given by --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.invoke import invoke
-from assay.agenteval.scene import Invocation
+from assay.agents.invocation import Invocation, invoke
 from assay.errors import Conflict, Fault
 from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agents, ToolBox
@@ -16,7 +15,6 @@ from assay.protocol.redaction import redacted_text
 from assay.workflow import effects
 from assay.workflow import llm as models
 from assay.workflow.agent_memory import AsOf, JournalMemory
-from assay.workflow.bracket import AgentTurn
 from assay.workflow.critics import Critics
 from assay.workflow.effects import AnyEffect, EffectError, Result
 from assay.workflow.execution import ExecutionLimits, WorkflowRequest
@@ -24,6 +22,7 @@ from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import CANCELLED, replay_run
 from assay.workflow.report import workers
 from assay.workflow.steps import read_request, read_steps
+from assay.workflow.turns import AgentTurn
 from assay.workflow.verified_tools import VerifiedTools
 
 PATIENCE = 5.0  # seconds between two looks at a child that says nothing

@@ -8,11 +8,11 @@ from msgspec import UNSET, Struct, structs
 from assay.protocol.canonical import canonical
 from assay.protocol.events import ErrorOf
 from assay.protocol.orchestration import Attestation, ChainEvent, NodeDispatched, Phase
-from assay.workflow.bracket import CriticResult, judged
 from assay.workflow.effects import AwaitChild, StartChild, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, combined
 from assay.workflow.interrupts import approval
+from assay.workflow.turns import CriticResult, judged
 
 PHASES: dict[str, Phase] = {
     "completed": "child.completed",

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from assay.agenteval.invoke import invoke
-from assay.agenteval.judging import MeteredProviders
-from assay.agenteval.scene import Invocation
+from assay.agents.invocation import Invocation, invoke
+from assay.agents.usage import MeteredProviders
 from assay.checks.registry import Registry
 from assay.errors import Fault, InvalidRequest, Problem, Refusal
 from assay.fep.execute import ExecutionOptions, stream
@@ -25,8 +24,8 @@ from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep
 from assay.protocol.redaction import redacted_text
-from assay.workflow.bracket import USABLE, CriticResult
 from assay.workflow.gating import VERDICTS, Verdict
+from assay.workflow.turns import USABLE, CriticResult
 from assay.workflow.vocabulary import event_keys
 
 CHECKS = "local.assay.checks"  # who is said to have looked, where checks did

@@ -4,6 +4,7 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, Self, TypeVar
 
+import msgspec
 from msgspec import UNSET, Struct
 
 from assay.ports import Limits
@@ -129,14 +130,22 @@ class Execution:
         **content: Any,
     ) -> str:
         """One more event; its id. What lies beside it is kept without what is secret (contract §6.5)."""
-        id = stable_id("ev", self.run, self.told)
-        self._places[id] = self.told
-        self.told += 1
-        beside = redacted({name: value for name, value in content.items() if value is not UNSET})
-        self.facts.append(
-            PendingEvent(type=type, payload=payload, content=beside, node_id=node, causation_id=cause, id=id)
+        present = {name: value for name, value in content.items() if value is not UNSET}
+        id = self.next_event_id()
+        self.append(
+            PendingEvent(type=type, payload=payload, content=present, node_id=node, causation_id=cause, id=id)
         )
         return id
+
+    def next_event_id(self) -> str:
+        """The id that the next event must have. It depends on the run and the number of events so far."""
+        return stable_id("ev", self.run, self.told)
+
+    def append(self, event: PendingEvent) -> None:
+        """Emit an event with the id `next_event_id()`. Secrets are removed from its content."""
+        self._places[event.id] = self.told
+        self.told += 1
+        self.facts.append(msgspec.structs.replace(event, content=redacted(event.content)))
 
     def known_as(self, event: str) -> str:
         """Of a replay: the id that an event of this run has in the source. Other names stay."""

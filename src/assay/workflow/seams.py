@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from assay.agenteval.handoff import task_problems
+from assay.agents.handoff import task_problems
 from assay.errors import InvalidRequest, Problem
 from assay.ports import Principal, Run
 from assay.ports.agents import AgentContext

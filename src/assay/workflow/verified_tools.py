@@ -5,10 +5,10 @@ from typing import Any
 
 from assay.ports.agents import ToolBox, ToolFailure
 from assay.protocol.agents import ToolSpec
-from assay.workflow.bracket import CriticResult
 from assay.workflow.critics import Critics
 from assay.workflow.effects import Invoke
 from assay.workflow.gating import combined
+from assay.workflow.turns import CriticResult
 
 
 class VerifiedTools:

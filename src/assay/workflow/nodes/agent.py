@@ -4,12 +4,12 @@ from typing import Any
 
 from assay.protocol.agents import ReasoningStep
 from assay.protocol.events import AgentReasoned
-from assay.workflow.bracket import USABLE, AgentTurn, bracket, decided, escalate_if_unsure, invoked
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import below
 from assay.workflow.inputs import inputs_of
 from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.turns import USABLE, AgentTurn, bracket, decided, escalate_if_unsure, invoked
 
 
 def agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from assay.workflow.bracket import USABLE, bracket, invoked
 from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import below
 from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.turns import USABLE, bracket, invoked
 from assay.workflow.vocabulary import VERDICT, VERIFIED
 
 HELD = 0.0  # how sure a plan is of the turn at which it is to be held

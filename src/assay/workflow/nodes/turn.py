@@ -4,7 +4,13 @@ from typing import Any
 
 from msgspec import Struct, structs, to_builtins
 
-from assay.workflow.bracket import (
+from assay.workflow.children import ChildSpec, child_run
+from assay.workflow.decisions import pending
+from assay.workflow.definition import Node
+from assay.workflow.execution import Execution, Steps, TurnOutcome
+from assay.workflow.gating import after, below, combined
+from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.turns import (
     USABLE,
     AgentTurn,
     CriticResult,
@@ -14,12 +20,6 @@ from assay.workflow.bracket import (
     invoked,
     judged,
 )
-from assay.workflow.children import ChildSpec, child_run
-from assay.workflow.decisions import pending
-from assay.workflow.definition import Node
-from assay.workflow.execution import Execution, Steps, TurnOutcome
-from assay.workflow.gating import after, below, combined
-from assay.workflow.interrupts import LowConfidence, accepted, approval
 
 WORKFLOW = "workflow:"  # an actor that is a child run
 

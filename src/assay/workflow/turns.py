@@ -7,26 +7,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.protocol.agents import (
-    HandoffStep,
-    Outcome,
-    ReasoningStep,
-    Step,
-    ToolCalled,
-    ToolReturned,
-    UsageStep,
-)
-from assay.protocol.events import (
-    AgentDecided,
-    AgentHandoff,
-    AgentReasoned,
-    AgentToolCalled,
-    AgentToolReturned,
-    AgentVerified,
-    InvocationCompleted,
-    InvocationStarted,
-    ProviderUsage,
-)
+from assay.agents.events import completion_payload, invocation_events
+from assay.protocol.agents import InvocationResult, MemoryWriteStep, Outcome, Step
+from assay.protocol.events import AgentDecided, AgentToolReturned, AgentVerified, InvocationStarted
 from assay.protocol.verification import Role
 from assay.workflow.effects import Invoke, Verify, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
@@ -146,7 +129,7 @@ def tell_verdict(flow: Execution, node: str, found: CriticResult, target: str, c
 
 @contextmanager
 def bracket(flow: Execution, node: str, turn: AgentTurn) -> Generator[None]:
-    """Its first event, all it did, what is told inside, and its last."""
+    """The events of an invocation: its start, its steps, then what the caller emits inside the block, then its end."""
     started = InvocationStarted(
         invocation_id=turn.invocation,
         agent_id=turn.agent,
@@ -157,13 +140,10 @@ def bracket(flow: Execution, node: str, turn: AgentTurn) -> Generator[None]:
     flow.tell("agent.invocation.started", started, node=node)
     _tell_steps(flow, node, turn)
     yield
-    completed = InvocationCompleted(
-        invocation_id=turn.invocation,
-        agent_id=turn.agent,
-        outcome=turn.outcome,
-        schema_validated=_or_unset(turn.schema_validated),
-        confidence=_or_unset(turn.confidence),
+    result = InvocationResult(
+        outcome=turn.outcome, confidence=turn.confidence, schema_validated=turn.schema_validated
     )
+    completed = completion_payload(turn.invocation, turn.agent, result)
     flow.tell("agent.invocation.completed", completed, node=node)
 
 
@@ -174,62 +154,23 @@ def decided(flow: Execution, node: str, turn: AgentTurn) -> str:
 
 
 def _tell_steps(flow: Execution, node: str, turn: AgentTurn) -> None:
-    calls: dict[str, str] = {}
-    for step in turn.steps:
-        match step:
-            case ReasoningStep():
-                if (verbosity := flow.configurable.get("reasoningVerbosity", step.verbosity)) != "off":
-                    reasoned = AgentReasoned(agent_id=turn.agent, verbosity=verbosity)
-                    flow.tell("agent.reasoned", reasoned, node=node, reasoning=step.text)
-            case ToolCalled():
-                called = AgentToolCalled(
-                    agent_id=turn.agent,
-                    tool_name=step.tool,
-                    call_id=_call_id(turn, step.call_id),
-                    transport=step.transport,
-                )
-                calls[step.call_id] = flow.tell("agent.toolCalled", called, node=node, inputs=step.inputs)
-            case ToolReturned():
-                _tell_returned(flow, node, turn, step, calls.get(step.call_id))
-            case UsageStep(usage=usage):
-                used = ProviderUsage(
-                    provider=usage.provider,
-                    model=usage.model,
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                    cost_estimate_usd=_or_unset(usage.cost_usd),
-                    currency=UNSET if usage.cost_usd is None else "USD",
-                    cache_hit=usage.cached or UNSET,
-                    node_id=node,
-                )
-                flow.tell("provider.usage", used, node=node)
-            case HandoffStep():
-                handed = AgentHandoff(from_agent_id=turn.agent, to_agent_id=step.to_agent_id)
-                flow.tell("agent.handoff", handed, node=node, reason=step.reason or UNSET)
-            case _:
-                pass  # what it wrote into its memory is told where attribution is offered
+    """Memory writes have no event here: workflows do not offer memory attribution."""
 
+    def call_id(call: str) -> str:
+        """Unique in the run: every invocation counts its calls from one."""
+        return stable_id("call", turn.invocation, call)
 
-def _tell_returned(
-    flow: Execution, node: str, turn: AgentTurn, step: ToolReturned, cause: str | None
-) -> None:
-    returned = AgentToolReturned(
-        agent_id=turn.agent,
-        tool_name=step.tool,
-        call_id=_call_id(turn, step.call_id),
-        status=step.status,
-        duration_ms=step.duration_ms,
-    )
-    told = {"outcome": step.outcome} if step.error is None else {"error": step.error}
-    carrier = flow.tell("agent.toolReturned", returned, node=node, cause=cause, **told)
-    for found in turn.checked.get(step.call_id, ()):
-        ready = msgspec.structs.replace(found, invocation=flow.invocation())
-        tell_verdict(flow, node, ready, returned.call_id, carrier)
-
-
-def _call_id(turn: AgentTurn, call: str) -> str:
-    """Fresh in its run: every invocation counts from one."""
-    return stable_id("call", turn.invocation, call)
+    checked = {call_id(call): found for call, found in turn.checked.items()}
+    steps = (step for step in turn.steps if not isinstance(step, MemoryWriteStep))
+    verbosity = flow.configurable.get("reasoningVerbosity")
+    for event in invocation_events(
+        steps, turn.agent, node, verbosity=verbosity, call_id=call_id, event_id=flow.next_event_id
+    ):
+        flow.append(event)
+        if isinstance(event.payload, AgentToolReturned):
+            for found in checked.get(event.payload.call_id, ()):
+                ready = msgspec.structs.replace(found, invocation=flow.invocation())
+                tell_verdict(flow, node, ready, event.payload.call_id, event.id)
 
 
 def _or_unset(value: Any) -> Any:

@@ -1,0 +1,1 @@
+"""Running one agent: its context, fixtures, hand-off schemas, usage, and its steps as events."""

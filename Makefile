@@ -2,27 +2,35 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUN := $(VENV)/.run
 READY := $(VENV)/.ready
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
 export PYTHONDONTWRITEBYTECODE :=  # compiled once, or each of many short processes does it again
 
 .PHONY: demo test lint form types suite bench soak docs lock clean
 .DELETE_ON_ERROR:
 
-# The lock first, with its hashes; then the project itself, editable, which hashes cannot cover.
-$(READY): requirements/dev.txt pyproject.toml
+# What running needs, with the hashes of its lock; then the project itself, editable, which hashes cannot cover.
+$(RUN): requirements/run.txt pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"assay needs Python 3.11 or newer; $$(command -v $(PYTHON)) is {v[0]}.{v[1]}. Try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --require-hashes -r requirements/run.txt
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $(RUN)
+
+# What developing needs besides.
+$(READY): requirements/dev.txt $(RUN)
+	$(PIP) --require-hashes -r requirements/dev.txt
 	touch $(READY)
 
-# Installing has made it; this makes it anew when its source has changed.
+# The messages of gRPC, made from their source.
 $(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
 	touch $(MADE)
 
-demo: $(MADE)
+demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
 # Types are checked beside the tests: each leaves part of two cores idle.
@@ -59,8 +67,8 @@ docs: $(MADE)
 
 # Pinned with hashes, without index addresses.
 lock: $(READY)
-	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --no-header --no-annotate --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(LOCK) --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
+	$(LOCK) --constraint requirements/dev.txt pyproject.toml --extra store --group run -o requirements/run.txt
 
 clean:
 	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis

@@ -4,6 +4,7 @@ import shutil
 import sys
 import tempfile
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +33,10 @@ except ModuleNotFoundError:  # run by hand
 else:
 
     class Hook(BuildHookInterface[Any]):
-        """For a wheel and for an editable install alike."""
+        """For a wheel, and for an editable install where grpcio-tools is installed: `make` does it later where it is not."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-            if self.target_name == "wheel":
+            if self.target_name == "wheel" and (version != "editable" or find_spec("grpc_tools")):
                 make()
 
 

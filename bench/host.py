@@ -20,8 +20,8 @@ from assay import app as composition
 from assay.auth.authenticator import Authenticator
 from assay.auth.local_key import local_key
 from assay.serve.grpc.server import RpcServer as GrpcServer
+from assay.serve.http import http_app
 from assay.serve.web import event_loop as loops
-from assay.serve.web.app import create_app
 from assay.serve.web.server import server
 from assay.settings import Settings
 
@@ -48,9 +48,8 @@ async def main(home: str) -> None:
     settings = Settings(home=home)
     async with composition.open_runtime(settings) as runtime:
         key = await local_key(runtime.store, Path(home), datetime.now(UTC))
-        full: Any = create_app(
-            runtime.executor, runtime.evaluations, Authenticator(runtime.store).authenticate, settings.serving
-        )
+        authenticate = Authenticator(runtime.store).authenticate
+        full: Any = http_app(runtime.executor, runtime.evaluations, None, authenticate, settings.serving)
 
         full.router.routes.insert(0, Route("/bare", bare, methods=["POST"]))
 
@@ -64,7 +63,7 @@ async def main(home: str) -> None:
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         listening.listen(2048)
-        calls = GrpcServer(full.state.host, address="127.0.0.1", port=0)
+        calls = GrpcServer(full.state.server, address="127.0.0.1", port=0)
         beside = asyncio.create_task(calls.serve())
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         print(f"{address} {key.text.reveal()} 127.0.0.1:{calls.port}", flush=True)

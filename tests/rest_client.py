@@ -30,9 +30,9 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
 from assay.ports import Limits, Services
 from assay.runs.executor import RunExecutor
+from assay.serve.http import ROUTES, http_app
 from assay.serve.openwop.build import build_host
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.web.app import create_app
 from assay.serve.web.event_loop import run
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.server import server
@@ -147,17 +147,15 @@ class Server:
             self.room,
         )
         gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
-        more = {} if self.routes is None else {"routes": self.routes}
-        self.app = create_app(
-            self.desk, self.office, gate.authenticate, self.serving, surface=self.surface, **more
-        )
+        routes = ROUTES if self.routes is None else self.routes
+        self.app = http_app(self.desk, self.office, self.surface, gate.authenticate, self.serving, routes)
         await self.desk.open()
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
         self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port, tls=self.tls)
         started = asyncio.create_task(self.server.serve(sockets=[listening]))
-        beside = asyncio.create_task(self.beside(self.app.state.host))
+        beside = asyncio.create_task(self.beside(self.app.state.server))
         while not self.server.started and not started.done():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         self._ready.set()

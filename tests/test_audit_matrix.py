@@ -24,7 +24,7 @@ from assay.ports.audit import AuditPayload
 from assay.protocol.annotations import AnnotationCreate
 from assay.runs.annotations import annotate, annotations
 from assay.runs.copy import everything, replay
-from assay.serve.fep.routes import ROUTES
+from assay.serve.http import ROUTES
 from evals import AGENT, golden, suite_of
 from flows import ME, House
 from rest_client import Server, request_of, slow, sqlite

@@ -35,7 +35,7 @@ from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
 from assay.protocol.schemas import NOUNS
-from assay.serve.fep.routes import ROUTES
+from assay.serve.http import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS

@@ -155,7 +155,7 @@ def test_a_body_counts_with_what_it_becomes(host):
     with host.client() as client:
         got = client.post("/v1/evaluate", content=body, headers=JSON)
         assert (got.status_code, got.json()["details"]["setting"]) == (413, "max_tenant_held_bytes")
-        assert host.app.state.host.load.held == 0
+        assert host.app.state.server.admission.held == 0
 
 
 @pytest.mark.parametrize("ending", [b"\n", b""])
@@ -169,4 +169,4 @@ def test_a_long_line_counts_and_is_given_back(host, ending):
             "/v1/evaluate", content=lines_of(with_value("x" * 3_000_000)) + ending, headers=LINES
         )
         assert (got.status_code, got.json()["details"]["setting"]) == (413, "max_tenant_held_bytes")
-        assert host.app.state.host.load.held == 0
+        assert host.app.state.server.admission.held == 0

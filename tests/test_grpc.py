@@ -299,7 +299,7 @@ def test_a_cancelled_call_leaves_no_load(lite):
         run = begin_and_leave(client, "RunEvaluation", message_of(LONG))
         ended(client, run)
         until = time.monotonic() + 10
-        load = lite.app.state.host.load
+        load = lite.app.state.server.admission
         while (load.requests, load.held, load.followers, dict(load.of)) != (0, 0, 0, {}):
             assert time.monotonic() < until, load.__dict__
             time.sleep(0.02)

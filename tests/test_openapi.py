@@ -15,13 +15,15 @@ from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
 from assay import errors
-from assay.serve.fep.routes import ROUTES
+from assay.serve.fep.schemas import fep_schemas
+from assay.serve.http import ROUTES
+from assay.serve.openwop.schemas import openwop_schemas
 from assay.serve.web.openapi import HEADERS, SAID, document
 from assay.serve.web.responses import STATUS
 from rest_client import Server, sqlite
 from shared import SHARED, needs_shared
 
-DOCUMENT = document(ROUTES)
+DOCUMENT = document(ROUTES, fep_schemas() | openwop_schemas())
 
 
 def test_the_document_is_the_routes_both_ways():

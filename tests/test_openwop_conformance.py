@@ -11,9 +11,9 @@ import jsonschema_rs
 import pytest
 
 from assay.agenteval.samples import SAMPLES
-from assay.serve.fep.routes import ROUTES
+from assay.serve.http import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
-from assay.serve.openwop.seams import SEAMS, under
+from assay.serve.seams.routes import SEAMS, under
 from evals import golden
 from openwop_client import asked, begun, done, ended, followed, log_of, shelved, suite
 from rest_client import Server, sqlite

@@ -10,8 +10,8 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.serve.fep.routes import ROUTES
-from assay.serve.openwop.seams import SEAMS
+from assay.serve.http import ROUTES
+from assay.serve.seams.routes import SEAMS
 from assay.workflow.children import attestation
 from assay.workflow.samples import fixtures
 from flows import Played

@@ -444,7 +444,7 @@ def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, se
             answer = connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 400"), answer
         assert setting.encode() in answer
-        assert host.app.state.host.load.held == 0
+        assert host.app.state.server.admission.held == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\n", b"GET /v1/heal"])
@@ -499,7 +499,7 @@ def test_a_client_gone_while_it_waits_loses_nothing(host, client):
                 break
             time.sleep(0.05)
         assert own.get(f"/v1/evaluations/{run['operation_id']}").json()["status"] == "completed"
-    assert host.app.state.host.load.requests <= 1
+    assert host.app.state.server.admission.requests <= 1
 
 
 def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
@@ -521,7 +521,7 @@ def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
                     time.sleep(1.2)
                     connection.close()
         time.sleep(0.3)
-        load = host.app.state.host.load
+        load = host.app.state.server.admission
         assert (load.requests, load.followers, load.held, dict(load.of)) == (0, 0, 0, {})
         assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 10_000
 
@@ -585,7 +585,7 @@ def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tig
         for thread in followers:
             thread.start()
         time.sleep(0.3)
-        load = tight.app.state.host.load
+        load = tight.app.state.server.admission
         too_much(client.get(f"/v1/evaluations/{id}/events"), "tenant")
         assert (load.followers, load.followers_of) == (2, {"acme": 2})
         load.followers += 1
@@ -656,7 +656,7 @@ def test_a_check_that_takes_its_whole_second_keeps_nobody_waiting(client):
 
 
 def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
-    from assay.serve.fep.routes import ROUTES
+    from assay.serve.http import ROUTES
 
     async def broken(call):
         raise ZeroDivisionError("the secret is hunter2")

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from assay.auth.scopes import DEFAULT
-from assay.serve.fep.routes import ROUTES
+from assay.serve.http import ROUTES
 from evals import AGENT, golden, suite_of
 from postgres import server as postgres
 from rest_client import Server, request_of, slow, sqlite

@@ -17,8 +17,8 @@ class HttpServer(Protocol):
     started: bool
 
     @property
-    def host(self) -> Any:
-        """The state that another transport shares with this one."""
+    def state(self) -> Any:
+        """The `ServerState` that a second transport shares with this one."""
         ...
 
     async def serve(self, sockets: list[socket] | None = None) -> None: ...
@@ -47,33 +47,25 @@ def http_server(
 ) -> HttpServer:
     """The HTTP server with the routes of FEP and OpenWOP."""
     try:
-        from assay.serve.fep.routes import ROUTES  # a lazy door
+        from assay.serve.http import ROUTES, http_app  # a lazy door: the extra `serve`
         from assay.serve.openwop.build import build_host  # a lazy door
-        from assay.serve.openwop.seams import SEAMS  # a lazy door
-        from assay.serve.web.app import create_app  # a lazy door: the extra `serve`
+        from assay.serve.seams.routes import SEAMS  # a lazy door
         from assay.serve.web.server import server  # a lazy door
         from assay.workflow.execution_model import HostInfo  # a lazy door
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
-    named = HostInfo(host_id=settings.host_id)
-    offers = build_host(
+    openwop = build_host(
         runtime.store,
         runtime.evals,
         settings.openwop,
         settings.serving,
         settings.limits,
         runtime.workflows,
-        named,
+        HostInfo(host_id=settings.host_id),
     )
     routes = [*ROUTES, *SEAMS] if conformance_routes_enabled() else ROUTES
-    app = create_app(
-        runtime.executor,
-        runtime.evaluations,
-        runtime.authenticator.authenticate,
-        settings.serving,
-        surface=offers,
-        routes=routes,
-    )
+    authenticate = runtime.authenticator.authenticate
+    app = http_app(runtime.executor, runtime.evaluations, openwop, authenticate, settings.serving, routes)
     return server(app, settings.serving, host=host, port=port, tls=tls)
 
 
@@ -83,4 +75,4 @@ def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None 
         from assay.serve.grpc.server import RpcServer  # a lazy door: the extra `grpc`
     except ModuleNotFoundError as error:
         raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
-    return RpcServer(companion.host, address=host, port=port, tls=tls)
+    return RpcServer(companion.state, address=host, port=port, tls=tls)

@@ -70,7 +70,7 @@ async def _serve(chosen: settings.Settings, asked: ServeOptions, modules: list[s
             try:
                 await transport.serve(sockets=[place.listening])
             finally:
-                transport.host.stop()
+                transport.state.stop()
                 telling.cancel()
                 if beside is not None:
                     await beside

@@ -8,7 +8,6 @@ from functools import partial
 import msgspec
 from msgspec import UNSET
 
-from assay.auth.audit import audit_read
 from assay.errors import IdempotencyKeyReused, InvalidRequest, Problem, Refusal
 from assay.fep.service import result_json as whole_result
 from assay.protocol.operations import (
@@ -18,6 +17,7 @@ from assay.protocol.operations import (
     ErrorResponse,
 )
 from assay.serve.fep.request import ARGUMENTS, ParsedRequest, decoded, shows_arguments
+from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import LARGE, Started, Submission, begin, digest_for, read
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
@@ -60,11 +60,11 @@ class StoredBatch(msgspec.Struct, frozen=True):
 
 async def run_batch(call: HttpRequest) -> Response:
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
-    call.host.load.open()
+    call.server.admission.check_open()
     form_of(call)
     body = await read_body(call, in_parts=True)
     request = (
-        await call.aside(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
+        await call.in_thread(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
     )
     options = BatchOptions() if request.options is UNSET else request.options
     once = IdempotentRequest(
@@ -90,13 +90,13 @@ async def conduct(
     kept, replayed = await once.answered(_Batch(call, parts, options, once).run, StoredBatch, final)
     if replayed:
         for run in filter(None, kept.runs):
-            await audit_read(call.host.office.store, await call.host.desk.get(run, call.tenant))
+            await call.audit_read(await call.server.executor.get(run, call.tenant))
     return kept, replayed
 
 
 def _possible(call: RequestContext, parts: list[BatchItem], options: BatchOptions) -> None:
     problems: list[Problem] = []
-    if len(parts) > (most := call.host.serving.max_batch):
+    if len(parts) > (most := call.server.serving.max_batch):
         said = f"{len(parts)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
         problems.append(Problem("evaluations", said))
     for name in ("max_concurrent", "timeout_ms"):
@@ -115,18 +115,18 @@ class _Batch:
         self, call: RequestContext, parts: list[BatchItem], options: BatchOptions, once: IdempotentRequest
     ) -> None:
         self._call, self._parts, self._once = call, parts, once
-        most = call.host.serving.max_tenant_runs
+        most = call.server.serving.max_tenant_runs
         self._gate = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, most))
         self._fail_fast = options.fail_fast is True
         self._seconds = None if options.timeout_ms is UNSET else options.timeout_ms / 1000
         self._failed: int | None = None
 
     async def run(self) -> StoredBatch:
-        clock = self._call.host.clock
+        clock = self._call.server.clock
         started, began = clock.now(), time.monotonic()
         tasks = [asyncio.create_task(self._one(part)) for part in self._parts]
         try:
-            await self._call.unless_gone(
+            await self._call.until_disconnect(
                 asyncio.wait(tasks, timeout=self._seconds) if tasks else asyncio.sleep(0)
             )
         finally:
@@ -169,7 +169,7 @@ class _Batch:
         want = Submission(await part.read(), self._once)
         part.begun = await begin(self._call, want, f".{part.index}")
         if part.begun.made is None:
-            run = await self._call.host.desk.ended(part.begun.run)
+            run = await self._call.server.executor.ended(part.begun.run)
             if run.status != "completed":
                 code = "internal_error" if run.status == "failed" else "conflict"
                 part.fail(code, f"it is {run.status}", status=run.status)
@@ -179,7 +179,7 @@ class _Batch:
         late = [part for part in self._parts if not part.done and part.error is None]
         for part in late:
             part.fail("run_timeout", f"the batch was over after {seconds:.1f} s, before this was")
-        desk, tenant = self._call.host.desk, self._call.tenant
+        desk, tenant = self._call.server.executor, self._call.tenant
         stopping = [desk.cancel(part.begun.run, tenant) for part in late if part.begun is not None]
         await asyncio.gather(*stopping, return_exceptions=True)
 
@@ -197,6 +197,8 @@ async def _document(call: HttpRequest, kept: StoredBatch, parts: list[BatchItem]
         if begun is not None and begun.made is not None:
             yield whole_result(*begun.made)
             continue
-        async for piece in call.host.office.document(await call.host.desk.get(run, call.tenant)):
+        async for piece in fep_of(call).evaluations.document(
+            await call.server.executor.get(run, call.tenant)
+        ):
             yield piece
     yield b'],"errors":' + encode(kept.errors) + b',"summary":' + encode(kept.summary) + b"}"

@@ -9,6 +9,7 @@ from assay.checks.arguments import fields_of
 from assay.checks.checker import Checker, argument_schema
 from assay.checks.registry import Registry
 from assay.protocol.operations import CheckDescription
+from assay.serve.fep.state import fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, encode, log
 
@@ -17,7 +18,7 @@ PATH = {"type": "string", "pattern": r"^\$\.", "description": "a path into the c
 
 async def list_checks(call: HttpRequest) -> Response:
     call.query()
-    return Response(catalogue(call.host.office.registry))
+    return Response(catalogue(fep_of(call).evaluations.registry))
 
 
 @lru_cache(maxsize=4)

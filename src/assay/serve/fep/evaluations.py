@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 
-from assay.auth.audit import audit_read
 from assay.errors import Conflict, RunAlreadyEnded, RunNotFinished
 from assay.fep.service import EvaluationService
 from assay.fep.service import result_json as whole_result
@@ -13,6 +12,7 @@ from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
 from assay.serve.fep.request import decoded, digest_of
+from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
 from assay.serve.web import pagination as pages
 from assay.serve.web.body import read_body
@@ -34,34 +34,36 @@ async def run_evaluation(call: HttpRequest) -> Response:
     headers: Headers = ((b"content-location", f"/v1/evaluations/{begun.run}".encode()),)
     if begun.replayed:
         headers += REPLAYED
-    if begun.made is not None and not call.wants_lines:
+    if begun.made is not None and not call.accepts_ndjson:
         return Response(whole_result(*begun.made), headers=headers)
-    run = await call.unless_gone(call.host.desk.ended(begun.run))
+    run = await call.until_disconnect(call.server.executor.ended(begun.run))
     if begun.replayed:
-        await audit_read(call.host.office.store, run)
+        await call.audit_read(run)
     return _results(call, run, headers)
 
 
 async def start_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations: an operation, at once."""
     begun = await submit_body(call, "POST /v1/evaluations", at_once=False)
-    run = await call.host.desk.get(begun.run, call.tenant)
+    run = await call.server.executor.get(begun.run, call.tenant)
     headers: Headers = ((b"location", f"/v1/operations/{run.id}".encode()),)
-    return answer(call.host.office.operation(run), 202, headers + REPLAYED if begun.replayed else headers)
+    return answer(
+        fep_of(call).evaluations.operation(run), 202, headers + REPLAYED if begun.replayed else headers
+    )
 
 
 async def get_evaluation(call: HttpRequest) -> Response:
     """GET /v1/evaluations/{id}: the result, whole, as lines, or a page of it."""
     asked = call.query("page_size", "page_token")
-    run = await call.run()
+    run = await evaluation_of(call)
     if run.status not in CLOSED:
-        raise unfinished(call.host.office, run)
-    start, size = window(asked, run, call.host.serving.max_page)
+        raise unfinished(fep_of(call).evaluations, run)
+    start, size = window(asked, run, call.server.serving.max_page)
     tag = _tag(run, call, start, size)
     headers = (b"etag", tag), AGAIN
     if matches(call, tag):
         return Response(b"", 304, headers=headers)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return _results(call, run, headers, start, size)
 
 
@@ -91,11 +93,11 @@ def _results(
     call: HttpRequest, run: Run, headers: Headers, start: int = 0, size: int | None = None
 ) -> Response:
     """The body stays a whole EvaluationRunResult; where it is a page, its metadata says where the next begins."""
-    office, stop = call.host.office, None if size is None else start + size
+    office, stop = fep_of(call).evaluations, None if size is None else start + size
     if following := following_page(run, start, size):
         link = f'</v1/evaluations/{run.id}?page_size={size}&page_token={following}>; rel="next"'
         headers += ((b"link", link.encode()),)
-    if call.wants_lines:
+    if call.accepts_ndjson:
         return Response(_lines(office, run, start, stop), 200, LINES, headers)
     metadata = {"next_page_token": following} if following else None
     return Response(office.document(run, start, stop, metadata), headers=headers)
@@ -113,7 +115,7 @@ async def _lines(office: EvaluationService, run: Run, start: int, stop: int | No
 
 def _tag(run: Run, call: HttpRequest, start: int, size: int | None) -> bytes:
     """A run that has ended does not change; how it is shown may."""
-    shown = f"{run.id} {run.events} {call.wants_lines} {start} {size}"
+    shown = f"{run.id} {run.events} {call.accepts_ndjson} {start} {size}"
     return b'W/"%b"' % hashlib.sha256(shown.encode()).hexdigest()[:32].encode()
 
 
@@ -127,7 +129,7 @@ async def cancel_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations/{id}:cancel: what is done stays, the rest is skipped."""
     call.query()
     body, run = await read_body(call) or b"{}", call.run_id
-    decoded(_cancel, body, call.host.limits)
+    decoded(_cancel, body, call.server.limits)
     once = IdempotentRequest(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 
     said, replayed = await cancelled_once(call, run, once)
@@ -147,15 +149,15 @@ async def cancelled_once(
 
 async def cancelled(call: RequestContext, id: str, documents: Sequence[PutDocument] = ()) -> bool:
     """Whether it has stopped by now; false: it was asked to."""
-    run = await call.run_named(id)
+    run = await find_evaluation(call, id)
     if run.status not in CLOSED:
         try:
-            desk = call.host.desk
+            desk = call.server.executor
             run = await desk.cancel(run.id, call.tenant, documents=documents, patience=PATIENCE)
         except Conflict as conflict:
             if conflict.what == "exists":
                 raise  # its key is another request's
-            run = await call.run_named(id)
+            run = await find_evaluation(call, id)
     if run.status not in CLOSED:
         return False  # it was asked to, and has not stopped yet
     if run.status == "cancelled":

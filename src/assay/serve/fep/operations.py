@@ -8,6 +8,7 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.run_header import KIND
 from assay.ports import RunQuery, RunStatus
 from assay.protocol.operations import ListOperationsResponse
+from assay.serve.fep.state import evaluation_of, fep_of
 from assay.serve.web import pagination as pages
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, answer
@@ -26,7 +27,7 @@ STATUSES: dict[str, frozenset[RunStatus]] = {
 
 async def get_operation(call: HttpRequest) -> Response:
     call.query()
-    return answer(call.host.office.operation(await call.run()))
+    return answer(fep_of(call).evaluations.operation(await evaluation_of(call)))
 
 
 async def list_evaluations(call: HttpRequest) -> Response:
@@ -36,7 +37,7 @@ async def list_evaluations(call: HttpRequest) -> Response:
 
 async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsResponse:
     """A page of them, by what a transport has understood."""
-    size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+    size = pages.size(asked.get("page_size"), call.server.serving.max_page)
     status, name = asked.get("status"), asked.get("experiment")
     if status is not None and status not in STATUSES:
         raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
@@ -54,12 +55,12 @@ async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsR
         before=before(asked.get("page_token"), digest),
         limit=size + 1,
     )
-    runs = await call.host.desk.list(query)
+    runs = await call.server.executor.list(query)
     following = UNSET
     if len(runs) > size:
         last = runs[size - 1]
         following = pages.token(pages.RunCursor(last.created, last.id, digest))
-    operations = [call.host.office.operation(run) for run in runs[:size]]
+    operations = [fep_of(call).evaluations.operation(run) for run in runs[:size]]
     return ListOperationsResponse(operations=operations, next_page_token=following)
 
 

@@ -1,11 +1,10 @@
-"""Every URL, with who may ask and what is said: the server, its document and its tests are made of this list."""
+"""FEP's URLs (FEP 5.1): the server, its OpenAPI document and its tests are made of this list."""
 
 from assay.serve.fep.batch import run_batch
 from assay.serve.fep.catalogue import list_checks
 from assay.serve.fep.evaluations import cancel_evaluation, get_evaluation, run_evaluation, start_evaluation
 from assay.serve.fep.events import follow_evaluation
 from assay.serve.fep.operations import STATUSES, get_operation, list_evaluations
-from assay.serve.openwop.routes import OPENWOP
 from assay.serve.web.health import health, show_openapi, show_page
 from assay.serve.web.metrics import show_metrics
 from assay.serve.web.route import (
@@ -24,7 +23,7 @@ RESULT = ResponseSpec(
     "the result", "EvaluationRunResult", lines="TestCaseResult", headers=("ETag", "Link", "Content-Location")
 )
 
-ROUTES = [
+FEP = [
     RouteSpec(
         method="POST",
         path="/v1/evaluate",
@@ -190,5 +189,4 @@ ROUTES = [
         gives={200: ResponseSpec("a page that needs no network", media="text/html")},
         refuses=(400,),
     ),
-    *OPENWOP,
 ]

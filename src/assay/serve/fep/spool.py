@@ -13,6 +13,7 @@ from assay.fep.run_header import stored_line
 from assay.fep.service import PlannedEvaluation
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, experiment_of, read_head
+from assay.serve.fep.state import fep_of
 from assay.serve.web.body import stream_body
 from assay.serve.web.footprint import Footprint, bounded
 from assay.serve.web.request import HttpRequest
@@ -37,7 +38,7 @@ class SpooledRequest:
 @asynccontextmanager
 async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[SpooledRequest]:
     """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
-    serving = call.host.serving
+    serving = call.server.serving
     with _spool() as file:
         intake = _LineReader(call, file, arguments=arguments)
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
@@ -46,15 +47,15 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
             if not intake.long:
                 intake.more(piece)
                 continue
-            call.share.hold(grown := taken.more(piece))
+            call.reservation.reserve_bytes(grown := taken.more(piece))
             held += grown
             if b"\n" in piece:
-                await call.aside(lambda piece=piece: intake.more(piece))
-                call.share.drop(held)
+                await call.in_thread(lambda piece=piece: intake.more(piece))
+                call.reservation.release_bytes(held)
                 taken, held = Footprint(), 0
             else:
                 intake.more(piece)
-        yield await call.aside(intake.end) if intake.long else intake.end()
+        yield await call.in_thread(intake.end) if intake.long else intake.end()
 
 
 @contextmanager
@@ -79,8 +80,8 @@ def _on_disk() -> Generator[None]:
 
 class _LineReader:
     def __init__(self, call: HttpRequest, file: IO[bytes], *, arguments: bool) -> None:
-        self._host, self._file, self._arguments = call.host, file, arguments
-        self._limits = call.host.limits
+        self._plans, self._file, self._arguments = fep_of(call).plans, file, arguments
+        self._limits = call.server.limits
         self._digest = hashlib.sha256() if call.headers.get(b"idempotency-key") else None
         if self._digest is not None and not arguments:
             self._digest.update(WITHOUT_ARGUMENTS)
@@ -89,7 +90,7 @@ class _LineReader:
         self._planned: CachedPlan | None = None
         self._experiment = None
         self._waits = False
-        self._most = call.host.serving.max_elements
+        self._most = call.server.serving.max_elements
 
     @property
     def long(self) -> bool:
@@ -162,7 +163,7 @@ class _LineReader:
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
         try:
-            planned = self._host.plans.of(bytes(head.checks), arguments=self._arguments)
+            planned = self._plans.of(bytes(head.checks), arguments=self._arguments)
         except InvalidRequest as wrong:
             problems += wrong.problems
         try:

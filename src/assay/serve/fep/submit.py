@@ -10,6 +10,7 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.runs.ids import new_id
 from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, shows_arguments
 from assay.serve.fep.spool import SpooledRequest, read_lines
+from assay.serve.fep.state import fep_of
 from assay.serve.web.body import form_of
 from assay.serve.web.body import read_body as whole_body
 from assay.serve.web.idempotency import IdempotentRequest
@@ -45,7 +46,7 @@ class Submission(NamedTuple):
 async def submit_body(call: HttpRequest, operation: str, *, at_once: bool) -> Started:
     """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
-    call.host.load.open()
+    call.server.admission.check_open()
     if form_of(call, lines=True) == "lines":
         async with read_lines(call, arguments=arguments) as lined:
             want = Submission(lined, IdempotentRequest(call, operation, lambda: lined.digest))
@@ -62,15 +63,15 @@ async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) 
     """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
         return lambda: digest_of(body, arguments=arguments)
-    digest = await call.aside(lambda: digest_of(body, arguments=arguments))
+    digest = await call.in_thread(lambda: digest_of(body, arguments=arguments))
     return lambda: digest
 
 
 async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequest:
-    host, most = call.host, call.host.serving.max_elements
+    plans, limits, elements = fep_of(call).plans, call.server.limits, call.server.serving.max_elements
     if len(body) <= LARGE:
-        return read_request(body, host.plans, host.limits, most, arguments=arguments)
-    return await call.aside(lambda: read_request(body, host.plans, host.limits, most, arguments=arguments))
+        return read_request(body, plans, limits, elements, arguments=arguments)
+    return await call.in_thread(lambda: read_request(body, plans, limits, elements, arguments=arguments))
 
 
 async def begin(
@@ -84,7 +85,7 @@ async def begin(
     async def start(documents: list[PutDocument]) -> None:
         nonlocal made
         if at_once and asked.at_once and isinstance(request, ParsedRequest):
-            office = call.host.office
+            office = fep_of(call).evaluations
             scored = await office.score(asked, request.contexts, call.tenant, run=run, told=request.told)
             if (
                 spent
@@ -107,7 +108,9 @@ async def _take_in(
     documents: list[PutDocument],
     run: str,
 ) -> None:
-    host = call.host
-    with host.load.seat(call.tenant):
-        taken = await host.office.take_in(asked, contexts, call.tenant, host.desk.holder, documents, run=run)
-        host.desk.begin(taken)
+    server = call.server
+    with server.admission.reserve_run(call.tenant):
+        taken = await fep_of(call).evaluations.take_in(
+            asked, contexts, call.tenant, server.executor.holder, documents, run=run
+        )
+        server.executor.begin(taken)

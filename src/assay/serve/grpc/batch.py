@@ -20,7 +20,7 @@ from assay.serve.web.idempotency import IdempotentRequest
 
 
 async def run_batch(call: RpcContext, request: fep.BatchEvaluationRequest) -> bytes:
-    call.host.load.open()
+    call.server.admission.check_open()
     converted: dict[int, DecodedRequest] = {}
 
     async def read(index: int, one: fep.EvaluationRequest) -> ParsedRequest:
@@ -46,7 +46,7 @@ async def _response(
     call: RpcContext, kept: StoredBatch, parts: list[BatchItem], converted: dict[int, DecodedRequest]
 ) -> bytes:
     """The results in the order of their requests, the errors, and the counts."""
-    limit = call.host.serving.max_message_bytes
+    limit = call.server.serving.max_message_bytes
     pieces: list[bytes] = []
     size = 0
     for index, run in enumerate(kept.runs):
@@ -56,7 +56,7 @@ async def _response(
         if begun is not None and begun.made is not None:
             result = made_result(begun.made, converted[index], limit)
         else:
-            result = await kept_result(call.host, await call.host.desk.get(run, call.tenant))
+            result = await kept_result(call, await call.server.executor.get(run, call.tenant))
         size += len(result) + 8
         if size > limit - MARGIN:
             raise AnswerTooLarge(limit, f"read the results one by one: {', '.join(filter(None, kept.runs))}")

@@ -9,7 +9,7 @@ from assay.errors import Refusal
 from assay.ports.supervise import guarded
 from assay.serve.fep.submit import Started
 from assay.serve.grpc.errors import Metadata
-from assay.serve.web.request import RequestContext, ServerState, together
+from assay.serve.web.request import RequestContext, ServerState, headers_by_name
 from assay.serve.web.responses import log
 
 Context = ServicerContext[Any, Any]
@@ -20,9 +20,9 @@ class RpcContext(RequestContext):
 
     __slots__ = ("context", "told")
 
-    def __init__(self, host: ServerState, context: Context) -> None:
+    def __init__(self, server: ServerState, context: Context) -> None:
         given = context.invocation_metadata() or ()
-        super().__init__(host, together([(name.encode(), _bytes(value)) for name, value in given]))
+        super().__init__(server, headers_by_name([(name.encode(), _bytes(value)) for name, value in given]))
         self.context = context
         self.told: Metadata = (("x-request-id", self.id),)
 
@@ -47,7 +47,7 @@ _STOPPING: set[asyncio.Task[None]] = set()
 
 
 async def _stop(call: RpcContext, run: str) -> None:
-    trouble = await guarded("stop", call.host.desk.cancel(run, call.tenant), Refusal)
+    trouble = await guarded("stop", call.server.executor.cancel(run, call.tenant), Refusal)
     if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is away
         log.info("request %s: run %s was not stopped: %s", call.id, run, trouble)
 

@@ -53,8 +53,8 @@ class RpcHandler:
     For gRPC a stream of messages comes in, of which one is read: so it waits until it is known who sends it.
     """
 
-    def __init__(self, host: ServerState, method: Method, incoming: MessageReceiver) -> None:
-        self._host, self._method, self._incoming = host, method, incoming
+    def __init__(self, server: ServerState, method: Method, incoming: MessageReceiver) -> None:
+        self._server, self._method, self._incoming = server, method, incoming
 
     def handler(self) -> "RpcMethodHandler[Any, Any]":
         if self._method.stream is not None:
@@ -84,18 +84,18 @@ class RpcHandler:
                 told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
 
     async def _answer(self, context: Context) -> bytes:
-        call = RpcContext(self._host, context)
+        call = RpcContext(self._server, context)
         assert self._method.answer is not None
         try:
             return await self._method.answer(call, await self._admitted(call))
         except Exception as why:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
             trouble = why
         finally:
-            call.share.give_back()
+            call.reservation.release()
         return await _refuse(call, self._method, trouble)
 
     async def _stream(self, context: Context) -> AsyncGenerator[bytes]:
-        call = RpcContext(self._host, context)
+        call = RpcContext(self._server, context)
         assert self._method.stream is not None
         try:
             async with aclosing(self._method.stream(call, await self._admitted(call))) as pieces:
@@ -105,27 +105,27 @@ class RpcHandler:
         except Exception as why:  # noqa: BLE001  # the same
             trouble = why
         finally:
-            call.share.give_back()
+            call.reservation.release()
         await _refuse(call, self._method, trouble)
 
     async def _admitted(self, call: RpcContext) -> Message | bytes:
         """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
         call.tell()
-        call.share.request()
+        call.reservation.reserve_request()
         if self._method.scope is None:
             return self._method.takes()  # what a stranger says is not listened to
-        call.by(await self._host.authenticate(credential_of(call)))
-        call.share.request_of(call.who.tenant)
-        authorize(call.who, self._method.scope)
+        call.set_principal(await self._server.authenticate(credential_of(call)))
+        call.reservation.reserve_tenant_request(call.principal.tenant)
+        authorize(call.principal, self._method.scope)
         data = await self._incoming.message(call)
         if self._method.raw:
             return data
         read = self._method.takes.FromString
         try:
-            message: Any = read(data) if len(data) <= LARGE else await call.aside(lambda: read(data))
+            message: Any = read(data) if len(data) <= LARGE else await call.in_thread(lambda: read(data))
         except DecodeError as wrong:
             raise no_message(self._method.takes, wrong) from None
-        call.named = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")
+        call.target = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")
         return message
 
 
@@ -133,7 +133,7 @@ async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoRet
     """A status, REST's body in the details, and the number of the request."""
     refusal = trouble if isinstance(trouble, Refusal) else None
     if refusal is not None:
-        await call.note(refusal, call.named or method.path)
+        await call.audit_refusal(refusal, call.target or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
         said = internal_error_body(trouble, call.id)

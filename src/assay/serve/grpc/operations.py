@@ -2,10 +2,10 @@
 
 from msgspec import UNSET
 
-from assay.auth.audit import audit_read
 from assay.ports import CLOSED
 from assay.serve.fep.evaluations import cancelled_once
 from assay.serve.fep.operations import listed
+from assay.serve.fep.state import fep_of, find_evaluation
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
@@ -17,19 +17,19 @@ from assay.serve.web.idempotency import IdempotentRequest
 
 async def start_evaluation(call: RpcContext, data: bytes) -> bytes:
     _, begun = await begin_wanted(call, data, "StartEvaluation", at_once=False)
-    run = await call.host.desk.get(begun.run, call.tenant)
-    return operation_of(call.host.office.operation(run)).SerializeToString()
+    run = await call.server.executor.get(begun.run, call.tenant)
+    return operation_of(fep_of(call).evaluations.operation(run)).SerializeToString()
 
 
 async def get_operation(call: RpcContext, request: fep.GetOperationRequest) -> bytes:
     """With the result, once there is one that one message can hold."""
-    run = await call.run_named(request.operation_id)
-    shown = operation_of(call.host.office.operation(run)).SerializeToString()
+    run = await find_evaluation(call, request.operation_id)
+    shown = operation_of(fep_of(call).evaluations.operation(run)).SerializeToString()
     if run.status not in CLOSED or run.status == "failed":
         return shown
     try:
-        await audit_read(call.host.office.store, run)
-        return shown + length_delimited(b"\x3a", await kept_result(call.host, run))
+        await call.audit_read(run)
+        return shown + length_delimited(b"\x3a", await kept_result(call, run))
     except AnswerTooLarge:
         return shown
 

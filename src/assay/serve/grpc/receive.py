@@ -42,7 +42,7 @@ class MessageReceiver:
             raise too_slow(self._patience) from None
         if data is EOF:
             raise InvalidRequest("expected a message, and none came")
-        call.share.hold(
+        call.reservation.reserve_bytes(
             message_footprint(data)
             if len(data) <= LARGE
             else await asyncio.to_thread(message_footprint, data)

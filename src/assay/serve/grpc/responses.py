@@ -14,14 +14,15 @@ from assay.ports import Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import is_object
 from assay.protocol.operations import EvaluationOperation, EvaluationProgress
+from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import InlineResult
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec import encode as packed
 from assay.serve.grpc.codec.result_writer import RunEncoder
 from assay.serve.grpc.codec.results import STATUS, ResultEncoder
+from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.errors import fep_error
 from assay.serve.grpc.request import DecodedRequest
-from assay.serve.web.request import ServerState
 
 MARGIN = 1_024  # bytes of what a result may be wrapped in
 
@@ -66,27 +67,27 @@ def made_result(made: InlineResult, converted: DecodedRequest, limit: int) -> by
 
 
 async def kept_result(
-    host: ServerState, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+    call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> bytes:
     """The same of one that was kept, or with a range of its results."""
-    limit = host.serving.max_message_bytes
-    parts = [part async for part in result_parts(host, run, start, stop, more)]
+    limit = call.server.serving.max_message_bytes
+    parts = [part async for part in result_parts(call, run, start, stop, more)]
     if len(parts) > 1:
         raise too_large(limit, run.id)
     return parts[0]
 
 
 async def result_parts(
-    host: ServerState, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
+    call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> AsyncGenerator[bytes]:
     """In messages that are not too large. The first has all but the results; merged they are the whole."""
-    most = host.serving.max_message_bytes - MARGIN
-    request = await read_request(host.office.store, run.id)
-    metadata = await host.office.metadata(run, request) | (more or {})
+    most = call.server.serving.max_message_bytes - MARGIN
+    request = await read_request(call.server.store, run.id)
+    metadata = await fep_of(call).evaluations.metadata(run, request) | (more or {})
     held = [head(run, request.experiment, metadata)]
     size = len(held[0])
     write = ResultEncoder().case
-    async for line in host.office.results(run, start, stop):
+    async for line in fep_of(call).evaluations.results(run, start, stop):
         result = write(line)
         if held and size + len(result) > most:
             yield b"".join(held)

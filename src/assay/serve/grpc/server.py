@@ -32,24 +32,24 @@ class RpcServer:
 
     def __init__(
         self,
-        host: ServerState,
+        state: ServerState,
         *,
         address: str,
         port: int,
         tls: Tls | None = None,
         methods: Sequence[Method] = METHODS,
     ) -> None:
-        self._host = host
+        self._state = state
         self._server = aio.server(
-            interceptors=[BoundedPublicServices(host.serving.head_seconds)],
-            options=options(host.serving),
-            maximum_concurrent_rpcs=host.serving.max_requests + host.serving.max_followers + MOST,
+            interceptors=[BoundedPublicServices(state.serving.head_seconds)],
+            options=options(state.serving),
+            maximum_concurrent_rpcs=state.serving.max_requests + state.serving.max_followers + MOST,
         )
-        incoming = MessageReceiver(host.serving)
+        incoming = MessageReceiver(state.serving)
         services: dict[str, dict[str, Any]] = {}
         for method in methods:
             services.setdefault(method.service, {})[method.name] = RpcHandler(
-                host, method, incoming
+                state, method, incoming
             ).handler()
         for name, handlers in services.items():
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
@@ -75,7 +75,7 @@ class RpcServer:
             await self._health.set(name, HealthCheckResponse.SERVING)
         await self._server.start()
         try:
-            await self._host.stopping.wait()
+            await self._state.stopping.wait()
             await self._health.enter_graceful_shutdown()
         finally:
             await self._server.stop(GRACE)

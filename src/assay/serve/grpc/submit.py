@@ -7,6 +7,7 @@ from collections.abc import Callable
 from google.protobuf.message import Message
 
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, shows_arguments
+from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import Started, Submission, begin
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.context import RpcContext
@@ -19,7 +20,7 @@ async def begin_wanted(
     call: RpcContext, data: bytes, operation: str, *, at_once: bool
 ) -> tuple[DecodedRequest, Started]:
     """Start it, or find what its idempotency-key has started before."""
-    call.host.load.open()
+    call.server.admission.check_open()
     converted = await converted_from(call, data)
     once = IdempotentRequest(call, operation, await _digest_for(call, data))
     want = Submission(converted.whole, once)
@@ -33,10 +34,10 @@ async def begin_wanted(
 
 
 async def converted_from(call: RpcContext, data: bytes) -> DecodedRequest:
-    host, arguments = call.host, arguments_of(call)
+    plans, limits, arguments = fep_of(call).plans, call.server.limits, arguments_of(call)
     if len(data) <= LARGE:
-        return convert(data, host.plans, host.limits, arguments=arguments)
-    return await call.aside(lambda: convert(data, host.plans, host.limits, arguments=arguments))
+        return convert(data, plans, limits, arguments=arguments)
+    return await call.in_thread(lambda: convert(data, plans, limits, arguments=arguments))
 
 
 async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
@@ -48,7 +49,7 @@ async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
 
     if len(data) <= LARGE or call.header(b"idempotency-key") is None:
         return make
-    digest = await call.aside(make)
+    digest = await call.in_thread(make)
     return lambda: digest
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from assay.auth.audit import audit_read
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument
@@ -38,13 +37,13 @@ async def annotate_run(call: HttpRequest) -> Response:
     _offered(surface)
     form_of(call)
     body = await read_body(call)
-    said = decoded(_create, body, call.host.limits)
+    said = decoded(_create, body, call.server.limits)
     run = await run_of(call, surface)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")
 
     async def make(along: Callable[[Annotation], list[PutDocument]]) -> Annotation:
-        now = call.host.clock.now()
-        return await annotate(surface.store, run, said, call.who.id, now, redacted_text, along)
+        now = call.server.clock.now()
+        return await annotate(surface.store, run, said, call.principal.id, now, redacted_text, along)
 
     made, replayed = await once.made(make, Annotation)
     if not replayed:
@@ -57,7 +56,7 @@ async def list_annotations(call: HttpRequest) -> Response:
     surface = host_of(call)
     _offered(surface)
     run = await run_of(call, surface)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return answer({"annotations": await annotations(surface.store, run)})
 
 
@@ -67,7 +66,7 @@ async def diff_runs(call: HttpRequest) -> Response:
     surface = host_of(call)
     if not asked.get("against"):
         raise InvalidRequest(Problem("against", "expected the id of the run to compare with"))
-    authorize(call.who, "runs:read")
+    authorize(call.principal, "runs:read")
     a = await run_of(call, surface)
     b = await run_of(call, surface, asked["against"])
     for run in (a, b):
@@ -76,7 +75,7 @@ async def diff_runs(call: HttpRequest) -> Response:
                 Problem("against", f"run {run.id} has {run.events} events; at most {LONGEST} are compared")
             )
     for run in (a, b):
-        await audit_read(call.host.office.store, run)
+        await call.audit_read(run)
     logs = [[] if a.id == b.id else [one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
     states = [
         redacted({name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED})

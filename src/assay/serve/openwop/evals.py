@@ -13,7 +13,6 @@ from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_store import SuiteStore, digest_of
-from assay.auth.audit import audit_read
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.json_types import JSON, is_list
@@ -181,9 +180,9 @@ async def eval_report(call: HttpRequest) -> Response:
     surface = host_of(call)
     offered = evals_of(surface)
     run = await eval_run_of(call, surface)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     store = offered.office.store
-    if call.wants_lines:
+    if call.accepts_ndjson:
         trials: int = run.head.get("trials", 1)
         stop = (first + limit) * trials if "limit" in asked else None
         return Response(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
@@ -216,5 +215,5 @@ async def eval_summary(call: HttpRequest) -> Response:
     summary = await offered.office.summary(run)
     if summary is None:
         raise NotScored(run.id, run.status)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return answer(summary)

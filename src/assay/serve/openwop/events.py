@@ -9,7 +9,6 @@ import msgspec
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.types import Receive, Scope, Send
 
-from assay.auth.audit import audit_read
 from assay.errors import InvalidRequest, Problem, Refusal
 from assay.ports import CLOSED, Run
 from assay.protocol.runs import EventPage
@@ -46,10 +45,10 @@ class LogStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = EventSourceResponse(
             self._frames(),
-            ping=self._call.host.serving.ping_seconds,
+            ping=self._call.server.serving.ping_seconds,
             sep="\n",
             ping_message_factory=KeepAlive,
-            send_timeout=self._call.host.serving.send_seconds,
+            send_timeout=self._call.server.serving.send_seconds,
         )
         response.headers["connection"] = "close"
         await response(scope, receive, send)
@@ -85,7 +84,7 @@ class LogStream:
                 yield await self._state(frame.sequence)
 
     async def _state(self, sequence: int) -> bytes:
-        run = await self._call.host.desk.get(self._run.id, self._call.tenant)
+        run = await self._call.server.executor.get(self._run.id, self._call.tenant)
         document = _encode(await snapshot(self._surface, run))
         return b"id: %d\nevent: state.snapshot\ndata: %b\n\n" % (sequence, document)
 
@@ -146,9 +145,9 @@ async def follow_run(call: HttpRequest) -> Response | LogStream:
     accepted = call.headers.get(b"accept", b"").lower()
     if b"text/event-stream" not in accepted and b"application/json" in accepted:
         return await _page(call, await run_of(call, surface), after)
-    call.host.load.open()
+    call.server.admission.check_open()
     run = await run_of(call, surface)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return LogStream(call, surface, run, after, modes, buffer)
 
 
@@ -159,16 +158,16 @@ async def poll_run(call: HttpRequest) -> Response:
     surface = host_of(call)
     run = await run_of(call, surface)
     if run.status not in CLOSED and run.events <= after + 1:
-        waiting = call.host.office.store.wait_for_events(run.id, after=after, timeout=seconds)
-        await call.unless_gone(waiting)
+        waiting = call.server.store.wait_for_events(run.id, after=after, timeout=seconds)
+        await call.until_disconnect(waiting)
         run = await run_of(call, surface)
     return await _page(call, run, after)
 
 
 async def _page(call: HttpRequest, run: Run, after: int) -> Response:
-    docs = await read_page(call.host.office.store, run.id, after=after, limit=PAGE)
+    docs = await read_page(call.server.store, run.id, after=after, limit=PAGE)
     if docs:  # whoever waits for news is shown nothing
-        await audit_read(call.host.office.store, run)
+        await call.audit_read(run)
     last = docs[-1]["sequence"] if docs else after
     return answer(
         EventPage(

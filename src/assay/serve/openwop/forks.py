@@ -3,7 +3,6 @@
 import msgspec
 from msgspec import UNSET
 
-from assay.auth.audit import audit_read
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument, Run
@@ -26,14 +25,14 @@ _request = msgspec.json.Decoder(ForkRequest).decode
 async def fork_run(call: HttpRequest) -> Response:
     """Whoever copies a run must be allowed to read it, too."""
     call.query()
-    call.host.load.open()
+    call.server.admission.check_open()
     surface = host_of(call)
-    authorize(call.who, "runs:read")
+    authorize(call.principal, "runs:read")
     if not surface.replay:
         raise NotProvided("replay")
     form_of(call)
     body = await read_body(call)
-    request = _sensible(decoded(_request, body, call.host.limits))
+    request = _sensible(decoded(_request, body, call.server.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
     no_doubles(call, overlay.get("configurable", overlay))
     source = await run_of(call, surface)
@@ -46,15 +45,15 @@ async def fork_run(call: HttpRequest) -> Response:
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
-        with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
-            holder = call.host.desk.holder
-            await audit_read(call.host.office.store, source)
-            made = await kind.fork(source, request, call.who, holder, documents, run=run)
+        with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
+            holder = call.server.executor.holder
+            await call.audit_read(source)
+            made = await kind.fork(source, request, call.principal, holder, documents, run=run)
             if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
-                call.host.desk.begin(made)
+                call.server.executor.begin(made)
 
     started = await once.start(run, begin)
-    found: Run = await call.host.desk.get(started.run, call.tenant)
+    found: Run = await call.server.executor.get(started.run, call.tenant)
     created = ForkCreated(
         run_id=found.id,
         source_run_id=source.id,

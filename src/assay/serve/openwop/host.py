@@ -94,17 +94,14 @@ class OpenWopHost:
 
 
 def host_of(call: HttpRequest) -> OpenWopHost:
-    surface = call.host.surface
-    if not isinstance(surface, OpenWopHost):
-        raise NotFound("this host has no OpenWOP surface")
-    return surface
+    return call.server.resource(OpenWopHost)
 
 
 async def run_of(call: HttpRequest, surface: OpenWopHost, id: str | None = None) -> Run:
     """The run that the path names: ours, and of a kind that is on this surface."""
-    call.named = said = call.run_id if id is None else id
+    call.target = said = call.run_id if id is None else id
     if NAME.fullmatch(said):
-        run = await call.host.desk.get(said, call.tenant)
+        run = await call.server.executor.get(said, call.tenant)
         if run.kind in surface.kinds:
             return run
     raise NotFound(f"there is no run {said[:128]!r}")

@@ -64,7 +64,7 @@ async def put_suite(call: HttpRequest) -> Response:
     call.query()
     form_of(call)
     body = await read_body(call)
-    shelved, new = await host_of(call).shelf.put(call.tenant, decoded(_any, body, call.host.limits))
+    shelved, new = await host_of(call).shelf.put(call.tenant, decoded(_any, body, call.server.limits))
     headers = ((b"location", f"/v1/host/assay/suites/{shelved.suite_id}@{shelved.version}".encode()),)
     return answer(shelved, 201 if new else 200, headers)
 

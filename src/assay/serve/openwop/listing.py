@@ -18,7 +18,7 @@ STATUSES: tuple[RunStatus, ...] = (
 async def list_runs(call: HttpRequest) -> Response:
     asked = call.query("status", "mode", "workflowId", "since", "until", "page_size", "page_token")
     surface = host_of(call)
-    size = pages.size(asked.get("page_size"), call.host.serving.max_page)
+    size = pages.size(asked.get("page_size"), call.server.serving.max_page)
     status, name = asked.get("status"), asked.get("workflowId")
     if status is not None and status not in STATUSES:
         raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
@@ -37,7 +37,7 @@ async def list_runs(call: HttpRequest) -> Response:
         before=before(asked.get("page_token"), digest),
         limit=size + 1,
     )
-    runs = await call.host.desk.list(query)
+    runs = await call.server.executor.list(query)
     shown = [listed(run) for run in runs[:size] if run.kind in surface.kinds]
     following: JSON = {}
     if len(runs) > size:

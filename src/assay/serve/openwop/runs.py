@@ -8,7 +8,6 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from assay.auth.audit import audit_read
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.ports import CLOSED, PutDocument, Run
 from assay.ports.telemetry import traced
@@ -50,11 +49,11 @@ _bulk = msgspec.json.Decoder(BulkCancelRequest).decode
 async def create_run(call: HttpRequest) -> Response:
     """A run that will fail later is still created: only what cannot be begun is refused."""
     call.query()
-    call.host.load.open()
+    call.server.admission.check_open()
     surface = host_of(call)
     form_of(call)
     body = await read_body(call)
-    request = decoded(_request, body, call.host.limits)
+    request = decoded(_request, body, call.server.limits)
     _permitted(call, request)
     if len(body) > LARGE:
         request = await asyncio.to_thread(_without_secrets, request)
@@ -65,12 +64,12 @@ async def create_run(call: HttpRequest) -> Response:
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
-        with call.host.load.seat(call.tenant), traced(call.header(b"traceparent")):
-            opened = await kind.open(request, call.who, call.host.desk.holder, documents, run=run)
-            call.host.desk.begin(opened)
+        with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
+            opened = await kind.open(request, call.principal, call.server.executor.holder, documents, run=run)
+            call.server.executor.begin(opened)
 
     started = await once.start(run, begin)
-    found = await call.host.desk.get(started.run, call.tenant)
+    found = await call.server.executor.get(started.run, call.tenant)
     created = RunCreated(run_id=found.id, status=_beginning(found), **urls(call, found.id))
     headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
     return answer(created, 201, headers + REPLAYED if started.replayed else headers)
@@ -114,7 +113,7 @@ async def get_run(call: HttpRequest) -> Response:
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
     if matches(call, tag):
         return Response(b"", 304, headers=((b"etag", tag),))
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return answer(await snapshot(surface, run), headers=((b"etag", tag),))
 
 
@@ -123,7 +122,7 @@ async def cancel_run(call: HttpRequest) -> Response:
     call.query()
     surface, run = host_of(call), call.run_id
     body = await read_body(call) or b"{}"
-    said = decoded(_cancel, body, call.host.limits)
+    said = decoded(_cancel, body, call.server.limits)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
@@ -144,7 +143,7 @@ async def _cancelled(
     if run.status not in CLOSED:
         try:
             said = "" if reason is UNSET else reason
-            run = await call.host.desk.cancel(
+            run = await call.server.executor.cancel(
                 run.id, call.tenant, reason=said, documents=documents, patience=PATIENCE
             )
         except Conflict as conflict:
@@ -161,7 +160,7 @@ async def bulk_cancel(call: HttpRequest) -> Response:
     surface = host_of(call)
     form_of(call)
     body = await read_body(call)
-    request = decoded(_bulk, body, call.host.limits)
+    request = decoded(_bulk, body, call.server.limits)
     if len(request.run_ids) > MOST:
         raise TooMany(len(request.run_ids))
     once = IdempotentRequest(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
@@ -185,7 +184,7 @@ async def _one(
             raise NotFound(f"there is no run {id[:128]!r}")
         done, _ = await once.done(cancel, cancel, f".{id}")
     except Refusal as refusal:
-        await call.note(refusal, id)
+        await call.audit_refusal(refusal, id)
         said = error_body(refusal, call.id)
         return BulkCancelled(run_id=id, ok=False, error=BulkError(code=said.error, message=said.message))
     return BulkCancelled(run_id=id, ok=True, status=done.status)

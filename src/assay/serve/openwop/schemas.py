@@ -2,6 +2,11 @@
 
 from typing import Any
 
+from assay.agenteval.detail import EvalDetail
+from assay.agenteval.suite_store import SuiteEntry
+from assay.protocol import annotations, runs, scorecard, suite, verification
+from assay.serve.web.openapi import components
+
 
 def _list(of: str) -> dict[str, Any]:
     return {"type": "array", "items": {"$ref": f"#/components/schemas/{of}"}}
@@ -12,7 +17,7 @@ def _open(*required: str, **members: Any) -> dict[str, Any]:
 
 
 TEXT: dict[str, Any] = {"type": "string"}
-OPEN: dict[str, Any] = {
+_OPEN: dict[str, Any] = {
     "Capabilities": _open("protocolVersion", "supportedEnvelopes", "schemaVersions", "limits"),
     "Channels": _open("asyncapi", "channels", "components"),
     "RunSnapshot": _open("runId", "workflowId", "status", runId=TEXT, workflowId=TEXT, status=TEXT),
@@ -37,3 +42,27 @@ OPEN: dict[str, Any] = {
     "RunEntry": _open("runId", "workflowId", "status", "createdAt"),
     "RunList": _open("runs", runs=_list("RunEntry"), nextPageToken=TEXT),
 }
+
+
+def openwop_schemas() -> dict[str, Any]:
+    types = (
+        EvalDetail,
+        annotations.Annotation,
+        annotations.AnnotationCreate,
+        runs.BulkCancelResponse,
+        runs.BulkCancelRequest,
+        runs.CancelResponse,
+        runs.CancelRequest,
+        runs.EventPage,
+        runs.ForkCreated,
+        runs.ForkRequest,
+        runs.InterruptRequest,
+        runs.InterruptResponse,
+        runs.RunCreated,
+        runs.RunRequest,
+        scorecard.EvalSummary,
+        SuiteEntry,
+        suite.AgentEvalSuite,
+        verification.VerificationReport,
+    )
+    return components(types) | _OPEN

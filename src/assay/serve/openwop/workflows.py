@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from assay.auth.audit import audit_read
 from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
 from assay.protocol.json_types import JSON
@@ -111,13 +110,13 @@ async def respond(call: HttpRequest) -> Response:
     run = await run_of(call, surface, named["run_id"])
     form_of(call)
     body, node = await read_body(call), named["node_id"]
-    said = decoded(_answer, body, call.host.limits)
+    said = decoded(_answer, body, call.server.limits)
     once = IdempotentRequest(
         call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"
     )
 
     async def resolve(documents: list[PutDocument]) -> Run:
-        return await room.respond(call.who, run.id, node, said.resume_value, documents)
+        return await room.respond(call.principal, run.id, node, said.resume_value, documents)
 
     gone_on, replayed = await once.done(resolve, lambda: room.get(run.id, call.tenant))
     resolved = InterruptResponse(run_id=run.id, node_id=node, status=gone_on.status)
@@ -137,5 +136,5 @@ async def verification(call: HttpRequest) -> Response:
     call.query()
     surface = host_of(call)
     run = await run_of(call, surface)
-    await audit_read(call.host.office.store, run)
+    await call.audit_read(run)
     return answer(await workflows_of(surface).room.report(run.id, call.tenant))

@@ -12,8 +12,8 @@ from assay.serve.web.limits import ServerLimits
 class AdmissionControl:
     """One process's. Everything is a count that goes down again, however its request ends."""
 
-    def __init__(self, serving: ServerLimits, desk: RunExecutor) -> None:
-        self._serving, self._desk = serving, desk
+    def __init__(self, serving: ServerLimits, executor: RunExecutor) -> None:
+        self._serving, self._executor = serving, executor
         self.requests = self.followers = self.held = 0
         self.stopping = False
         self.of: Counter[str] = Counter()  # requests
@@ -21,19 +21,19 @@ class AdmissionControl:
         self.held_of: Counter[str] = Counter()
         self._seats: Counter[str] = Counter()
 
-    def share(self) -> "Reservation":
+    def reservation(self) -> "Reservation":
         return Reservation(self, self._serving)
 
     @contextmanager
-    def seat(self, tenant: str) -> Generator[None]:
+    def reserve_run(self, tenant: str) -> Generator[None]:
         """For a run that is being taken in; begun, it counts with the desk's."""
-        self.open()
+        self.check_open()
         most, own = self._serving.max_runs, self._serving.max_tenant_runs
-        if self._desk.busy + self._seats.total() >= most:
+        if self._executor.busy + self._seats.total() >= most:
             raise RateLimited(
                 f"{most} runs are under way, which is the limit (ASSAY_MAX_RUNS)", retry_after=2
             )
-        if self._desk.busy_for(tenant) + self._seats[tenant] >= own:
+        if self._executor.busy_for(tenant) + self._seats[tenant] >= own:
             raise RateLimited(
                 f"{own} runs of this tenant are under way, which is the limit (ASSAY_MAX_TENANT_RUNS)",
                 retry_after=2,
@@ -45,8 +45,8 @@ class AdmissionControl:
         finally:
             less(self._seats, tenant, 1)
 
-    def open(self) -> None:
-        if self.stopping or self._desk.closing:
+    def check_open(self) -> None:
+        if self.stopping or self._executor.closing:
             raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
 
 
@@ -61,7 +61,7 @@ class Reservation:
         self._tenant: str | None = None
         self._held = 0
 
-    def request(self) -> None:
+    def reserve_request(self) -> None:
         most = self._serving.max_requests
         if self._load.requests >= most:
             said = f"{most} requests are being answered, which is the limit (ASSAY_MAX_REQUESTS)"
@@ -69,7 +69,7 @@ class Reservation:
         self._counted = True
         self._load.requests += 1
 
-    def request_of(self, tenant: str) -> None:
+    def reserve_tenant_request(self, tenant: str) -> None:
         most = self._serving.max_tenant_requests
         if self._load.of[tenant] >= most:
             said = f"{most} requests of this tenant are being answered, which is the limit (ASSAY_MAX_TENANT_REQUESTS)"
@@ -77,7 +77,7 @@ class Reservation:
         self._tenant = tenant
         self._load.of[tenant] += 1
 
-    def hold(self, size: int) -> None:
+    def reserve_bytes(self, size: int) -> None:
         """So many more bytes in memory, of a body and of what it becomes (decision 0038)."""
         if not size:
             return
@@ -96,13 +96,13 @@ class Reservation:
         load.held += size
         load.held_of[tenant] += size
 
-    def drop(self, size: int) -> None:
+    def release_bytes(self, size: int) -> None:
         """So many of them are not held any more."""
         self._held -= size
         self._load.held -= size
         less(self._load.held_of, self._tenant or "", size)
 
-    def follow(self) -> None:
+    def reserve_stream(self) -> None:
         """A follower waits, and is no request that is being worked on."""
         most, own = self._serving.max_followers, self._serving.max_tenant_followers
         load, tenant = self._load, self._tenant
@@ -113,17 +113,17 @@ class Reservation:
         if tenant is not None and load.followers_of[tenant] >= own:
             said = f"{own} of this tenant follow runs here, which is the limit (ASSAY_MAX_TENANT_FOLLOWERS)"
             raise RateLimited(said, retry_after=5, scope="tenant")
-        self.give_back()
+        self.release()
         self._follows, self._tenant = True, tenant
         load.followers += 1
         if tenant is not None:
             load.followers_of[tenant] += 1
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         load, tenant = self._load, self._tenant
         load.requests -= self._counted
         if self._held:
-            self.drop(self._held)
+            self.release_bytes(self._held)
         if self._follows:
             load.followers -= 1
         if tenant is not None:

@@ -39,22 +39,22 @@ async def read_body(call: HttpRequest, *, in_parts: bool = False) -> bytes:
     """A body that is held in memory, which counts with what it becomes. `in_parts`: it is not decoded in one go."""
     body = await _whole(call)
     if not in_parts:
-        bounded(body, call.host.serving.max_elements)
+        bounded(body, call.server.serving.max_elements)
     return body
 
 
 async def _whole(call: HttpRequest) -> bytes:
-    most = call.host.serving.max_body_bytes
+    most = call.server.serving.max_body_bytes
     first: Any = None
     if b"content-encoding" not in call.headers and _announced(call) <= most:
         first = await _message(call)
         if not first.get("more_body"):  # all of it at once, as most are
-            call.share.hold(footprint(first["body"]))
+            call.reservation.reserve_bytes(footprint(first["body"]))
             return unmarked(first["body"])
     parts: list[bytes] = []
     taken = Footprint()
-    async for part in stream_body(call, most, "max_body_bytes", call.host.serving.max_body_seconds, first):
-        call.share.hold(taken.more(part))
+    async for part in stream_body(call, most, "max_body_bytes", call.server.serving.max_body_seconds, first):
+        call.reservation.reserve_bytes(taken.more(part))
         parts.append(part)
     return unmarked(parts[0] if len(parts) == 1 else b"".join(parts))
 
@@ -98,7 +98,7 @@ def _announced(call: HttpRequest) -> int:
 
 async def _message(call: HttpRequest) -> Any:
     """What comes next of the body, in time."""
-    seconds = call.host.serving.body_seconds
+    seconds = call.server.serving.body_seconds
     coming = call.receive().__await__()
     try:
         first = next(coming)
@@ -130,7 +130,7 @@ class StartedAwaitable:
 
 
 async def _received(call: HttpRequest, seconds: float, message: Any) -> AsyncIterator[bytes]:
-    patience = call.host.serving.body_seconds
+    patience = call.server.serving.body_seconds
     began = time.monotonic()
     size = 0
     more = True

@@ -40,14 +40,14 @@ class MethodSpec(NamedTuple):
 class RouteHandler:
     """One path of the API: an ASGI application that says with which status it answered."""
 
-    def __init__(self, host: ServerState, methods: Mapping[str, MethodSpec]) -> None:
-        self._host, self._methods = host, dict(methods)
+    def __init__(self, server: ServerState, methods: Mapping[str, MethodSpec]) -> None:
+        self._server, self._methods = server, dict(methods)
         self._open = any(admitted.scope is None for admitted in methods.values())
         if "GET" in methods:
             self._methods["HEAD"] = methods["GET"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        call = HttpRequest(self._host, scope, receive)
+        call = HttpRequest(self._server, scope, receive)
         try:
             answer = await self._answer(call)
             if isinstance(answer, Response):
@@ -57,22 +57,22 @@ class RouteHandler:
             await answer(scope, receive, _with_headers(send, call))
             return 200
         finally:
-            call.share.give_back()
+            call.reservation.release()
 
     async def _answer(self, call: HttpRequest) -> Response | Streaming | None:
         """Whatever happens inside; None: there is nobody to tell."""
         try:
-            call.share.request()
+            call.reservation.reserve_request()
             answer = await self._asked(call)
             if not isinstance(answer, Response):
-                call.share.follow()
+                call.reservation.reserve_stream()
             return answer
         except Refusal as refusal:
             if isinstance(refusal, Unserved):
                 return error_response(refusal, call.id)
             given = call.scope.get("path_params", {})
-            named = call.named or next(iter(given.values()), call.scope["path"])
-            await call.note(refusal, named)
+            named = call.target or next(iter(given.values()), call.scope["path"])
+            await call.audit_refusal(refusal, named)
             return error_response(refusal, call.id)
         except ClientDisconnected:
             return None
@@ -90,13 +90,13 @@ class RouteHandler:
             return await admitted.endpoint(call)
         await self._known(call)
         if admitted.scope:  # none: any good key will do
-            authorize(call.who, admitted.scope)
+            authorize(call.principal, admitted.scope)
         return await admitted.endpoint(call)
 
     async def _known(self, call: HttpRequest) -> None:
         """Who is asking; Unauthenticated without a good key."""
-        call.by(await self._host.authenticate(credential_of(call)))
-        call.share.request_of(call.who.tenant)
+        call.set_principal(await self._server.authenticate(credential_of(call)))
+        call.reservation.reserve_tenant_request(call.principal.tenant)
 
 
 class NotFoundHandler(RouteHandler):
@@ -106,8 +106,8 @@ class NotFoundHandler(RouteHandler):
     `resources` are the first parts of the paths below `/v1/`: a path that begins with one lacks its version.
     """
 
-    def __init__(self, host: ServerState, resources: Collection[str]) -> None:
-        super().__init__(host, {})
+    def __init__(self, server: ServerState, resources: Collection[str]) -> None:
+        super().__init__(server, {})
         self._resources = frozenset(resources)
 
     async def _asked(self, call: HttpRequest) -> Response | Streaming:
@@ -161,7 +161,7 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
         headers.append((b"content-type", media))
     head = call.scope["method"] == "HEAD"
     if isinstance(body, bytes):
-        if len(body) >= SMALL and call.zips:
+        if len(body) >= SMALL and call.accepts_gzip:
             body = zlib.compress(body, 1, 31)
             headers.append((b"content-encoding", b"gzip"))
         if status not in (204, 304):
@@ -169,7 +169,7 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if head else body})
         return status
-    packed = call.zips
+    packed = call.accepts_gzip
     if packed:
         headers.append((b"content-encoding", b"gzip"))
     start = {"type": "http.response.start", "status": status, "headers": headers}
@@ -180,7 +180,7 @@ async def _stream(
     start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head: bool
 ) -> int:
     """Piece by piece, for as long as the client takes them. The first is made before anything is said."""
-    seconds = call.host.serving.send_seconds
+    seconds = call.server.serving.send_seconds
     gone = asyncio.ensure_future(_gone(call.receive))
     try:
         async with aclosing(body) as pieces:

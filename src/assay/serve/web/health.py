@@ -11,13 +11,13 @@ BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
 
 async def health(call: HttpRequest) -> Response:
     call.query()
-    call.host.load.open()
+    call.server.admission.check_open()
     return answer(Health(status="healthy", version=PROTOCOL), headers=((b"cache-control", b"no-store"),))
 
 
 async def show_openapi(call: HttpRequest) -> Response:
     call.query()
-    return Response(call.host.openapi, headers=BRIEFLY)
+    return Response(call.server.openapi, headers=BRIEFLY)
 
 
 async def show_page(call: HttpRequest) -> Response:

@@ -74,7 +74,7 @@ class IdempotentRequest:
         return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(kept))
 
     async def kept(self, digest: str, part: str = "") -> StoredResponse | None:
-        document = await self._call.host.office.store.document(self._call.tenant, KIND, self.key(part))
+        document = await self._call.server.store.document(self._call.tenant, KIND, self.key(part))
         if document is None:
             return None
         kept = _decode(document.data)
@@ -148,7 +148,7 @@ class IdempotentRequest:
     async def _once(
         self, do: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
     ) -> tuple[T, bool]:
-        async with self._call.host.turns.of((self._call.tenant, self.key(part))):
+        async with self._call.server.locks.of((self._call.tenant, self.key(part))):
             if (before := await old()) is not None:
                 return before, True
             try:
@@ -169,7 +169,7 @@ class IdempotentRequest:
         if not self.keyed:
             return await make(), False
         digest = self._digest()
-        async with self._call.host.turns.of((self._call.tenant, self.key())):
+        async with self._call.server.locks.of((self._call.tenant, self.key())):
             if (kept := await self.kept(digest)) is not None:
                 return msgspec.json.decode(kept.answer, type=kind), True
             answer = await make()
@@ -177,7 +177,7 @@ class IdempotentRequest:
                 return answer, False
             try:
                 put = self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))
-                await self._call.host.office.store.commit(Transaction(documents=[put]))
+                await self._call.server.store.commit(Transaction(documents=[put]))
             except Conflict:
                 if (kept := await self.kept(digest)) is not None:
                     return msgspec.json.decode(kept.answer, type=kind), True
@@ -185,8 +185,8 @@ class IdempotentRequest:
         return answer, False
 
 
-async def sweep(host: ServerState) -> None:
+async def sweep(server: ServerState) -> None:
     """Forget keys that are old enough."""
-    before = host.clock.now() - timedelta(hours=max(24.0, host.serving.replay_hours))
-    while await host.office.store.sweep(KIND, before=before):
+    before = server.clock.now() - timedelta(hours=max(24.0, server.serving.replay_hours))
+    while await server.store.sweep(KIND, before=before):
         pass

@@ -42,14 +42,14 @@ def record_request(transport: str, route: str, status: str, seconds: float) -> N
         log.info("answered", extra=more)
 
 
-def enable_metrics(host: ServerState) -> None:
+def enable_metrics(server: ServerState) -> None:
     """This process serves: it counts, and these can be looked at."""
     telemetry.on = True
     telemetry.gauges |= {
-        "assay_requests_in_flight": lambda: host.load.requests,
-        "assay_event_streams": lambda: host.load.followers,
-        "assay_request_body_bytes": lambda: host.load.held,
-        "assay_runs_in_flight": lambda: host.desk.busy,
+        "assay_requests_in_flight": lambda: server.admission.requests,
+        "assay_event_streams": lambda: server.admission.followers,
+        "assay_request_body_bytes": lambda: server.admission.held,
+        "assay_runs_in_flight": lambda: server.executor.busy,
     }
 
 

@@ -1,49 +1,14 @@
 """The OpenAPI 3.1 document of the whole server, from the list of routes and the protocol's own types (decision 4)."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
-from assay.agenteval.detail import EvalDetail
-from assay.agenteval.suite_store import SuiteEntry
-from assay.protocol import annotations, evaluation, operations, results, runs, scorecard, suite, verification
-from assay.serve.openwop.schemas import OPEN
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 
-NOUNS: tuple[Any, ...] = (
-    evaluation.EvaluationRequest,
-    results.EvaluationRunResult,
-    results.TestCaseResult,
-    operations.EvaluationOperation,
-    operations.ListOperationsResponse,
-    operations.CancelOperationResponse,
-    operations.BatchEvaluationRequest,
-    operations.BatchEvaluationResponse,
-    operations.ListChecksResponse,
-    operations.Health,
-    operations.ErrorResponse,
-    EvalDetail,
-    annotations.Annotation,
-    annotations.AnnotationCreate,
-    runs.BulkCancelResponse,
-    runs.BulkCancelRequest,
-    runs.CancelResponse,
-    runs.CancelRequest,
-    runs.EventPage,
-    runs.ForkCreated,
-    runs.ForkRequest,
-    runs.InterruptRequest,
-    runs.InterruptResponse,
-    runs.RunCreated,
-    runs.RunRequest,
-    scorecard.EvalSummary,
-    SuiteEntry,
-    suite.AgentEvalSuite,
-    verification.VerificationReport,
-)
 SAID = {
     400: "the request does not fit: every problem with its place, in details.problems",
     401: "no key, or none that is good",
@@ -70,7 +35,9 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-def document(routes: Iterable[RouteSpec]) -> dict[str, Any]:
+def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[str, Any]:
+    """Each package of routes brings the schemas that its routes name; `components` makes them of types."""
+    schemas = {**schemas, "Document": {"type": "object", "required": ["openapi", "paths"]}}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route)
@@ -85,7 +52,7 @@ def document(routes: Iterable[RouteSpec]) -> dict[str, Any]:
         "servers": [{"url": "/"}],
         "paths": paths,
         "components": {
-            "schemas": _schemas(),
+            "schemas": {name: schemas[name] for name in sorted(schemas)},
             "headers": HEADERS,
             "securitySchemes": {
                 "BearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT"},
@@ -177,22 +144,7 @@ def _header(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/headers/{name}"}
 
 
-def _schemas() -> dict[str, Any]:
-    """The types' own, and by hand what they cannot say."""
-    _, parts = msgspec.json.schema_components(NOUNS, ref_template="#/components/schemas/{name}")
-    check = _ref("Check")
-    parts["EvaluationRequest"]["properties"]["checks"] = {
-        "description": "one list for all cases, or one list a case; without it every case carries its own",
-        "anyOf": [
-            {"type": "array", "items": check},
-            {"type": "array", "items": {"type": "array", "items": check}},
-            {"type": "null"},
-        ],
-    }
-    # one that is none is an error of its own and does not sink the others: the batch itself is still well formed
-    parts["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = {
-        "description": "an EvaluationRequest; one that is none is told in `errors`, with its index"
-    }
-    parts |= OPEN
-    parts["Document"] = {"type": "object", "required": ["openapi", "paths"]}
-    return {name: parts[name] for name in sorted(parts)}
+def components(types: Sequence[Any]) -> dict[str, Any]:
+    """The JSON schemas of these types, and of those they are made of, by name."""
+    _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    return schemas

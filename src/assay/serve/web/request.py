@@ -1,4 +1,4 @@
-"""One request on its way: who is asking, its headers and its query, and the host it is put to."""
+"""One request: its principal, headers and query, and the state of the server that answers it."""
 
 import asyncio
 import re
@@ -8,15 +8,11 @@ from itertools import count
 from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qsl
 
-from assay.auth.audit import note_refusal
+from assay.auth.audit import audit_read, note_refusal
 from assay.errors import InvalidRequest, NotFound, Problem, Refusal, Unavailable
-from assay.fep.run_header import KIND
-from assay.fep.service import EvaluationService
-from assay.ports import Principal, Run
+from assay.ports import Clock, Limits, Principal, Run
 from assay.ports.audit import Actor, acting
 from assay.runs.executor import RunExecutor
-from assay.serve.fep.events_feed import EvaluationFeeds
-from assay.serve.fep.plan_cache import PlanCache
 from assay.serve.web.admission import AdmissionControl
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.limits import ServerLimits
@@ -27,106 +23,128 @@ Authenticate = Callable[[str], Awaitable[Principal]]
 T = TypeVar("T")
 
 NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_NAMED = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
+_AUDITABLE = re.compile(r"[A-Za-z0-9_./:-]{1,128}")
 _WEIGHT = re.compile(r"q=[01](\.[0-9]{0,3})?")
-MOST = 128  # characters of a name that are kept
-MOST_PARAMETERS = 64  # of a query, and of one choice in an Accept
-MOST_CHOICES = 64  # in an Accept
+MAX_PRINCIPAL = 128  # characters of a principal's id that are recorded
+MAX_PARAMETERS = 64  # in a query, and in one choice of an Accept header
+MAX_CHOICES = 64  # in an Accept header
 ANONYMOUS = Principal(tenant="", id="")
-_HERE, _NUMBERS = f"req_{secrets.token_hex(6)}_", count()
+_PROCESS, _COUNTER = f"req_{secrets.token_hex(6)}_", count()
 
 
 def new_request_id() -> str:
-    """Of a request that brought none."""
-    return f"{_HERE}{next(_NUMBERS):x}"
+    """The id of a request that brought none."""
+    return f"{_PROCESS}{next(_COUNTER):x}"
 
 
 class ClientDisconnected(Exception):
-    """The client went away: there is nobody to answer."""
+    """The client closed its connection: the request gets no answer."""
 
 
-class Followed(Protocol):
-    """Something whose followers are sent home."""
+class Resource(Protocol):
+    """State that a package of routes keeps on the server, such as event feeds."""
 
-    def stop(self) -> None: ...
+    def stop(self) -> None:
+        """End the open streams; the server is about to stop."""
+        ...
+
+
+R = TypeVar("R", bound=Resource)
 
 
 class ServerState:
-    """What requests are put to: one process's."""
+    """What all requests of one process share. It knows no kind of run: packages of routes attach their own state."""
 
     def __init__(
-        self, desk: RunExecutor, office: EvaluationService, authenticate: Authenticate, serving: ServerLimits
+        self,
+        executor: RunExecutor,
+        authenticate: Authenticate,
+        serving: ServerLimits,
+        *,
+        limits: Limits,
+        clock: Clock,
     ) -> None:
-        self.desk, self.office, self.authenticate, self.serving = desk, office, authenticate, serving
-        self.limits = office.services.limits
-        self.clock = office.services.clock
-        self.load = AdmissionControl(serving, desk)
-        self.plans = PlanCache(office)
-        self.feeds = EvaluationFeeds(office.store)
-        self.turns = KeyedLock()
-        self.large = asyncio.Semaphore(
-            1
-        )  # for what is decoded in a thread: two of them would keep the loop waiting
+        self.executor, self.authenticate, self.serving = executor, authenticate, serving
+        self.store, self.limits, self.clock = executor.store, limits, clock
+        self.admission = AdmissionControl(serving, executor)
+        self.locks = KeyedLock()
+        self.thread_slot = asyncio.Semaphore(1)  # two decoding threads would keep the event loop from the GIL
         self.stopping = asyncio.Event()
         self.openapi = b""
-        self.surface: Followed | None = None  # of OpenWOP, where it is offered
+        self._resources: dict[type[Any], Resource] = {}
+
+    def attach(self, resource: Resource) -> None:
+        self._resources[type(resource)] = resource
+
+    def resource(self, kind: type[R]) -> R:
+        """The attached state of this type; NotFound if this server does not have its routes."""
+        resource = self._resources.get(kind)
+        if not isinstance(resource, kind):
+            raise NotFound(f"this server has no {kind.__name__}")
+        return resource
 
     def stop(self) -> None:
-        """Nobody waits any longer; the desk decides what becomes of the runs."""
+        """End all waits and streams. What becomes of the runs is the executor's decision."""
         self.stopping.set()
-        self.load.stopping = True
-        self.feeds.close()
-        if self.surface is not None:
-            self.surface.stop()
+        self.admission.stopping = True
+        for resource in self._resources.values():
+            resource.stop()
 
 
-def together(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """Headers by name. What is said more than once is a list (RFC 9110 §5.3), and so no key, no type and no number."""
-    found = dict(lines)
-    if len(found) != len(lines):
+def headers_by_name(lines: Collection[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """
+    Headers by name; the values of a repeated header are joined with commas (RFC 9110 §5.3).
+
+    A joined value is not a valid API key, content type or number, so a repeated header of that sort is refused later.
+    """
+    headers = dict(lines)
+    if len(headers) != len(lines):
         values: dict[bytes, list[bytes]] = {}
         for name, value in lines:
             values.setdefault(name, []).append(value)
-        found = {name: b", ".join(all) for name, all in values.items()}
-    return found
+        headers = {name: b", ".join(all) for name, all in values.items()}
+    return headers
 
 
-def weights_of(accepted: bytes) -> dict[str, float]:
-    """What an Accept or Accept-Encoding takes, and how gladly (RFC 9110 §12.4.2). A longer list is read no further."""
+def weights_of(header: bytes) -> dict[str, float]:
+    """The choices of an Accept or Accept-Encoding header with their weights (RFC 9110 §12.4.2), up to `MAX_CHOICES`."""
     weights: dict[str, float] = {}
-    for one in accepted.decode("latin-1").split(",", MOST_CHOICES)[:MOST_CHOICES]:
-        name, *parameters = (part.strip() for part in one.split(";", MOST_PARAMETERS))
-        said = next((part for part in parameters if part.startswith("q=")), "q=1")
-        weights[name] = float(said[2:]) if _WEIGHT.fullmatch(said) else 1.0
+    for choice in header.decode("latin-1").split(",", MAX_CHOICES)[:MAX_CHOICES]:
+        name, *parameters = (part.strip() for part in choice.split(";", MAX_PARAMETERS))
+        weight = next((part for part in parameters if part.startswith("q=")), "q=1")
+        weights[name] = float(weight[2:]) if _WEIGHT.fullmatch(weight) else 1.0
     return weights
 
 
 class RequestContext:
-    """What every transport's requests have."""
+    """What a request has over any transport."""
 
-    __slots__ = ("headers", "host", "id", "named", "share", "who")
+    __slots__ = ("headers", "id", "principal", "reservation", "server", "target")
 
-    def __init__(self, host: ServerState, headers: dict[bytes, bytes]) -> None:
-        self.host, self.headers = host, headers
-        self.share = host.load.share()
-        self.who = ANONYMOUS
-        self.named = ""  # the run it is about, once that is known
-        given = self.header(b"x-request-id")
-        self.id = given if given and len(given) <= 64 and NAME.fullmatch(given) else new_request_id()
+    def __init__(self, server: ServerState, headers: dict[bytes, bytes]) -> None:
+        self.server, self.headers = server, headers
+        self.reservation = server.admission.reservation()
+        self.principal = ANONYMOUS
+        self.target = ""  # the id of the run that the request names
+        id = self.header(b"x-request-id")
+        self.id = id if id and len(id) <= 64 and NAME.fullmatch(id) else new_request_id()
         acting.set(Actor(request=self.id))
 
-    def by(self, who: Principal) -> None:
-        """Now it is known who is asking."""
-        self.who = who
-        acting.set(Actor(who.id[:MOST], self.id))
-        pool.owner.set(who.tenant)
+    def set_principal(self, principal: Principal) -> None:
+        """Authentication succeeded: audit entries, log lines and worker processes now belong to this principal."""
+        self.principal = principal
+        acting.set(Actor(principal.id[:MAX_PRINCIPAL], self.id))
+        pool.owner.set(principal.tenant)
 
-    async def note(self, refusal: Refusal, what: str = "") -> None:
-        """That it was refused, if somebody we know is asking."""
-        if self.who is not ANONYMOUS:
-            await note_refusal(
-                self.host.office.store, self.who, what if _NAMED.fullmatch(what) else "", refusal
-            )
+    async def audit_read(self, run: Run) -> None:
+        """Record that this request reads the content of a run, before any of it is sent."""
+        await audit_read(self.server.store, run)
+
+    async def audit_refusal(self, refusal: Refusal, target: str = "") -> None:
+        """Record that an authenticated request was refused."""
+        if self.principal is not ANONYMOUS:
+            subject = target if _AUDITABLE.fullmatch(target) else ""
+            await note_refusal(self.server.store, self.principal, subject, refusal)
 
     def header(self, name: bytes) -> str | None:
         value = self.headers.get(name)
@@ -134,106 +152,93 @@ class RequestContext:
 
     @property
     def tenant(self) -> str:
-        return self.who.tenant
+        return self.principal.tenant
 
-    async def run_named(self, said: str) -> Run:
-        """What cannot be an id is as unknown as one that never was."""
-        self.named = said
-        if not NAME.fullmatch(said):
-            raise NotFound(f"there is no run {said[:128]!r}")
-        return await self.host.desk.get(said, self.tenant, KIND)
-
-    async def unless_gone(self, what: Awaitable[T]) -> T:
-        """Wait for something as long as there is somebody to tell, and this host goes on."""
-        wanted = asyncio.ensure_future(what)
-        gone = asyncio.ensure_future(self.gone())
-        stopping = asyncio.ensure_future(self.host.stopping.wait())
+    async def until_disconnect(self, work: Awaitable[T]) -> T:
+        """Wait for `work`; stop waiting when the client disconnects or the server stops."""
+        task = asyncio.ensure_future(work)
+        disconnected = asyncio.ensure_future(self.disconnected())
+        stopping = asyncio.ensure_future(self.server.stopping.wait())
         try:
-            await asyncio.wait({wanted, gone, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if wanted.done():
-                return wanted.result()
-            if gone.done():
+            await asyncio.wait({task, disconnected, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                return task.result()
+            if disconnected.done():
                 raise ClientDisconnected
-            raise Unavailable(
-                "this host is about to stop; what was begun goes on when it is back", retry_after=5
-            )
+            raise Unavailable("the server is stopping; the run continues when it is back", retry_after=5)
         finally:
-            for task in (wanted, gone, stopping):
-                task.cancel()
+            for future in (task, disconnected, stopping):
+                future.cancel()
 
-    async def aside(self, work: Callable[[], T]) -> T:
-        """Something that is long, in a thread, one at a time."""
-        async with self.host.large:
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Run slow work in a thread; one request at a time does."""
+        async with self.server.thread_slot:
             return await asyncio.to_thread(work)
 
-    async def gone(self) -> None:
-        """Once the client is; a transport that cancels what nobody waits for never says so."""
+    async def disconnected(self) -> None:
+        """Return when the client has disconnected. A transport that cancels the task instead never returns."""
         await asyncio.Event().wait()
 
 
 class HttpRequest(RequestContext):
-    """One over HTTP."""
+    """A request over HTTP."""
 
     __slots__ = ("receive", "scope")
 
-    def __init__(self, host: ServerState, scope: Mapping[str, Any], receive: Receive) -> None:
-        super().__init__(host, together(scope["headers"]))
+    def __init__(self, server: ServerState, scope: Mapping[str, Any], receive: Receive) -> None:
+        super().__init__(server, headers_by_name(scope["headers"]))
         self.scope, self.receive = scope, receive
 
     @property
     def base_url(self) -> str:
-        """As the client called us."""
+        """The URL of this server, as the client addressed it."""
         host = self.header(b"host") or "127.0.0.1"
         return f"{self.scope.get('scheme', 'http')}://{host}"
 
     @property
-    def wants_lines(self) -> bool:
-        accepted = self.headers.get(b"accept", b"").lower()
-        if b"application/x-ndjson" not in accepted:
+    def accepts_ndjson(self) -> bool:
+        accept = self.headers.get(b"accept", b"").lower()
+        if b"application/x-ndjson" not in accept:
             return False
-        weights = weights_of(accepted)
+        weights = weights_of(accept)
         lines = weights.get("application/x-ndjson", 0.0)
         return lines > 0 and lines >= weights.get("application/json", 0.0)
 
     @property
-    def zips(self) -> bool:
-        """Whether the client takes gzip (RFC 9110 §12.5.3)."""
-        accepted = self.headers.get(b"accept-encoding")
-        if accepted is None:
+    def accepts_gzip(self) -> bool:
+        """Whether the client accepts gzip (RFC 9110 §12.5.3)."""
+        accept = self.headers.get(b"accept-encoding")
+        if accept is None:
             return False
-        weights = weights_of(accepted.lower())
+        weights = weights_of(accept.lower())
         return weights.get("gzip", weights.get("x-gzip", weights.get("*", 0.0))) > 0
 
-    def query(self, *known: str) -> dict[str, str]:
-        """The parameters, each at most once and none that is unknown."""
+    def query(self, *names: str) -> dict[str, str]:
+        """The query parameters. A name not in `names`, or given twice, is refused."""
         if not self.scope["query_string"]:
             return {}
         query: bytes = self.scope["query_string"]
-        if query.count(b"&") >= MOST_PARAMETERS:
-            raise InvalidRequest(f"a query has more than {MOST_PARAMETERS} parameters")
-        given = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+        if query.count(b"&") >= MAX_PARAMETERS:
+            raise InvalidRequest(f"a query has more than {MAX_PARAMETERS} parameters")
         problems: list[Problem] = []
-        found: dict[str, str] = {}
-        for name, value in given:
-            if name not in known:
-                there = ", ".join(known) or "none"
-                problems.append(Problem(name[:100], f"no such parameter; there are: {there}"))
-            elif name in found:
+        params: dict[str, str] = {}
+        for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+            if name not in names:
+                there = ", ".join(names) or "none"
+                problems.append(Problem(name[:100], f"unknown parameter; expected one of: {there}"))
+            elif name in params:
                 problems.append(Problem(name, "given twice"))
-            found[name] = value
+            params[name] = value
         if problems:
             raise InvalidRequest(problems)
-        return found
+        return params
 
     @property
     def run_id(self) -> str:
         """The id in the path."""
-        (said,) = self.scope["path_params"].values()
-        return said
+        (id,) = self.scope["path_params"].values()
+        return id
 
-    async def run(self) -> Run:
-        return await self.run_named(self.run_id)
-
-    async def gone(self) -> None:
+    async def disconnected(self) -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass

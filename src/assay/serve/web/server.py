@@ -71,8 +71,8 @@ class WebServer(uvicorn.Server):
         self._app, self._serving = app, serving
 
     @property
-    def host(self) -> Any:
-        return self._app.state.host
+    def state(self) -> Any:
+        return self._app.state.server
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -113,5 +113,5 @@ class WebServer(uvicorn.Server):
         return known(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: Any = None) -> None:
-        self._app.state.host.stop()
+        self._app.state.server.stop()
         await super().shutdown(sockets)

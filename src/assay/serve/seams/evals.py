@@ -23,6 +23,7 @@ from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
+from assay.serve.seams.workflows import BASE
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
@@ -30,7 +31,6 @@ from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 from assay.workflow.seams import dispatch
 
-BASE = "/v1/host/sample"
 FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
 MOST = 1_000  # invented events of a tenant
 
@@ -96,7 +96,7 @@ async def emit_usage(call: HttpRequest) -> Response:
     call.query()
     surface = host_of(call)
     form_of(call)
-    said = decoded(_emitted, await read_body(call), call.host.limits)
+    said = decoded(_emitted, await read_body(call), call.server.limits)
     if "secret:" in msgspec.json.encode(said.payload).decode():
         raise CredentialLeak
     try:
@@ -111,7 +111,7 @@ async def emit_usage(call: HttpRequest) -> Response:
         "runId": said.run_id,
         "type": "provider.usage",
         "payload": msgspec.to_builtins(usage),
-        "timestamp": call.host.clock.now().isoformat().replace("+00:00", "Z"),
+        "timestamp": call.server.clock.now().isoformat().replace("+00:00", "Z"),
         "sequence": sum(one["runId"] == said.run_id for one in kept),
     }
     event |= {} if said.correlation_id is UNSET else {"causationId": said.correlation_id}
@@ -124,7 +124,7 @@ async def eval_run(call: HttpRequest) -> Response:
     """To its end, before anything is answered."""
     call.query()
     form_of(call)
-    said = decoded(_eval_run, await read_body(call) or b"{}", call.host.limits)
+    said = decoded(_eval_run, await read_body(call) or b"{}", call.server.limits)
     modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
     run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
     told = run.head
@@ -144,7 +144,7 @@ async def live_invoke(call: HttpRequest) -> Response:
     """One invocation, as the one task of an eval, or as the one node of a workflow."""
     call.query()
     form_of(call)
-    said = decoded(_live, await read_body(call) or b"{}", call.host.limits)
+    said = decoded(_live, await read_body(call) or b"{}", call.server.limits)
     agent = said.agent_id
     if agent is UNSET:
         agent = STRICT if said.return_schema_ref == STRICT_SCHEMA else SAMPLE
@@ -168,7 +168,7 @@ async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
     card = next((card for card in surface.cards() if card.agent_id == agent), None)
     if card is None:
         raise InvalidRequest(Problem("agentId", f"there is no agent {agent[:256]!r} here"))
-    told = await dispatch(room, call.who, card, {"task": task})
+    told = await dispatch(room, call.principal, card, {"task": task})
     (last,) = (one for one in told["events"] if one["type"] == "agent.invocation.completed")
     return answer({"runId": told["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
@@ -184,11 +184,11 @@ async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON)
         agent_id=agent,
         configurable=configurable or UNSET,
     )
-    with call.host.load.seat(call.tenant):
-        desk = call.host.desk
-        opened = await offered.open(request, call.who, desk.holder, [], run=new_id("run-"))
+    with call.server.admission.reserve_run(call.tenant):
+        desk = call.server.executor
+        opened = await offered.open(request, call.principal, desk.holder, [], run=new_id("run-"))
         desk.begin(opened)
-    return await call.unless_gone(desk.ended(opened.id))
+    return await call.until_disconnect(desk.ended(opened.id))
 
 
 def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> RouteSpec:
@@ -205,7 +205,7 @@ def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *fil
     )
 
 
-SAMPLED = [
+EVAL_SEAMS = [
     _route("GET", "/test/runs/{run_id}/events", "sampleEvents", read_log, "runs:read", *FILTERS),
     _route("POST", "/test/reset", "sampleReset", reset, ""),
     _route("POST", "/test/emit-provider-usage", "sampleEmitUsage", emit_usage, "runs:create"),

@@ -10,7 +10,6 @@ from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.host import host_of
-from assay.serve.openwop.sampled import SAMPLED
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body import form_of, read_body
 from assay.serve.web.handler import Endpoint
@@ -22,7 +21,7 @@ from assay.workflow.cache_key import cache_key
 from assay.workflow.llm import program_mock
 from assay.workflow.service import WorkflowService
 
-SAMPLE = "/v1/host/sample"
+BASE = "/v1/host/sample"
 DIVERGENCE = "conformance-phase4-replay-divergence"
 _any = msgspec.json.Decoder(Any).decode
 Seam = Callable[[WorkflowService, Principal, Any], Awaitable[dict[str, Any]]]
@@ -54,7 +53,7 @@ async def _dispatch(call: HttpRequest) -> Response:
     form_of(call)
     return answer(
         await seams.dispatch(
-            room, call.who, card, decoded(_any, await read_body(call) or b"{}", call.host.limits)
+            room, call.principal, card, decoded(_any, await read_body(call) or b"{}", call.server.limits)
         )
     )
 
@@ -65,7 +64,9 @@ def _route(path: str, id: str, seam: Seam) -> RouteSpec:
         room = workflows_of(host_of(call)).room
         form_of(call)
         return answer(
-            await seam(room, call.who, decoded(_any, await read_body(call) or b"{}", call.host.limits))
+            await seam(
+                room, call.principal, decoded(_any, await read_body(call) or b"{}", call.server.limits)
+            )
         )
 
     return _operation(path, id, endpoint)
@@ -74,7 +75,7 @@ def _route(path: str, id: str, seam: Seam) -> RouteSpec:
 def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
     return RouteSpec(
         method="POST",
-        path=SAMPLE + path,
+        path=BASE + path,
         endpoint=endpoint,
         scope="",
         id=id,
@@ -84,20 +85,11 @@ def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
     )
 
 
-SEAMS = [
+WORKFLOW_SEAMS = [
     _route("/agents/verify-run", "sampleVerifyRun", seams.verify_run),
     _operation("/agents/{agent_id}/dispatch", "sampleDispatch", _dispatch),
     _route("/agentloop/run", "sampleAgentLoop", seams.agent_loop),
     _route("/subrun/attest", "sampleAttest", seams.attest),
     _route("/test/llm-cache-key", "sampleCacheKey", _cache_key),
     _route("/test/mock-ai/program", "sampleProgram", _program),
-    *SAMPLED,
 ]
-
-
-def under(prefix: str) -> list[RouteSpec]:
-    """The same at another place: a later major has them elsewhere (contract §0.1)."""
-    return [
-        msgspec.structs.replace(one, path=prefix + one.path.removeprefix(SAMPLE), id=f"{one.id}Again")
-        for one in SEAMS
-    ]

@@ -1,0 +1,37 @@
+"""The HTTP application of a host: FEP's routes, OpenWOP's, and those of the conformance suite where they are enabled."""
+
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+
+from assay.fep.service import EvaluationService
+from assay.runs.executor import RunExecutor
+from assay.serve.fep.routes import FEP
+from assay.serve.fep.schemas import fep_schemas
+from assay.serve.fep.state import FepState
+from assay.serve.openwop.host import OpenWopHost
+from assay.serve.openwop.routes import OPENWOP
+from assay.serve.openwop.schemas import openwop_schemas
+from assay.serve.web.app import create_app
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.request import Authenticate, ServerState
+from assay.serve.web.route import RouteSpec
+
+ROUTES: list[RouteSpec] = [*FEP, *OPENWOP]
+
+
+def http_app(
+    executor: RunExecutor,
+    evaluations: EvaluationService,
+    openwop: OpenWopHost | None,
+    authenticate: Authenticate,
+    serving: ServerLimits,
+    routes: Sequence[RouteSpec] = ROUTES,
+) -> Starlette:
+    """Without `openwop`, its routes answer 404."""
+    services = evaluations.services
+    state = ServerState(executor, authenticate, serving, limits=services.limits, clock=services.clock)
+    state.attach(FepState(evaluations))
+    if openwop is not None:
+        state.attach(openwop)
+    return create_app(routes, state, fep_schemas() | openwop_schemas())

@@ -1,0 +1,1 @@
+"""Test-only routes of the OpenWOP conformance suite."""

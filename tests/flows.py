@@ -11,12 +11,15 @@ from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import envelope
 from assay.runs.executor import RunExecutor
+from assay.seams.mock_agent import SEAM_NODES
+from assay.seams.workflows import samples
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
 from assay.workflow.execution import ExecutionLimits
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
 from assay.workflow.library import Library
-from assay.workflow.samples import samples
+from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import workflow_of
 from evals import Judges
@@ -74,12 +77,12 @@ class House:
         services = Services(providers=Judges(judge) if judge is not None else None)
         self.agents = Cast(*agents)
         self.critics = Critics(self.agents, STANDARD, services, seconds=seconds)
-        self.library = Library(samples().values())
+        self.library = Library(samples().values(), NODES | SEAM_NODES)
         for workflow in workflows:
             self.library.add(workflow)
         for id, loop in (loops or {}).items():
             self.library.add(workflow_of(id, loop))
-        bounds = bounds or ExecutionLimits()
+        environment = ExecutionEnvironment(bounds or ExecutionLimits(), NODES | SEAM_NODES)
         performer = ActivityRunner(
             self.store,
             self.library,
@@ -87,10 +90,10 @@ class House:
             self.critics,
             services,
             tools,
-            bounds=bounds,
+            environment=environment,
             seconds=seconds,
         )
-        self.kind = WorkflowKind(performer, bounds, services.clock)
+        self.kind = WorkflowKind(performer, environment, services.clock)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), 4)
         self.desk = RunExecutor(self.store, engine, {self.kind.name: self.kind}, lease=lease)
         performer.hands = self.desk

@@ -30,6 +30,9 @@ from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
 from assay.ports import Limits, Services
 from assay.runs.executor import RunExecutor
+from assay.seams.mock_agent import SEAM_NODES
+from assay.seams.routes import SAMPLE_AGENTS
+from assay.seams.workflows import samples
 from assay.serve.http import ROUTES, http_app
 from assay.serve.openwop.build import build_host
 from assay.serve.openwop.features import OpenWopFeatures
@@ -38,9 +41,9 @@ from assay.serve.web.limits import ServerLimits
 from assay.serve.web.server import server
 from assay.workflow.activities import ActivityRunner
 from assay.workflow.critics import Critics
-from assay.workflow.execution import ExecutionLimits
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind
-from assay.workflow.seams import SAMPLE_AGENTS
+from assay.workflow.nodes import NODES
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import library
 from evals import Doing, Judges, Some
@@ -126,11 +129,14 @@ class Server:
             host=self.host_limits,
         )
         evals = AgentEvalKind(self.store, means)
-        there = library(self.loops, seeded=self.seeded)
+        environment = ExecutionEnvironment(nodes=NODES | SEAM_NODES)
+        there = library(self.loops, samples().values() if self.seeded else (), environment.nodes)
         cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
         critics = Critics(cast, self.registry, services, seconds=self.critic_seconds)
-        performer = ActivityRunner(self.store, there, cast, critics, services, self.tools)
-        flows = WorkflowKind(performer, ExecutionLimits(), services.clock)
+        performer = ActivityRunner(
+            self.store, there, cast, critics, services, self.tools, environment=environment
+        )
+        flows = WorkflowKind(performer, environment, services.clock)
         kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
         self.desk = RunExecutor(
             self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds

@@ -10,7 +10,7 @@ import re
 import jsonschema_rs
 import pytest
 
-from assay.agenteval.samples import SAMPLES
+from assay.seams.evals import SAMPLES
 from assay.serve.http import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.seams.routes import SEAMS, under

@@ -10,10 +10,10 @@ from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import InvocationResult, ToolSpec
+from assay.seams.workflows import fixtures
 from assay.serve.http import ROUTES
 from assay.serve.seams.routes import SEAMS
 from assay.workflow.children import attestation
-from assay.workflow.samples import fixtures
 from flows import Played
 from rest_client import Server
 from shared import SHARED

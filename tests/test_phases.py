@@ -13,16 +13,16 @@ from msgspec.structs import replace
 
 from assay.errors import InvalidRequest, NotFound
 from assay.protocol.agents import MemoryEntry
-from assay.workflow import seams
+from assay.seams import routes as seams
+from assay.seams.workflows import samples
 from assay.workflow.agent_memory import AsOf, MemoryWrite, fold, puts, rows
 from assay.workflow.cache_key import cache_key
-from assay.workflow.definition import read
-from assay.workflow.execution import ExecutionLimits
+from assay.workflow.definition import document_of, read
 from assay.workflow.execution_model import PHASES, HostInfo, execution_model
 from assay.workflow.fork import fork
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.llm import program_mock
 from assay.workflow.replayer import Replayer
-from assay.workflow.samples import document, samples
 from assay.workflow.steps import read_request, read_steps
 from flows import ME, OTHER, House, Played, loop
 from shared import SHARED
@@ -33,7 +33,7 @@ SCHEMA = SHARED / "openwop" / "schemas" / "capabilities.schema.json"
 
 
 def plan(*decisions, dispatch=None, id="conformance-planned", variables=()):
-    shown = document(samples()["conformance-dispatch-loop"])
+    shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"][0]["config"] = {"mockDispatchPlan": list(decisions)}
     shown["nodes"][1]["config"] |= dispatch or {}
     shown["variables"] = [{"name": name, "type": "string"} for name in variables]
@@ -134,7 +134,7 @@ async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_what_the_f
 )  # fmt: skip
 async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(verdicts, verdict, status):
     """Where one of them is rejected, the run cannot end in success, whatever comes after it."""
-    shown = document(plan(next_worker("conformance-noop", "conformance-noop"), END))
+    shown = document_of(plan(next_worker("conformance-noop", "conformance-noop"), END))
     shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
     async with House(Played("test.critic", verdicts), workflows=[read(shown)]) as house:
         run = await house.run("conformance-planned")
@@ -209,7 +209,7 @@ async def test_phase_1_what_cannot_be_dispatched_fails_the_run(decisions, dispat
 
 
 async def test_phase_1_a_dispatch_without_a_decision_fails():
-    shown = document(samples()["conformance-dispatch-loop"])
+    shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"] = list(reversed(shown["nodes"]))
     shown["edges"] = [shown["edges"][1]]
     async with House(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
@@ -485,7 +485,7 @@ async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_o
         told = json.loads(log[at].data) | {"payload": payload}
         log[at] = replace(log[at], type=type, data=json.dumps(told).encode())
         request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
-    drive = Replayer("run-again", request, ExecutionLimits(), log)
+    drive = Replayer("run-again", request, ExecutionEnvironment(), log)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
     assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)

@@ -10,8 +10,8 @@ from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
 from assay.ports.supervise import guarded, supervise
 from assay.ports.telemetry import telemetry
-from assay.workflow.definition import read
-from assay.workflow.samples import document, samples
+from assay.seams.workflows import samples
+from assay.workflow.definition import document_of, read
 from flows import ME, House
 from test_poison import database
 
@@ -72,7 +72,7 @@ def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
 
 
 def gate(seconds):
-    shown = document(samples()["conformance-approval"])
+    shown = document_of(samples()["conformance-approval"])
     shown["nodes"][0]["config"]["expiresSeconds"] = seconds
     return read(shown | {"id": "gate"})
 

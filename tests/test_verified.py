@@ -10,10 +10,10 @@ from assay.errors import InvalidRequest, TimeFault
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ConfidenceFloors, VerifierLoopConfig
 from assay.protocol.agents import InvocationResult, ToolSpec
+from assay.seams.workflows import samples
 from assay.workflow.children import attestation
-from assay.workflow.definition import read
+from assay.workflow.definition import document_of, read
 from assay.workflow.report import came_to
-from assay.workflow.samples import document, samples
 from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
 from flows import House, Played, loop, verified
 
@@ -290,7 +290,7 @@ async def test_self_verification_by_way_of_workflows_is_shown():
             ("test.actor", "between", True),
         ]
         assert run.head["selfVerified"]
-        came = await came_to(house.store, run, house.room.bounds)
+        came = await came_to(house.store, run, house.room.environment)
         assert [one.self_verified for one in came.verdicts] == [False, True]
         fair = await house.run("fair", {"task": "t"})
         assert not (await house.room.report(fair.id, "t")).verdicts[0].self_verified
@@ -593,7 +593,7 @@ async def test_a_tool_call_is_verified_before_its_answer_is_used():
 
 
 def parent_of(child, **config):
-    shown = document(samples()["conformance-subworkflow-parent"])
+    shown = document_of(samples()["conformance-subworkflow-parent"])
     shown["nodes"][1]["config"] |= {"workflowId": child} | config
     return read(shown | {"id": "sub-parent"})
 

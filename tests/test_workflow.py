@@ -14,13 +14,14 @@ from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from assay.ports import Principal
 from assay.protocol.agents import InvocationResult
 from assay.protocol.event_types import EVENTS
+from assay.seams.mock_agent import SEAM_NODES
+from assay.seams.workflows import fixtures, samples
 from assay.workflow.decisions import read_decision
-from assay.workflow.definition import problems, read
+from assay.workflow.definition import document_of, problems, read
 from assay.workflow.execution_model import HostInfo, execution_model
 from assay.workflow.fork import fork
 from assay.workflow.library import Library
 from assay.workflow.nodes import NODES
-from assay.workflow.samples import document, fixtures, samples
 from assay.workflow.service import RESTING
 from flows import ME, OTHER, House, Played, loop
 from shared import SHARED
@@ -52,7 +53,7 @@ def schema(name):
 @shared
 @pytest.mark.parametrize("id", sorted(samples()))
 def test_a_sample_is_a_workflow_by_the_published_schema(id):
-    shown = document(samples()[id])
+    shown = document_of(samples()[id])
     text = json.loads((SCHEMAS / "workflow-definition.schema.json").read_text())
     text["properties"].pop("defaults")  # it leads to a schema that is not among those published here
     text["$defs"]["WorkflowNode"]["properties"]["agent"] = schema("agent-ref")
@@ -68,7 +69,7 @@ def test_a_sample_is_a_workflow_by_the_published_schema(id):
 @pytest.mark.parametrize("id", sorted(samples()))
 def test_a_sample_has_the_nodes_of_the_published_fixture(id):
     published = json.loads((SHARED / "openwop" / "fixtures" / f"{id}.json").read_text())
-    ours = document(samples()[id])
+    ours = document_of(samples()[id])
     assert [(one["id"], one["typeId"]) for one in ours["nodes"]] == [
         (one["id"], one["typeId"]) for one in published["nodes"]
     ]
@@ -229,10 +230,10 @@ def published_payloads():
 
 def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
     bad = read(
-        document(samples()["conformance-dispatch-loop"])
+        document_of(samples()["conformance-dispatch-loop"])
         | {
             "nodes": [
-                document(samples()["conformance-dispatch-loop"])["nodes"][1]
+                document_of(samples()["conformance-dispatch-loop"])["nodes"][1]
                 | {
                     "config": {
                         "askUserRouting": "conversation",
@@ -241,8 +242,8 @@ def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
                         "iterationCap": 0,
                     }
                 },
-                document(samples()["conformance-noop"])["nodes"][0] | {"typeId": "acme.nothing"},
-                document(samples()["conformance-noop"])["nodes"][0],
+                document_of(samples()["conformance-noop"])["nodes"][0] | {"typeId": "acme.nothing"},
+                document_of(samples()["conformance-noop"])["nodes"][0],
             ],
         }
     )
@@ -253,17 +254,19 @@ def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
 
 
 def test_what_a_suite_makes_a_node_say_is_for_its_own_workflows():
-    shown = document(samples()["conformance-agent-reasoning"])
+    shown = document_of(samples()["conformance-agent-reasoning"])
     mocks = {"mockReasoning", "mockToolCalls", "mockHandoff", "mockDecision"}
-    places = {problem.place for problem in problems(read(shown | {"id": "ours"}), NODES)}
+    places = {problem.place for problem in problems(read(shown | {"id": "ours"}), NODES | SEAM_NODES)}
     assert places == {"nodes[0].typeId", *(f"nodes[0].config.{name}" for name in mocks)}
-    planned = document(samples()["conformance-orchestrator-terminate"])
+    planned = document_of(samples()["conformance-orchestrator-terminate"])
     assert [one.place for one in problems(read(planned | {"id": "ours"}), NODES)] == [
         "nodes[0].config.mockDecisions"
     ]
     for call in ({"toolId": "a:b"}, {"toolId": "a:b", "result": 1, "error": {}}):
         shown["nodes"][0]["config"]["mockToolCalls"] = [call]
-        assert [one.place for one in problems(read(shown), NODES)] == ["nodes[0].config.mockToolCalls[0]"]
+        assert [one.place for one in problems(read(shown), NODES | SEAM_NODES)] == [
+            "nodes[0].config.mockToolCalls[0]"
+        ]
 
 
 @pytest.mark.parametrize(
@@ -400,7 +403,7 @@ async def test_of_many_who_answer_at_once_one_is_heard(house):
 
 
 async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
-    gate = document(samples()["conformance-approval"])
+    gate = document_of(samples()["conformance-approval"])
     gate["nodes"][0]["config"]["expiresSeconds"] = 60
     gate = read(gate | {"id": "gate-with-an-end"})
     async with House(workflows=[gate]) as house:

@@ -15,7 +15,7 @@ LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "ale
           "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
           "assay.backends.tools.from_settings", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
           "assay.cli.keeping", "assay.cli.report", "assay.cli.running", "assay.cli.saving", "assay.cli.serving",
-          "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.workflow.seams",
+          "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.seams.routes",
           "flows", "runs_worker", "stores_worker")  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from assay.workflow.agent_memory import live_memory
 
 if TYPE_CHECKING:
     from assay.backends.agents.from_settings import ConfiguredAgents
+    from assay.workflow.interpreter import ExecutionEnvironment
 
 Environment = Mapping[str, str] | None
 TRACED = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
@@ -145,27 +146,40 @@ def build_workflows(
     service is not named here, so that the package loads only when it is used.
     """
     from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+    from assay.seams.routes import SAMPLE_AGENTS  # a lazy door
+    from assay.seams.workflows import samples  # a lazy door
     from assay.workflow.activities import ActivityRunner  # a lazy door
     from assay.workflow.critics import Critics  # a lazy door
-    from assay.workflow.execution import ExecutionLimits  # a lazy door
     from assay.workflow.kind import WorkflowKind  # a lazy door
-    from assay.workflow.seams import SAMPLE_AGENTS  # a lazy door
     from assay.workflow.service import WorkflowService  # a lazy door
     from assay.workflow.verifier_loop import library  # a lazy door
 
     if conformance_fixtures_enabled():
         agents = AgentOverlay(SAMPLE_AGENTS, agents)
-    workflows = library(settings.workflows if loops is None else loops, seeded=conformance_fixtures_enabled())
+    environment = execution_environment(settings)
+    fixtures = samples().values() if conformance_fixtures_enabled() else ()
+    workflows = library(settings.workflows if loops is None else loops, fixtures, environment.nodes)
     critics = Critics(agents, registry, services, seconds=settings.limits.check_seconds)
-    limits = ExecutionLimits.of(settings.limits)
-    performer = ActivityRunner(store, workflows, agents, critics, services, toolbox(settings), bounds=limits)
-    kind = WorkflowKind(performer, limits, services.clock)
+    performer = ActivityRunner(
+        store, workflows, agents, critics, services, toolbox(settings), environment=environment
+    )
+    kind = WorkflowKind(performer, environment, services.clock)
 
     def connect(executor: RunExecutor) -> WorkflowService:
         performer.hands = executor
         return WorkflowService(store, executor, kind, workflows, critics, services.clock)
 
     return kind, connect
+
+
+def execution_environment(settings: Settings) -> "ExecutionEnvironment":
+    """The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay readable."""
+    from assay.seams.mock_agent import SEAM_NODES  # a lazy door
+    from assay.workflow.execution import ExecutionLimits  # a lazy door
+    from assay.workflow.interpreter import ExecutionEnvironment  # a lazy door
+    from assay.workflow.nodes import NODES  # a lazy door
+
+    return ExecutionEnvironment(ExecutionLimits.of(settings.limits), NODES | SEAM_NODES)
 
 
 def conformance_fixtures_enabled(environment: Mapping[str, str] | None = None) -> bool:
@@ -319,8 +333,8 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     """Adds the sample agents of the conformance suite, where its routes are enabled."""
     if not conformance_routes_enabled():
         return agents
-    from assay.agenteval.samples import SAMPLES  # a lazy door
     from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+    from assay.seams.evals import SAMPLES  # a lazy door
 
     return AgentOverlay(SAMPLES, agents)
 

@@ -57,4 +57,4 @@ async def verify(
     async with app.open_workflows(settings, MemoryStore(), agents, loops) as (workflows, executor):
         run = await workflows.start(Principal(tenant="local", id="library"), "verify", {"task": task})
         ended = await executor.ended(run.id)
-        return await came_to(workflows.store, ended, workflows.bounds)
+        return await came_to(workflows.store, ended, workflows.environment)

@@ -23,7 +23,6 @@ from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.json_types import is_object
-from assay.workflow.execution import ExecutionLimits
 from assay.workflow.library import KIND as WORKFLOW
 from assay.workflow.report import came_to
 
@@ -157,7 +156,7 @@ def show_run(which: str, tenant: str | None, *, json: bool) -> None:
 
 
 async def _show_flow(office: EvaluationService, run: Run, *, json: bool) -> None:
-    came = await came_to(office.store, run, ExecutionLimits.of(settings.load().limits))
+    came = await came_to(office.store, run, app.execution_environment(settings.load()))
     if json:
         verdicts.print_json(came)
         return
@@ -217,7 +216,7 @@ def export_run(which: str, to: list[str], tenant: str | None) -> None:
             return f"{await scorecard.export(office.store, run, to):,} results"
         if run.kind != KIND:
             await audit_read(office.store, run)
-            came = await came_to(office.store, run, ExecutionLimits.of(settings.load().limits))
+            came = await came_to(office.store, run, app.execution_environment(settings.load()))
             many = verdicts.export(came, to)
             return f"{many:,} verdict{'' if many == 1 else 's'}"
         try:

@@ -160,7 +160,7 @@ async def _resume(chosen: settings.Settings, which: str) -> Came:
 
 async def _came(room: WorkflowService, desk: RunExecutor, run: Run) -> Came:
     ended, child = await carried(room, desk, run)
-    came = await came_to(room.store, ended, room.bounds)
+    came = await came_to(room.store, ended, room.environment)
     if child is None:
         return ended, came
     waiting = {**child.head["waiting"], "runId": child.id}

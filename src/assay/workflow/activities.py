@@ -17,7 +17,8 @@ from assay.workflow import llm as models
 from assay.workflow.agent_memory import AsOf, JournalMemory
 from assay.workflow.critics import Critics
 from assay.workflow.effects import AnyEffect, EffectError, Result
-from assay.workflow.execution import ExecutionLimits, WorkflowRequest
+from assay.workflow.execution import WorkflowRequest
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.library import Library, open_transaction
 from assay.workflow.replayer import CANCELLED, replay_run
 from assay.workflow.report import workers
@@ -69,14 +70,14 @@ class ActivityRunner:
         services: Services,
         tools: ToolBox | None = None,
         *,
-        bounds: ExecutionLimits | None = None,
+        environment: ExecutionEnvironment | None = None,
         seconds: float = SECONDS,
     ) -> None:
         self._store, self._library, self._agents, self._critics = store, library, agents, critics
-        self._services, self._tools, self._bounds, self._seconds = (
+        self._services, self._tools, self._environment, self._seconds = (
             services,
             tools,
-            bounds or ExecutionLimits(),
+            environment or ExecutionEnvironment(),
             seconds,
         )
         self.clock = services.clock
@@ -208,7 +209,7 @@ class ActivityRunner:
                 break
             await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
         if run.status == "completed":
-            drive, _, _ = await replay_run(self._store, run, self._bounds)
+            drive, _, _ = await replay_run(self._store, run, self._environment)
             return {
                 "status": run.status,
                 "variables": drive.flow.variables,

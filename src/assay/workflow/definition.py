@@ -62,7 +62,8 @@ class Workflow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 DISPATCH = "core.dispatch"
 SUPERVISOR = "core.orchestrator.supervisor"
 TURN = "assay.turn"
-TEST_ONLY = "core.conformance."
+TEST_ONLY = "core.conformance."  # node types
+CONFORMANCE = "conformance-"  # workflows
 AFTER_A_DECISION = (DISPATCH, TURN)
 DISPATCH_CONFIG = {
     "askUserRouting": ("auto", "clarification", "conversation"),
@@ -81,6 +82,12 @@ def read(document: Any) -> Workflow:
         raise InvalidRequest(Problem(place_in(wrong).lstrip("."), message_of(wrong, Workflow))) from None
 
 
+def document_of(workflow: Workflow) -> dict[str, Any]:
+    """The JSON of a definition (contract §1.3)."""
+    document: dict[str, Any] = msgspec.to_builtins(workflow)
+    return document
+
+
 def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
     """Everything that keeps it from being registered here; `known` are the types of nodes there are."""
     ids = [node.id for node in workflow.nodes]
@@ -94,7 +101,7 @@ def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
         if node.typeId not in known:
             what = f"no node {node.typeId!r} here; there are {', '.join(sorted(known))}"
             found.append(Problem(f"nodes[{at}].typeId", what))
-        if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith("conformance-"):
+        if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith(CONFORMANCE):
             found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
         found += _mock_problems(workflow, node, f"nodes[{at}].config")
         if node.typeId == DISPATCH:
@@ -110,7 +117,7 @@ def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
 def _mock_problems(workflow: Workflow, node: Node, place: str) -> list[Problem]:
     """What a suite makes a node say is only for its own workflows (contract §13.2, §13.4)."""
     mocked = [name for name in node.config if name.startswith("mock")]
-    if mocked and not workflow.id.startswith("conformance-"):
+    if mocked and not workflow.id.startswith(CONFORMANCE):
         return [Problem(f"{place}.{name}", "only for workflows of a conformance suite") for name in mocked]
     calls: Any = node.config.get("mockToolCalls", ())
     return [

@@ -1,5 +1,6 @@
 """From node to node along the edges, to the end (contract §11, §13.2)."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
@@ -10,8 +11,15 @@ from assay.protocol.events import RunCompleted, RunFailed
 from assay.protocol.orchestration import NodeCompleted, NodeFailed, NodeStarted
 from assay.workflow.definition import AFTER_A_DECISION, Node, starts_and_backs
 from assay.workflow.effects import Begin
-from assay.workflow.execution import Execution, RunStopped, Steps
-from assay.workflow.nodes import NODES
+from assay.workflow.execution import Execution, ExecutionLimits, RunStopped, Steps
+from assay.workflow.nodes import NODES, NodeType
+
+
+class ExecutionEnvironment(NamedTuple):
+    """What this host interprets runs with: how far a run may go, and the node types by their id."""
+
+    limits: ExecutionLimits = ExecutionLimits()
+    nodes: Mapping[str, NodeType] = NODES
 
 
 class RunEnd(NamedTuple):
@@ -22,11 +30,11 @@ class RunEnd(NamedTuple):
     error: dict[str, Any] | None = None
 
 
-def interpret(flow: Execution) -> Steps[RunEnd]:
+def interpret(flow: Execution, nodes: Mapping[str, NodeType]) -> Steps[RunEnd]:
     """The whole run."""
     try:
         yield from flow.do(Begin())
-        yield from _walk(flow)
+        yield from _walk(flow, nodes)
     except RunStopped as stop:
         return failed(flow, stop)
     flow.current = None
@@ -56,7 +64,7 @@ def took(flow: Execution) -> int:
     return round((flow.now - flow.began - flow.waited).total_seconds() * 1000)
 
 
-def _walk(flow: Execution) -> Steps[None]:
+def _walk(flow: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
     workflow = flow.workflow
     first, backs = starts_and_backs(workflow)
     forward = [edge for edge in workflow.edges if edge.id not in backs]
@@ -66,7 +74,7 @@ def _walk(flow: Execution) -> Steps[None]:
     while ready and not flow.terminated:
         node = ready.pop(0)
         fired -= {edge.id for edge in forward if edge.targetNodeId == node.id}
-        yield from _execute(flow, node)
+        yield from _execute(flow, node, nodes[node.typeId])
         for edge in workflow.edges:
             if edge.sourceNodeId != node.id:
                 continue
@@ -77,13 +85,13 @@ def _walk(flow: Execution) -> Steps[None]:
                 ready.append(target)
 
 
-def _execute(flow: Execution, node: Node) -> Steps[None]:
+def _execute(flow: Execution, node: Node, execute: NodeType) -> Steps[None]:
     flow.current = node.id
     flow.enter(node)
     if node.agent is not UNSET:
         flow.agent = node.agent
     flow.tell("node.started", NodeStarted(node_id=node.id, type_id=node.typeId), node=node.id)
-    outputs = yield from NODES[node.typeId](flow, node)
+    outputs = yield from execute(flow, node)
     flow.outputs[node.id] = outputs
     cause = flow.decided_id if node.typeId in AFTER_A_DECISION else None
     shown = {"outputs": outputs} if outputs else {}

@@ -20,8 +20,9 @@ from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import puts
 from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
-from assay.workflow.execution import ExecutionLimits, RunStopped
+from assay.workflow.execution import RunStopped
 from assay.workflow.gating import goal_satisfied
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.library import INPUTS, KIND
 from assay.workflow.replayer import Replayer, replay_run
 from assay.workflow.steps import step_chunk
@@ -35,8 +36,8 @@ _result = msgspec.json.Decoder(Result).decode
 class WorkflowKind:
     name = KIND
 
-    def __init__(self, performer: ActivityRunner, bounds: ExecutionLimits, clock: Clock) -> None:
-        self._performer, self.bounds, self._clock = performer, bounds, clock
+    def __init__(self, performer: ActivityRunner, environment: ExecutionEnvironment, clock: Clock) -> None:
+        self._performer, self.environment, self._clock = performer, environment, clock
         self._waiting: set[str] = set()  # runs whose child is being waited for here
         self.children: dict[
             str, tuple[str, str]
@@ -44,7 +45,7 @@ class WorkflowKind:
         self._cancelling: set[asyncio.Task[Any]] = set()
 
     async def story(self, store: Store, run: Run) -> "WorkflowState":
-        drive, _, facts = await replay_run(store, run, self.bounds)
+        drive, _, facts = await replay_run(store, run, self.environment)
         return WorkflowState(self, run, drive, facts, self._clock)
 
     def started(self, run: Run) -> UnitOutcome:

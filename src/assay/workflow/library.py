@@ -1,6 +1,6 @@
 """Which workflows there are, and how a run of one begins."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from reprlib import repr as brief
 from typing import Any
 
@@ -24,15 +24,16 @@ INPUTS = "inputs"  # in the head of a run that has not begun: they lie beside it
 
 
 class Library:
-    """By id. A workflow that cannot be run here is refused when the library is made."""
+    """The workflows that can be started here, by id. `add` refuses one that cannot run with these node types."""
 
-    def __init__(self, workflows: Iterable[Workflow] = ()) -> None:
+    def __init__(self, workflows: Iterable[Workflow] = (), nodes: Collection[str] = NODES) -> None:
+        self._nodes = nodes
         self._workflows: dict[str, Workflow] = {}
         for workflow in workflows:
             self.add(workflow)
 
     def add(self, workflow: Workflow) -> None:
-        if found := problems(workflow, NODES):
+        if found := problems(workflow, self._nodes):
             place = f'workflows."{workflow.id}"'
             raise InvalidRequest([Problem(f"{place}.{one.place}", one.message) for one in found])
         self._workflows[workflow.id] = workflow

@@ -12,8 +12,8 @@ from assay.protocol.event_record import PendingEvent, read_stored, stored
 from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
 from assay.workflow.effects import Effect, Result, StepRecord, Wait
-from assay.workflow.execution import NEVER, Execution, ExecutionLimits, RunStopped, WorkflowRequest
-from assay.workflow.interpreter import RunEnd, failed, interpret
+from assay.workflow.execution import NEVER, Execution, RunStopped, WorkflowRequest
+from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, interpret
 from assay.workflow.steps import read_request, read_steps
 
 CANCELLED = "replay_source_cancelled"
@@ -24,11 +24,15 @@ class Replayer:
     """`effect` is what it waits for now; `over` how it ended, once it has."""
 
     def __init__(
-        self, run: str, request: WorkflowRequest, bounds: ExecutionLimits, source: Sequence[Event] = ()
+        self,
+        run: str,
+        request: WorkflowRequest,
+        environment: ExecutionEnvironment,
+        source: Sequence[Event] = (),
     ) -> None:
-        self.flow = Execution(run, request, bounds)
+        self.flow = Execution(run, request, environment.limits)
         self._lay_over(0)
-        self._going = interpret(self.flow)
+        self._going = interpret(self.flow, environment.nodes)
         self.over: RunEnd | None = None
         self.effect: Effect | None = next(self._going)
         self.step = 0
@@ -114,12 +118,12 @@ def difference(
 
 
 async def replay_run(
-    store: Store, run: Run, bounds: ExecutionLimits
+    store: Store, run: Run, environment: ExecutionEnvironment
 ) -> tuple[Replayer, list[StepRecord], list[PendingEvent]]:
     """A recorded run as it stands, its steps, and every fact after its first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
-    drive = Replayer(run.id, request, bounds, log)
+    drive = Replayer(run.id, request, environment, log)
     steps = await read_steps(store, run.id)
     facts = [fact for kept in steps for fact in drive.feed(kept.result)]
     return drive, steps, facts

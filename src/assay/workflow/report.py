@@ -8,16 +8,17 @@ import msgspec
 from assay.ports import Event, Run, Store
 from assay.protocol.event_record import read_stored
 from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
-from assay.workflow.execution import Execution, ExecutionLimits
+from assay.workflow.execution import Execution
 from assay.workflow.gating import goal_satisfied
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.replayer import replay_run
 
 MOST = 100_000  # events of one run
 
 
-async def came_to(store: Store, run: Run, bounds: ExecutionLimits) -> Verification:
+async def came_to(store: Store, run: Run, environment: ExecutionEnvironment) -> Verification:
     """What it came to, with its content."""
-    drive, _, _ = await replay_run(store, run, bounds)
+    drive, _, _ = await replay_run(store, run, environment)
     return verification(await reported(store, run), drive.flow)
 
 

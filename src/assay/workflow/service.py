@@ -41,7 +41,8 @@ from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
 from assay.workflow.definition import Workflow
 from assay.workflow.effects import Result, Wait
-from assay.workflow.execution import ExecutionLimits, WorkflowRequest
+from assay.workflow.execution import WorkflowRequest
+from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
 from assay.workflow.library import KIND, Library, configurable_problems, open_transaction
 from assay.workflow.replayer import replay_run
@@ -66,8 +67,8 @@ class WorkflowService:
         self._critics, self._clock = critics, clock
 
     @property
-    def bounds(self) -> ExecutionLimits:
-        return self.kind.bounds
+    def environment(self) -> ExecutionEnvironment:
+        return self.kind.environment
 
     def workflow(self, id: str) -> Workflow:
         found = self.library.get(id)
@@ -184,7 +185,7 @@ class WorkflowService:
         if not principal.may("approvals:respond"):
             raise Forbidden("approvals:respond")
         found = await self.get(run, principal.tenant)
-        workflow = (await replay_run(self.store, found, self.bounds))[0].flow.workflow
+        workflow = (await replay_run(self.store, found, self.environment))[0].flow.workflow
         if workflow.node(node) is None:
             raise NotFound(f"run {run} has no node {node!r} that could wait")
         if found.status not in RESTING:
@@ -280,7 +281,7 @@ class WorkflowService:
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
-        drive, _, _ = await replay_run(self.store, run, self.bounds)
+        drive, _, _ = await replay_run(self.store, run, self.environment)
         flow, request = drive.flow, drive.flow.request
         shown: dict[str, Any] = {
             "workflowId": run.name,

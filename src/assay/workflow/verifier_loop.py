@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +13,8 @@ from assay.protocol.json_types import is_object
 from assay.protocol.validation_messages import message_of, place_in
 from assay.workflow.definition import SUPERVISOR, TURN, Workflow, read
 from assay.workflow.library import Library
+from assay.workflow.nodes import NODES
 from assay.workflow.nodes.turn import WORKFLOW
-from assay.workflow.samples import samples
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
 CHECKS = "checks"  # the critic that the criteria themselves are
@@ -75,8 +75,12 @@ def _indirect_self_verification(
     return [Problem("critics", told)]
 
 
-def library(loops: Mapping[str, VerifierLoopConfig], *, seeded: bool = False) -> Library:
-    """All that can be started here; what is wrong with any is said at once."""
+def library(
+    loops: Mapping[str, VerifierLoopConfig],
+    workflows: Iterable[Workflow] = (),
+    nodes: Collection[str] = NODES,
+) -> Library:
+    """The declared loops and the other workflows that can be started here. All problems are reported together."""
     found = [
         Problem(f'workflows."{id}".{one.place}'.rstrip("."), one.message)
         for id, loop in loops.items()
@@ -84,7 +88,7 @@ def library(loops: Mapping[str, VerifierLoopConfig], *, seeded: bool = False) ->
     ]
     if found:
         raise InvalidRequest(found)
-    made = Library(samples().values() if seeded else ())
+    made = Library(workflows, nodes)
     for id, loop in loops.items():
         made.add(workflow_of(id, loop))
     return made

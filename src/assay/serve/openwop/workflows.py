@@ -16,10 +16,10 @@ from assay.serve.web.body import form_of, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
+from assay.workflow.definition import CONFORMANCE, document_of
 from assay.workflow.execution_model import HostInfo, execution_model
 from assay.workflow.fork import forked
 from assay.workflow.library import KIND
-from assay.workflow.samples import PREFIX, document
 from assay.workflow.service import WorkflowService
 
 _answer = msgspec.json.Decoder(InterruptRequest).decode
@@ -74,8 +74,8 @@ class WorkflowRuns:
 
     def offer(self) -> dict[str, Any]:
         """What discovery says of them: exactly what can be started, and the phases that hold."""
-        bounds = self.room.bounds
-        seeded = tuple(id for id in self.room.library.ids() if id.startswith(PREFIX))
+        bounds = self.room.environment.limits
+        seeded = tuple(id for id in self.room.library.ids() if id.startswith(CONFORMANCE))
         agents = {"orchestrator": True, "dispatch": True, "dispatchMapping": True, "subRunAttestation": True}
         return {
             "fixtures": seeded,
@@ -98,7 +98,7 @@ def workflows_of(surface: OpenWopHost) -> WorkflowRuns:
 async def get_workflow(call: HttpRequest) -> Response:
     call.query()
     (said,) = call.scope["path_params"].values()
-    return answer(document(workflows_of(host_of(call)).room.workflow(said)))
+    return answer(document_of(workflows_of(host_of(call)).room.workflow(said)))
 
 
 async def respond(call: HttpRequest) -> Response:

@@ -8,7 +8,6 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.samples import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Run
 from assay.protocol.event_record import new_event_id
@@ -18,6 +17,8 @@ from assay.protocol.runs import RunRequest
 from assay.protocol.validation_messages import message_of, place_in
 from assay.runs.event_docs import all_events as whole_log
 from assay.runs.ids import new_id
+from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
+from assay.seams.routes import dispatch
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
@@ -29,7 +30,6 @@ from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
-from assay.workflow.seams import dispatch
 
 FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
 MOST = 1_000  # invented events of a tenant

@@ -8,6 +8,7 @@ import msgspec
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
+from assay.seams import routes as seams
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
@@ -16,7 +17,6 @@ from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import ResponseSpec, RouteSpec
-from assay.workflow import seams
 from assay.workflow.cache_key import cache_key
 from assay.workflow.llm import program_mock
 from assay.workflow.service import WorkflowService

@@ -1,4 +1,4 @@
-"""The types of nodes there are, one line each."""
+"""The standard node types, one line each."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,14 +7,14 @@ from assay.workflow.definition import DISPATCH, SUPERVISOR, TURN, Node
 from assay.workflow.execution import Execution, Steps
 from assay.workflow.nodes.agent import agent
 from assay.workflow.nodes.dispatch import dispatch
-from assay.workflow.nodes.mock_agent import mock_agent
 from assay.workflow.nodes.simple import approval_gate, delay, fail, identity, noop
 from assay.workflow.nodes.structured import structured_output
 from assay.workflow.nodes.sub_workflow import sub_workflow
 from assay.workflow.nodes.supervisor import supervisor
 from assay.workflow.nodes.turn import turn
 
-NODES: dict[str, Callable[[Execution, Node], Steps[dict[str, Any]]]] = {
+NodeType = Callable[[Execution, Node], Steps[dict[str, Any]]]
+NODES: dict[str, NodeType] = {
     "core.noop": noop,
     "core.identity": identity,
     "core.delay": delay,
@@ -24,7 +24,6 @@ NODES: dict[str, Callable[[Execution, Node], Steps[dict[str, Any]]]] = {
     "core.subWorkflow": sub_workflow,
     SUPERVISOR: supervisor,
     DISPATCH: dispatch,
-    "core.conformance.mock-agent": mock_agent,
     "assay.agent": agent,
     TURN: turn,
 }

@@ -17,10 +17,10 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.event_record import read_stored
 from assay.protocol.json_types import is_object
 from assay.runs.ids import new_id
-from assay.workflow.definition import Workflow, read
+from assay.seams.workflows import D, samples
+from assay.workflow.definition import Workflow, document_of, read
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.gating import VERDICTS
-from assay.workflow.samples import D, document, samples
 from assay.workflow.service import WorkflowService
 from assay.workflow.verifier_loop import workflow_of
 
@@ -86,7 +86,7 @@ async def agent_loop(room: WorkflowService, principal: Principal, body: Any) -> 
     turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
     plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
-    shown = document(samples()["conformance-dispatch-loop"])
+    shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"][0]["config"] = {"mockDispatchPlan": plan} | ({"mockHoldAtTurn": held} if held else {})
     shown["nodes"][1]["config"] = D
     run = await _ran(room, principal, read(shown | {"id": "conformance-agent-loop"}), {})
@@ -108,7 +108,7 @@ async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
         raise InvalidRequest(Problem("childOutputs", "expected an object"))
-    shown = document(samples()["conformance-subworkflow-parent"])
+    shown = document_of(samples()["conformance-subworkflow-parent"])
     shown["nodes"][1]["config"] = {
         "workflowId": "conformance-dispatch-input-mapping-child",
         "inputMapping": {name: f"given {name}" for name in outputs},
@@ -141,7 +141,7 @@ async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard,
         raise InvalidRequest(Problem("task", "expected one"))
     if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):
         raise InvalidRequest(found)
-    shown = document(samples()["conformance-agent-identity"])
+    shown = document_of(samples()["conformance-agent-identity"])
     shown["nodes"][0].update(
         {
             "typeId": "assay.agent",

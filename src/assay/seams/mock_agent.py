@@ -16,6 +16,7 @@ from assay.workflow.effects import stable_id
 from assay.workflow.execution import Execution, Steps
 from assay.workflow.gating import below
 from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.nodes import NodeType
 
 VERBOSITIES = ("summary", "full", "off")
 
@@ -73,3 +74,6 @@ def _decide(flow: Execution, node: Node, agent: str, said: dict[str, Any]) -> St
         )
         accepted(flow, answer, "a decision below the threshold", node.id)
         flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])
+
+
+SEAM_NODES: dict[str, NodeType] = {"core.conformance.mock-agent": mock_agent}

@@ -7,11 +7,8 @@ Each row is what is special about one; `samples()` writes them out whole.
 from itertools import pairwise
 from typing import Any
 
-import msgspec
+from assay.workflow.definition import CONFORMANCE, DISPATCH, SUPERVISOR, Workflow, read
 
-from assay.workflow.definition import DISPATCH, SUPERVISOR, Workflow, read
-
-PREFIX = "conformance-"
 D = {"askUserRouting": "auto", "workerDispatchModel": "child-run", "fanOutPolicy": "sequential"}
 DONE = {"kind": "terminate", "reason": "goal-reached"}
 ENVELOPE = {
@@ -35,7 +32,7 @@ def _node(id: str, type: str, config: dict[str, Any] | None = None, **more: Any)
 
 
 def _next(*workers: str, **more: Any) -> dict[str, Any]:
-    return {"kind": "next-worker", "nextWorkerIds": [PREFIX + worker for worker in workers], **more}
+    return {"kind": "next-worker", "nextWorkerIds": [CONFORMANCE + worker for worker in workers], **more}
 
 
 def _loop(
@@ -113,7 +110,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
             "subwf-call",
             "core.subWorkflow",
             {
-                "workflowId": PREFIX + "subworkflow-child",
+                "workflowId": CONFORMANCE + "subworkflow-child",
                 "waitForCompletion": True,
                 "onChildFailure": "fail-parent",
                 "outputMapping": {"childOutcome": "childResult"},
@@ -157,8 +154,8 @@ SAMPLES: dict[str, dict[str, Any]] = {
         {"mockDispatchPlan": [_next(CHILD + "a", CHILD + "b"), DONE]},
         D
         | {
-            "perWorkerOutputMappings": {PREFIX + CHILD + "a": {"sharedVar": "output"}},
-            "perWorkerInputMappings": {PREFIX + CHILD + "b": {"input": "sharedVar"}},
+            "perWorkerOutputMappings": {CONFORMANCE + CHILD + "a": {"sharedVar": "output"}},
+            "perWorkerInputMappings": {CONFORMANCE + CHILD + "b": {"input": "sharedVar"}},
         },
     )
     | {"variables": [_variable("sharedVar", defaultValue="")]},
@@ -203,17 +200,11 @@ def fixtures(*, seeded: bool) -> list[str]:
     return sorted(samples()) if seeded else []
 
 
-def document(workflow: Workflow) -> dict[str, Any]:
-    """As it is shown (contract §1.3)."""
-    shown: dict[str, Any] = msgspec.to_builtins(workflow)
-    return shown
-
-
 def _whole(row: tuple[str, dict[str, Any]]) -> Workflow:
     name, special = row
     return read(
         {
-            "id": PREFIX + name,
+            "id": CONFORMANCE + name,
             "name": f"Conformance: {name.replace('-', ' ')}",
             "version": "1.0",
             "edges": [],

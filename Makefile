@@ -58,12 +58,12 @@ soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --soak
 	$(BIN)/python -m bench.attacks
-	$(BIN)/python -m pytest tests/soak_faults.py
+	$(BIN)/python -m pytest tests/stores/soak_faults.py
 	$(BIN)/python -m bench.soak $(ARGS)
 
 # The documents are checked against the code; their examples are run.
 docs: $(MADE)
-	$(BIN)/python -m pytest tests/test_docs.py $(ARGS)
+	$(BIN)/python -m pytest tests/project/test_docs.py $(ARGS)
 
 # Pinned with hashes, without index addresses.
 lock: $(READY)

@@ -35,7 +35,9 @@ def _quickest(task: Task) -> Sample:
 def provider() -> Generator[str]:
     """The provider of the tests, in a process of its own; its address."""
     with subprocess.Popen(
-        [sys.executable, str(HOME / "tests" / "provider_server.py")], stdout=subprocess.PIPE, text=True
+        [sys.executable, str(HOME / "tests" / "support" / "provider_server.py")],
+        stdout=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         try:

@@ -6,8 +6,8 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-from command import Command
-from forked import Zygote
+from support.command import Command
+from support.forkserver import Zygote
 
 # A run in the background ignores the interrupts that some tests send, and its children would too.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -60,7 +60,7 @@ def command(zygote):
 
 @pytest.fixture(scope="module")
 def _servers(zygote, tmp_path_factory):
-    from two_tenants import Servers
+    from support.two_tenants import Servers
 
     servers = Servers(zygote, tmp_path_factory)
     yield servers
@@ -82,7 +82,7 @@ def anyio_backend():
 def address(request, tmp_path):
     """Of each kind of store an empty one. A new backend adds a word here."""
     if request.param == "postgres":
-        from postgres import server  # half a second that most tests do not need
+        from support.postgres import server  # half a second that most tests do not need
 
         with server().database() as address:
             yield address
@@ -94,7 +94,7 @@ def address(request, tmp_path):
 def database(request, tmp_path_factory):
     """Of each database an empty one, for all tests of a file."""
     if request.param == "postgres":
-        from postgres import server
+        from support.postgres import server
 
         with server().database() as address:
             yield address

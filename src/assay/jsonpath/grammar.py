@@ -2,7 +2,7 @@
 Text → segments, by the grammar and the well-typedness rules of RFC 9535 (§2.1–§2.5, §2.4.3 for functions).
 
 Our own rather than the library's: singular queries need not load it, positions are exact, nesting is bounded,
-and it is strict where jsonpath-rfc9535 1.0.1 is not (`tests/test_paths.py` lists where).
+and it is strict where jsonpath-rfc9535 1.0.1 is not (`tests/jsonpath/test_jsonpath.py` lists where).
 """
 
 import json

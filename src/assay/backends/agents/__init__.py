@@ -1,1 +1,1 @@
-"""Agents under test, one file a kind; what they all promise is in tests/test_agents.py."""
+"""Agents under test, one file a kind; what they all promise is in tests/agents/test_agents.py."""

@@ -1,1 +1,1 @@
-"""Live tools, one file a kind; what they all promise is in tests/test_tools.py."""
+"""Live tools, one file a kind; what they all promise is in tests/agents/test_tools.py."""

@@ -1,0 +1,139 @@
+"""Eval runs that survive: killed at every commit and at random instants, on both databases, they end as if left alone."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from assay.backends.stores.open import open_store
+from assay.ports import RunQuery
+from assay.runs.event_docs import read_page
+from support.postgres import server
+from support.workers.evals import TASKS, TRIALS, hosted, suite
+
+TESTS = Path(__file__).parents[1]
+FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
+OWN = {"invocationId", "latencyMs", "durationMs"}  # ids and clocks differ from run to run
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def record(request, tmp_path):
+    with contextlib.ExitStack() as stack:
+        address = f"sqlite:///{tmp_path}/runs.db"
+        if request.param == "postgres":
+            address = stack.enter_context(server().database())
+        loop = stack.enter_context(asyncio.Runner())
+        store = loop.run(open_store(address))
+        yield loop, store, address
+        loop.run(store.close())
+
+
+def told(value):
+    if isinstance(value, dict):
+        return {name: told(one) for name, one in value.items() if name not in OWN}
+    return [told(one) for one in value] if isinstance(value, list) else value
+
+
+def by_node(events):
+    """What happened of each task, of the run itself under '': the interleaving of units aside, but not their insides."""
+    found = defaultdict(list)
+    for event in events:
+        node = event.get("nodeId", "").partition(":")[2]
+        found[node].append((event["type"], told({k: v for k, v in event["payload"].items() if k != "trial"})))
+    return dict(found)
+
+
+async def read(store):
+    (run,) = await store.runs(RunQuery())
+    events = await read_page(store, run.id, limit=100_000)
+    results = await store.slots(run.id, "results", limit=1000)
+    return run, events, results
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The same run, never interrupted."""
+
+    async def main():
+        store = await open_store("memory:")
+        host = hosted(store)
+        run = await host.run(suite(), trials=TRIALS)
+        events = await host.events(run)
+        await store.close()
+        return by_node(events)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RUNS_LOG", "/dev/null")
+        return asyncio.run(main())
+
+
+class Host:
+    def __init__(self, zygote, record, folder):
+        self._zygote, (self._loop, self._store, self._address) = zygote, record
+        self.log = folder / "log"
+        self.log.touch()
+
+    def live(self, seconds=60.0, failpoint=""):
+        """One life, and how it ended: what was recorded before is not executed in it."""
+        before, ran = self._recorded(), len(self.log.read_text().split())
+        environ = {"RUNS_LOG": str(self.log), "ASSAY_FAILPOINT": failpoint}
+        process = self._zygote.start(
+            self._address, folder=TESTS, target="support.workers.evals:work", environ=environ
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        _, trouble = process.communicate()
+        assert process.returncode in (0, -signal.SIGKILL), trouble
+        again = self.log.read_text().split()[ran:]
+        for task, trials in before.items():
+            assert again.count(task) <= TRIALS - trials, f"{task} was executed again"
+        for run in self._loop.run(self._store.runs(RunQuery())):
+            if run.holder is not None:
+                self._loop.run(self._store.release(run.id, run.holder))
+        return process.returncode
+
+    def _recorded(self):
+        found = defaultdict(int)
+        for run in self._loop.run(self._store.runs(RunQuery())):
+            for event in self._loop.run(read_page(self._store, run.id, limit=100_000)):
+                if event["type"] == "agent.invocation.completed":
+                    found[event["nodeId"].partition(":")[2]] += 1
+        return found
+
+    def check_the_end(self, alone):
+        run, events, results = self._loop.run(read(self._store))
+        assert run.status == "completed"
+        assert [event["sequence"] for event in events] == list(range(len(events)))
+        assert len(results) == TASKS * TRIALS
+        assert by_node(events) == alone
+        ids = {event["eventId"] for event in events}
+        assert len(ids) == len(events)
+        assert all(event.get("causationId", next(iter(ids))) in ids for event in events)
+
+
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, alone):
+    host = Host(zygote, record, tmp_path)
+    for count in (1, 2, 3, 5):
+        if host.live(failpoint=f"{failpoint}:{count}") == 0:
+            break
+    else:
+        assert host.live() == 0
+    host.check_the_end(alone)
+
+
+def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path, alone):
+    host, dice = Host(zygote, record, tmp_path), random.Random(7)
+    for longest in (0.1, 0.2, 0.3, 0.5, 0.5):
+        if host.live(dice.uniform(0.02, longest)) == 0:
+            break
+    else:
+        assert host.live() == 0
+    host.check_the_end(alone)

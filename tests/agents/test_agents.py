@@ -1,0 +1,688 @@
+"""What every agent promises, whatever it is (contract §3.3, §6.3), and what each kind has of its own."""
+
+import asyncio
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+
+from assay import app
+from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
+from assay.agents.invocation import Invocation, invoke
+from assay.backends.agents import deadlines as bounded
+from assay.backends.agents.callable import CallableAgent
+from assay.backends.agents.http import HttpAgent
+from assay.backends.agents.recorded import RecordedAgent
+from assay.errors import ForeignFault, InvalidRequest, Refusal, UsageError
+from assay.ports.agents import ModelOverrides
+from assay.protocol.agents import InvocationResult, Usage, UsageStep
+from assay.protocol.suite import ToolResponse
+from assay.settings import load
+from support.fake_agents import ACTS, COMMAND, KINDS, LET_GO, acting, card, command, on_model, plain, serving
+
+pytestmark = pytest.mark.anyio
+LONG = 30.0  # a hang guard
+
+
+def stage_for(agent, *, seconds=LONG, task_id="", seeds=()):
+    tools = FixtureTools([ToolResponse(tool="shop:orders", response={"rows": [1]})])
+    return Invocation(agent.card, tools, SeededMemory(read_seeds(seeds)), seconds=seconds, task_id=task_id)
+
+
+async def done(agent, task, **more):
+    stage = stage_for(agent, **more)
+    return await invoke(agent, task, stage), stage
+
+
+async def until(true):
+    end = time.monotonic() + LONG
+    while not true():  # what a thread or a process does sets no event here
+        assert time.monotonic() < end
+        await asyncio.sleep(0.005)
+
+
+def rows(*acts):
+    return [pytest.param(kind, id=kind) for kind in KINDS if ACTS[kind] >= set(acts)]
+
+
+@pytest.fixture
+async def agent(request, tmp_path):
+    LET_GO.clear()
+    async with acting(request.param, tmp_path) as agent:
+        yield agent
+        await agent.close()
+    LET_GO.set()
+
+
+def every(*acts):
+    return pytest.mark.parametrize("agent", rows(*acts), indirect=True)
+
+
+@every("say")
+async def test_what_it_says_is_its_result_any_json_value(agent):
+    finish, stage = await done(agent, {"do": "say", "value": [1, "é", None]})
+    assert (finish.outcome, finish.result, finish.error) == ("completed", [1, "é", None], None)
+    assert [step for step in stage.steps if not isinstance(step, UsageStep)] == []
+
+
+@every("tool")
+async def test_tools_answer_and_are_recorded(agent):
+    finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": 3}})
+    assert finish.result == {"rows": [1]}
+    called, returned = (step for step in stage.steps if not isinstance(step, UsageStep))
+    assert (called.tool, called.inputs, returned.status, returned.outcome) == (
+        "shop:orders",
+        {"id": 3},
+        "ok",
+        {"rows": [1]},
+    )
+
+
+@every("tool")
+@pytest.mark.parametrize(("tool", "code"), [("shop:lost", "fixture_missing"), ("shop:secret", "not_allowed")])
+async def test_an_agent_may_go_on_from_a_tool_that_said_no(agent, tool, code):
+    finish, stage = await done(agent, {"do": "tool", "tool": tool, "arguments": {}})
+    assert (finish.outcome, finish.result) == ("completed", code)
+    steps = [type(step).__name__ for step in stage.steps if not isinstance(step, UsageStep)]
+    assert steps == (["ToolCalled", "ToolReturned"] if code == "fixture_missing" else [])
+
+
+@every("remember")
+async def test_seeds_are_remembered_and_what_is_written_is_noted(agent):
+    finish, stage = await done(agent, {"do": "remember"}, seeds=[{"content": "tier: gold"}])
+    assert finish.result == ["tier: gold"]
+    (wrote,) = (step for step in stage.steps if type(step).__name__ == "MemoryWriteStep")
+    assert wrote.tags == ("t",)
+
+
+@every("use")
+async def test_usage_and_reasoning_are_recorded(agent):
+    finish, stage = await done(agent, {"do": "use"})
+    assert finish.result == "used"
+    usage = Usage(provider="acme", model="m-1", input_tokens=3, output_tokens=4, cost_usd=0.5)
+    assert {step.usage for step in stage.steps if isinstance(step, UsageStep)} == {usage}
+    assert [step.text for step in stage.steps if type(step).__name__ == "ReasoningStep"] == ["because"]
+
+
+@every("refuse")
+async def test_a_refusal_is_measured(agent):
+    finish, _ = await done(agent, {"do": "refuse"})
+    assert (finish.outcome, finish.error) == ("refused", "not that")
+
+
+@every("raise")
+async def test_its_own_failure_is_measured(agent):
+    finish, _ = await done(agent, {"do": "raise"})
+    assert finish.outcome == "failed"
+    assert "bad day" in str(finish.error)
+
+
+@every("nonsense")
+async def test_nonsense_is_measured(agent):
+    finish, _ = await done(agent, {"do": "nonsense"})
+    assert finish.outcome == "failed"
+    assert finish.error
+
+
+@every("hang")
+async def test_running_out_of_time_is_measured_and_nothing_is_recorded_after(agent):
+    finish, stage = await done(agent, {"do": "hang"}, seconds=0.15)
+    assert finish.outcome == "failed"
+    assert "no result within 0.1" in str(finish.error)
+    before = list(stage.steps)
+    LET_GO.set()
+    await asyncio.sleep(0.01)
+    assert stage.steps == before
+
+
+@every("say", "tool")
+async def test_many_at_once_do_not_meet(agent):
+    async def one(number):
+        finish, stage = await done(agent, {"do": "tool", "tool": "shop:orders", "arguments": {"id": number}})
+        return finish.outcome, [step.inputs for step in stage.steps if type(step).__name__ == "ToolCalled"]
+
+    assert await asyncio.gather(*map(one, range(4))) == [
+        ("completed", [{"id": number}]) for number in range(4)
+    ]
+
+
+@every("hang")
+async def test_an_agent_that_is_cancelled_lets_go(agent):
+    running = asyncio.create_task(done(agent, {"do": "hang"}))
+    await asyncio.sleep(0.05)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+# functions
+
+
+def hands():
+    return {one for one in threading.enumerate() if isinstance(one, bounded.AbandonableThread)}
+
+
+async def test_threads_that_hang_are_given_up_and_bounded():
+    LET_GO.clear()
+    lost, others = bounded._abandoned, hands()  # by tests before this one
+    agent = CallableAgent(card("callable"), plain)
+    many = await asyncio.gather(
+        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(bounded.ABANDONED))
+    )
+    assert {finish.outcome for finish, _ in many} == {"failed"}
+    with pytest.raises(ForeignFault, match="still hang in threads"):
+        await done(agent, {"do": "say", "value": 1})
+    LET_GO.set()
+    await until(lambda: bounded._abandoned <= lost and not hands() - others)
+    assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
+
+
+class Object:
+    def __call__(self, task, scene=None):
+        return scene is not None
+
+    async def method(self, task):
+        return "method"
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [
+        (lambda task: task, 1),
+        (lambda task, temperature=0.5: temperature, 0.5),  # a default is not for the context
+        (lambda task, ctx=None: ctx is not None, True),  # but by this name it is
+        (lambda task, anything: anything.left > 0, True),
+        (Object(), True),
+        (Object().method, "method"),
+        (lambda task: Object().method(task), "method"),  # a plain function that gives something to await
+        (lambda task: InvocationResult(outcome="escalated", result=2, confidence=0.1), 2),
+        (str, "1"),
+    ],
+    ids=["task", "default", "ctx", "second", "object", "method", "awaitable", "finish", "built-in"],
+)
+async def test_what_a_function_is_given(function, result):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert finish.result == result
+
+
+def holds_itself():
+    value = [1.5]
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda task: holds_itself(),
+        lambda task: {"again": holds_itself()},
+        lambda task, ctx: ctx.tool("shop:orders", of=holds_itself()),
+    ],
+    ids=["result", "member", "argument"],
+)
+async def test_a_value_that_holds_itself_is_no_json(function):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert finish.outcome == "failed"
+    assert "JSON value" in str(finish.error)
+
+
+def tells(task):
+    raise OSError("postgres://me:hunter2@db refused sk-0123456789abcdefgh")
+
+
+def tells_no(task):
+    return InvocationResult(outcome="refused", error="not with sk-0123456789abcdefgh")
+
+
+@pytest.mark.parametrize(
+    ("function", "error"),
+    [
+        (tells, "OSError: postgres://me:[REDACTED:password]@db refused [REDACTED:openai-key]"),
+        (tells_no, "not with [REDACTED:openai-key]"),
+    ],
+    ids=["raised", "refused"],
+)
+async def test_what_went_wrong_is_kept_without_its_secrets(function, error):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert finish.error == error
+
+
+async def waits(task):
+    return task
+
+
+async def forgets_to_wait(task):
+    return waits(task)
+
+
+def hands_on(task):
+    return forgets_to_wait(task)
+
+
+@pytest.mark.parametrize("function", [waits, forgets_to_wait, hands_on])
+async def test_what_has_to_be_waited_for_is(function):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert (finish.outcome, finish.result) == ("completed", 1)
+
+
+def exits(task):
+    raise SystemExit(3)
+
+
+async def exits_too(task):
+    raise SystemExit(3)
+
+
+async def swallows(task):
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            if LET_GO.is_set():
+                raise
+
+
+@pytest.mark.parametrize("function", [exits, exits_too], ids=["plain", "waiting"])
+async def test_a_function_that_exits_ends_only_itself(function):
+    finish, _ = await done(CallableAgent(card("callable"), function), 1)
+    assert (finish.outcome, finish.error) == ("failed", "SystemExit: 3")
+
+
+async def test_one_that_does_not_let_itself_be_cancelled_is_waited_for_no_longer():
+    finish, _ = await done(CallableAgent(card("callable"), swallows), 1, seconds=0.01)
+    assert finish.outcome == "failed"
+    LET_GO.set()
+
+
+# addresses
+
+
+@pytest.fixture(scope="module")
+def url():
+    """One server for the tests of statuses, in a thread of its own."""
+    found, where = threading.Event(), []
+
+    async def serve():
+        async with serving() as address:
+            leave = asyncio.Event()
+            where.append((address, asyncio.get_running_loop(), leave))
+            found.set()
+            await leave.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    found.wait(LONG)
+    address, loop, leave = where[0]
+    yield address
+    loop.call_soon_threadsafe(leave.set)
+    thread.join(LONG)
+
+
+@pytest.fixture
+async def http(url):
+    agent = HttpAgent(card("http"), url, wait=0.001)
+    yield agent
+    await agent.close()
+
+
+@pytest.mark.parametrize("status", [302, 401, 403, 404, 405, 429, 502, 503, 504])
+async def test_what_is_not_the_agents_answer_is_not_measured(http, status):
+    with pytest.raises(ForeignFault, match=f"answered {status}") as fault:
+        await done(http, {"do": "status", "status": status, "headers": {"Retry-After": "0"}})
+    assert fault.value.recoverable == (status in (429, 502, 503, 504))
+
+
+@pytest.mark.parametrize("status", [400, 422, 500, 501])
+async def test_an_agent_that_answers_with_an_error_was_measured(http, status):
+    finish, _ = await done(http, {"do": "status", "status": status, "text": "division by zero"})
+    assert (finish.outcome, finish.error) == ("failed", f"it answered {status}: division by zero")
+
+
+async def test_nobody_at_the_address_is_not_measured(http):
+    agent = HttpAgent(card("http"), "http://127.0.0.1:9/agent?key=hidden", wait=0.001)
+    with pytest.raises(ForeignFault, match=r"http://127.0.0.1:9/agent could not be reached"):
+        await done(agent, {"do": "say", "value": 1})
+    await agent.close()
+
+
+async def test_a_throttled_request_is_tried_again(http):
+    finish, _ = await done(http, {"do": "once"})
+    assert finish.result == "at last"
+
+
+@pytest.mark.parametrize(
+    ("said", "outcome", "told"),
+    [
+        ({"result": None}, "completed", None),
+        ({"result": 1, "confidence": 0.75}, "completed", None),
+        ({"result": 1, "confidence": 0.25}, "escalated", None),  # below 0.7, where nobody says another
+        ({"result": 1, "escalated": "unsure"}, "escalated", "unsure"),
+        ({"escalated": "unsure"}, "escalated", "unsure"),
+        ({"error": "no"}, "failed", "no"),
+        ({"error": {"code": 3}}, "failed", '{"code":3}'),
+        ({"error": "no", "result": 1}, "failed", "exactly one of"),
+        ({}, "failed", "exactly one of"),
+        ([], "failed", "expected an object"),
+        ({"reslut": 1}, "failed", "reslut"),
+        ({"result": 1, "confidence": 2}, "failed", "confidence"),
+        ({"result": 1, "usage": {"provider": "p"}}, "failed", "usage"),
+        (
+            {"result": 1, "usage": {"provider": "p", "model": "m", "inputTokens": -1, "outputTokens": 0}},
+            "failed",
+            "usage",
+        ),
+    ],
+    ids=lambda row: json.dumps(row)[:24] if isinstance(row, dict | list) else None,
+)
+async def test_what_an_agent_may_say_at_its_end(http, said, outcome, told):
+    finish, _ = await done(http, {"do": "as-is", "said": said})
+    assert finish.outcome == outcome
+    assert (told or "") in (finish.error or "")
+
+
+async def test_a_callback_is_for_one_invocation_and_gone_with_it(http):
+    finish, _ = await done(http, {"do": "where"})
+    address = finish.result["callback"]
+    assert address.startswith("http://127.0.0.1:")
+    assert finish.result["tools"] == [
+        {"id": id, "description": "", "inputSchema": {}} for id in ("shop:lost", "shop:orders")
+    ]
+    async with ClientSession() as session:
+        async with session.post(address, json={"type": "memory.list"}) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (404, "over")
+        place = http._place().callbacks
+        address, _ = await place.open(stage_for(http))
+        rows = [
+            ({"type": "memory.list"}, 200),
+            ({"type": "memory.get", "memoryId": "none"}, 200),
+            ({"type": "usage", "provider": "p", "model": "m", "inputTokens": 1, "outputTokens": 1}, 200),
+            ({"type": "reason", "text": "so"}, 200),
+            ({"type": "dance"}, 400),
+            ({"type": "tool"}, 400),
+            ([], 400),
+        ]
+        for frame, status in rows:
+            async with session.post(address, json=frame) as response:
+                assert (response.status, frame) == (status, frame)
+        async with session.get(address) as response:
+            assert response.status == 405
+
+
+async def test_one_that_never_calls_back_is_given_no_address(url):
+    agent = HttpAgent(card("http", takes_tools=False, takes_memory=False), url)
+    finish, _ = await done(agent, {"do": "where"})
+    assert finish.result == {"callback": None, "tools": None, "memory": None}
+    await agent.close()
+
+
+# commands
+
+
+async def test_a_command_is_told_what_it_may_do(tmp_path):
+    agent = command(tmp_path)
+    finish, stage = await done(agent, {"do": "first"})
+    assert finish.result == {
+        "type": "task",
+        "task": {"do": "first"},
+        "invocationId": stage.invocation_id,
+        "tools": [{"id": id, "description": "", "inputSchema": {}} for id in ("shop:lost", "shop:orders")],
+        "memory": True,
+    }
+
+
+async def test_a_command_is_ended_with_all_its_processes(tmp_path):
+    file = tmp_path / "pids"
+    agent = command(tmp_path)
+    stage = stage_for(agent)
+    running = asyncio.create_task(invoke(agent, {"do": "family", "file": str(file)}, stage))
+    await until(lambda: file.exists() and " " in file.read_text())
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await until(lambda: not any(map(alive, file.read_text().split())))
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+async def test_what_a_command_says_on_stderr_is_kept_in_bounds(tmp_path):
+    finish, _ = await done(command(tmp_path), {"do": "noisy"})
+    assert finish.error.startswith("it ended with exit code 3 and gave no result: xxx")
+    assert finish.error.endswith("the end")
+    assert len(finish.error) < 2_100
+
+
+@pytest.mark.parametrize(
+    ("frame", "told"),
+    [
+        ({"type": "dance"}, "frame that makes no sense"),
+        ({"type": "result"}, "exactly one of"),
+        ({"type": "usage", "provider": "p"}, "frame that makes no sense"),
+        ({"type": "error"}, "it said no more"),
+    ],
+    ids=["unknown", "empty", "usage", "error"],
+)
+async def test_a_frame_that_makes_no_sense_ends_it(tmp_path, frame, told):
+    finish, _ = await done(command(tmp_path), {"do": "frame", "frame": frame})
+    assert finish.outcome == "failed"
+    assert told in finish.error
+
+
+async def test_a_command_that_cannot_be_started_is_not_measured():
+    agent = app.resolve_agent("cmd:./there-is-no-such-thing --at all", load({}))
+    with pytest.raises(ForeignFault, match="could not be started"):
+        await done(agent, 1)
+
+
+# manifests
+
+
+@pytest.mark.parametrize(
+    ("task", "outcome", "told"),
+    [
+        ("again", "failed", "no answer after 3 questions"),
+        ("cut", "failed", "cut off"),
+        ("garbled", "completed", None),
+    ],
+)
+async def test_the_loop_has_an_end(task, outcome, told):
+    finish, _ = await done(on_model(max_rounds=3), {"do": task})
+    assert finish.outcome == outcome
+    assert (told or "") in (finish.error or "")
+    assert finish.result == "invalid_arguments" if outcome == "completed" else True
+
+
+async def test_a_model_that_cannot_be_asked_is_not_measured():
+    with pytest.raises(ForeignFault, match="401"):
+        await done(on_model(), {"do": "down"})
+
+
+# records
+
+
+async def test_a_record_is_found_by_task_id_first(tmp_path):
+    async with acting("recorded", tmp_path) as agent:
+        assert (await done(agent, {"do": "refuse"}, task_id="by-id"))[0].result == "by its id"
+        with pytest.raises(ForeignFault, match="no answer for unknown"):
+            await done(agent, {"do": "else"}, task_id="unknown")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "result"),
+    [
+        ("a.json", '{"t-1": {"queue": "a"}}', {"queue": "a"}),
+        ("a.json", '[{"taskId": "t-1", "result": 1}]', 1),
+        ("a.jsonl", '{"input": 5, "result": 2}\n\n', 2),
+    ],
+)
+async def test_records_come_in_three_forms(tmp_path, name, text, result):
+    (tmp_path / name).write_text(text)
+    agent = RecordedAgent(card("recorded"), str(tmp_path / name))
+    assert (await done(agent, 5, task_id="t-1"))[0].result == result
+
+
+@pytest.mark.parametrize("text", ["3", "nonsense", '[{"result": 1}]', "[1]"])
+def test_a_file_that_is_no_record_is_refused_with_its_place(tmp_path, text):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UsageError, match=r"local.test.recorded: .*a.json: "):
+        RecordedAgent(card("recorded"), str(tmp_path / "a.json"))
+
+
+# who is meant
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "agent.py").write_text(COMMAND)
+    (tmp_path / "answers.json").write_text("{}")
+    manifest = {
+        "agentId": "local.shop.writer",
+        "persona": "Writer",
+        "modelClass": "writing",
+        "systemPrompt": "Hi.",
+    }
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/greeter.py").write_text("def greet(task): return task")
+    (tmp_path / "sub/json.py").write_text("def f(task): return task")
+    (tmp_path / "script.json").write_text('{"replies": [{"say": "Done."}]}')
+    (tmp_path / "assay.toml").write_text(
+        '[agents."local.shop.bot"]\nkind = "callable"\ntarget = "support.fake_agents:plain"\nversion = "1.2.0"\nfree = true\n'
+        '[models]\nwriting = "demo:any"\n[providers.demo]\nkind = "scripted"\nscript = "script.json"\n'
+    )
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("what", "kind", "id"),
+    [
+        ("support.fake_agents:plain", "callable", "local.support.fake_agents.plain"),
+        ("./sub/greeter.py:greet", "callable", "local.greeter.greet"),
+        ("http://localhost:8000/agent", "http", "local.http.localhost"),
+        ("cmd:python -m my.bot --fast", "command", "local.command.fast"),
+        ("./agent.py", "command", "local.command.agent"),
+        ("recorded:answers.json", "recorded", "local.recorded.answers"),
+        ("manifest.json", "manifest", "local.shop.writer"),
+        ("./manifest.json", "manifest", "local.shop.writer"),
+        ("local.shop.bot", "callable", "local.shop.bot"),
+    ],
+)
+def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
+    agent = app.resolve_agent(what, load({}))
+    assert (agent.card.kind, agent.card.agent_id) == (kind, id)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("nobody", r"--agent 'nobody': expected module:function, .*; declared are local.shop.bot"),
+        (
+            "support.fake_agents:nothing",
+            "--agent 'support.fake_agents:nothing'.target: 'support.fake_agents:nothing' cannot be loaded: AttributeError",
+        ),
+        ("support.fake_agents:KINDS", "expected a function"),
+        ("nowhere:f", "ModuleNotFoundError"),
+        ("nowhere.py:f", "ImportError: there is no file nowhere.py"),
+        ("sub/json.py:f", "another module is called 'json' already: rename sub/json.py"),
+        ("cmd:", "expected a command"),
+        ("recorded:none.json", "none.json cannot be read"),
+        ("none.json", "none.json cannot be read"),
+        ("answers.json", "persona: must be said"),
+        ("support.fake_agents:acting", None),
+    ],
+)
+def test_an_agent_that_nobody_is_is_refused(folder, what, told):
+    if told is None:
+        assert app.resolve_agent(what, load({})).card.takes_tools
+    else:
+        with pytest.raises(Refusal, match=told):
+            app.resolve_agent(what, load({}))
+
+
+async def test_a_manifest_runs_on_a_script_and_says_so(folder):
+    agent = app.resolve_agent("manifest.json", load({}))
+    finish, stage = await done(agent, "Say something.")
+    assert finish.result == "Done."
+    assert [(one.usage.provider, one.usage.model, one.usage.cost_usd) for one in stage.steps] == [
+        ("scripted", "scripted:any", 0.0)
+    ]
+    await agent.close()
+
+
+async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
+    agent = app.resolve_agent("manifest.json", load({}))
+    tuned = agent.tuned(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
+    finish, stage = await done(tuned, "Say something.")
+    assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
+    _, ask = agent._choose(ModelOverrides(temperature=0.5, max_tokens=7))
+    assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})
+    with pytest.raises(InvalidRequest, match="gives embeddings"):
+        agent.tuned(ModelOverrides(model="wordllama:any"))
+    await agent.close()
+
+
+def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
+    (folder / "assay.toml").write_text("")
+    with pytest.raises(UsageError, match=r"no model of class 'writing': say writing = \"PROVIDER:MODEL\""):
+        app.resolve_agent("manifest.json", load({}))
+
+
+def test_the_cards_of_the_settings_are_sorted_and_whole(folder):
+    (card,) = app.agents(load({})).cards()
+    assert (card.agent_id, card.version, card.free, card.persona) == ("local.shop.bot", "1.2.0", True, "bot")
+    assert app.agents(load({})).get("local.shop.nobody") is None
+
+
+def test_every_problem_of_the_tables_is_placed(folder):
+    (folder / "assay.toml").write_text(
+        '[agents."local.a.b"]\nkind = "psychic"\ntarget = ""\nversion = "one"\ncolour = "red"\ntools = ["x"]\n'
+        '[agents."local.a.c"]\n[tools.orders]\nkind = "http"\n'
+    )
+    with pytest.raises(UsageError) as refused:
+        load({})
+    assert [
+        line.removeprefix("settings: ").removeprefix('agents."local.a.').split(": ")[0]
+        for line in str(refused.value).splitlines()
+    ] == [
+        'b".colour',
+        'b".kind',
+        'b".target',
+        'b".version',
+        'b".tools[0]',
+        'c".kind',
+        'c".target',
+        'tools."orders"',
+        'tools."orders".target',
+    ]
+
+
+def test_hand_off_schemas_are_read_from_their_files(folder):
+    (folder / "task.json").write_text('{"type": "object"}')
+    (folder / "assay.toml").write_text(
+        '[agents."local.a.b"]\nkind = "callable"\ntarget = "support.fake_agents:plain"\ntask_schema = "task.json"\n'
+    )
+    assert app.agents(load({})).cards()[0].task_schema == {"type": "object"}
+    (folder / "task.json").write_text('{"type": "thing"}')
+    with pytest.raises(
+        InvalidRequest, match=r'agents."local.a.b".task_schema: task.json: not a JSON Schema: '
+    ):
+        app.agents(load({})).cards()
+    (folder / "task.json").write_text("[")
+    with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is no JSON'):
+        app.agents(load({})).cards()
+
+
+def test_an_agents_id_is_what_the_protocol_allows(folder):
+    (folder / "assay.toml").write_text(
+        '[agents.roster]\nkind = "callable"\ntarget = "support.fake_agents:plain"\n'
+    )
+    with pytest.raises(UsageError, match="an agent's id is such as"):
+        app.agents(load({})).cards()

@@ -1,0 +1,349 @@
+"""What every route leaves in the audit log (FEP 6.4): a route without a row here fails."""
+
+import asyncio
+from contextlib import suppress
+from datetime import UTC, datetime
+from math import inf
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay import Check, Services
+from assay.agenteval.suite_store import SuiteStore
+from assay.auth import keys
+from assay.auth.audit import lines, verify
+from assay.backends.stores.memory import MemoryStore
+from assay.checks import STANDARD
+from assay.errors import EnvironmentFailure
+from assay.fep.request import contexts_of
+from assay.fep.service import EvaluationService
+from assay.fep.service import PlannedEvaluation as AskedFor
+from assay.ports import RunQuery
+from assay.ports.audit import AuditPayload
+from assay.protocol.annotations import AnnotationCreate
+from assay.runs.annotations import annotate, annotations
+from assay.runs.copy import everything, replay
+from assay.serve.http import ROUTES
+from support.evals import AGENT, golden, suite_of
+from support.rest_client import Server, request_of, slow, sqlite
+from support.workflows import ME, House
+
+SUITE = suite_of(golden("t", "x", "x"))
+EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
+WAITS = {"workflowId": "conformance-approval"}
+SHELVED = f"{SUITE['suiteId']}@{SUITE['version']}"
+NEW = ""  # a run that the answer names
+
+# By operation: a body, and the lines it leaves, as action and what.
+ROWS = {
+    "runEvaluation": (request_of(1), [("run.start", NEW)]),
+    "runBatch": ({"evaluations": [request_of(1)]}, [("run.start", NEW)]),
+    "startEvaluation": (request_of(1), [("run.start", NEW)]),
+    "listEvaluations": (None, []),
+    "getEvaluation": (None, [("run.read", "evaluation")]),
+    "followEvaluation": (None, [("run.read", "evaluation")]),
+    "cancelEvaluation": ({}, [("run.cancel", "slow")]),
+    "getOperation": (None, []),  # how far it is, and nothing of what is in it
+    "listChecks": (None, []),
+    "healthCheck": (None, []),
+    "getMetrics": (None, []),
+    "getOpenAPI": (None, []),
+    "getDocs": (None, []),
+    "getCapabilities": (None, []),
+    "getAsyncAPI": (None, []),
+    "createRun": (EVAL, [("run.start", NEW)]),
+    "getRun": (None, [("run.read", "run")]),
+    "getEvalSummary": (None, [("run.read", "run")]),
+    "getEvalReport": (None, [("run.read", "run")]),
+    "streamRunEvents": (None, [("run.read", "run")]),
+    "pollRunEvents": (None, [("run.read", "run")]),
+    "cancelRun": ({}, [("run.cancel", "flow")]),
+    "cancelRunByVerb": ({}, [("run.cancel", "flow")]),
+    "bulkCancelRuns": ({"runIds": ["flow", "none"]}, [("refused", "none"), ("run.cancel", "flow")]),
+    "forkRun": ({"mode": "replay"}, [("run.read", "run"), ("run.start", NEW)]),
+    "resolveInterrupt": ({"resumeValue": {"action": "accept"}}, [("run.respond", "flow")]),
+    "getRunAncestry": (None, []),
+    "getWorkflow": (None, []),
+    "getVerification": (None, [("run.read", "flow")]),
+    "diffRuns": (None, [("run.read", "run"), ("run.read", "run")]),
+    "annotateRun": ({"signal": {"kind": "flag"}}, [("run.annotate", "run")]),
+    "listAnnotations": (None, [("run.read", "run")]),
+    "listAgents": (None, []),
+    "getAgent": (None, []),
+    "putSuite": (SUITE | {"version": "9.9.9"}, [("suite.put", f"{SUITE['suiteId']}@9.9.9")]),
+    "listSuites": (None, []),
+    "getSuite": (None, []),
+    "listRuns": (None, []),
+}
+ENDS = {"cancelRun", "cancelRunByVerb", "bulkCancelRuns", "resolveInterrupt"}  # each a run of its own
+
+
+class Asked:
+    """A host, a tenant of it with some runs, and another without."""
+
+    def __init__(self, host):
+        self.host, self.key, self.other = host, host.key(tenant="ours"), host.key(tenant="theirs")
+        with host.client(self.key) as client:
+            assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
+            self.evaluation = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
+            self.slow = client.post("/v1/evaluations", json=request_of(1, [slow(60)])).json()["operation_id"]
+            self.run = client.post("/v1/runs", json=EVAL).json()["runId"]
+            while not client.get(f"/v1/runs/{self.run}/events/poll?lastSequence=99").json()["isComplete"]:
+                pass
+            self.flow = self.waiting(client)
+
+    def waiting(self, client):
+        run = client.post("/v1/runs", json=WAITS).json()["runId"]
+        while client.get(f"/v1/runs/{run}").json()["status"] != "waiting-approval":
+            pass
+        return run
+
+    def path(self, route, flow):
+        path = route.path
+        naming = {"{evaluation_id}": self.evaluation, "{operation_id}": self.evaluation}
+        if route.id == "cancelEvaluation":
+            naming = {"{evaluation_id}": self.slow}
+        ours = flow if route.id in ENDS or route.id == "getVerification" else self.run
+        naming |= {"{run_id}": ours, "{node_id}": "gate", "{agent_id}": AGENT}
+        naming |= {"{workflow_id}": "conformance-noop", "{suite_ref}": SHELVED}
+        for name, value in naming.items():
+            path = path.replace(name, value)
+        return f"{path}?against={self.run}" if path.endswith(":diff") else path
+
+    def told(self, tenant, request):
+        async def all_of_it():
+            found = [
+                msgspec.json.decode(one.data, type=AuditPayload)
+                async for one in lines(self.host.store, tenant)
+            ]
+            return [one for one in found if one.request == request]
+
+        return self.host.do(all_of_it())
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("lines")), seeded=True) as host:
+        yield Asked(host)
+        assert host.do(verify(host.store)).troubles == []
+
+
+def test_a_batch_that_is_answered_again_is_a_look_at_its_runs(asked):
+    batch = {"evaluations": [request_of(1), {}, request_of(1)]}
+    with asked.host.client(asked.key) as client:
+        for number in ("once", "again"):
+            headers = {"idempotency-key": "b", "x-request-id": f"batch-{number}"}
+            runs = [
+                one["evaluation_id"]
+                for one in client.post("/v1/evaluate:batch", json=batch, headers=headers).json()["results"]
+            ]
+    told = [(one.action, one.what) for one in asked.told("ours", "batch-again")]
+    assert sorted(told) == sorted(("run.read", run) for run in runs)
+
+
+def test_every_route_has_a_row_and_every_row_a_route():
+    assert {route.id for route in ROUTES} == ROWS.keys()
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.id)
+def test_every_route_leaves_its_lines(asked, route):
+    body, wanted = ROWS[route.id]
+    with asked.host.client(asked.key) as client:
+        flow = asked.waiting(client) if route.id in ENDS else asked.flow
+        known = {
+            "evaluation": asked.evaluation,
+            "slow": asked.slow,
+            "run": asked.run,
+            "flow": flow,
+            "none": "run-none",
+        }
+        if route.id == "bulkCancelRuns":
+            body = {"runIds": [known[name] for name in body["runIds"]]}
+        sent = {} if body is None else {"json": body}
+        answer = client.request(
+            route.method, asked.path(route, flow), headers={"X-Request-Id": route.id}, **sent
+        )
+        assert answer.status_code in (200, 201, 202), answer.text
+    found = asked.told("ours", route.id)
+    who = asked.key.split("_")[1]
+    assert all(
+        (one.who, one.outcome) == (who, "not_found" if one.action == "refused" else "ok") for one in found
+    )
+    assert len(found) == len(wanted)
+    for one, (action, what) in zip(sorted(found, key=lambda one: one.action), wanted, strict=True):
+        assert one.action == action
+        assert one.what in answer.text if what == NEW else one.what == known.get(what, what)
+
+
+@pytest.mark.parametrize(
+    "route", [one for one in ROUTES if "{run_id}" in one.path], ids=lambda route: route.id
+)
+def test_who_names_anothers_run_is_told_of_in_their_own_log(asked, route):
+    body = ROWS[route.id][0]
+    request = f"not-{route.id}"
+    with asked.host.client(asked.other) as client:
+        sent = {} if body is None else {"json": body}
+        path = asked.path(route, asked.run)
+        assert (
+            client.request(route.method, path, headers={"X-Request-Id": request}, **sent).status_code == 404
+        )
+    (line,) = asked.told("theirs", request)
+    assert (line.action, line.what, line.outcome) == ("refused", asked.run, "not_found")
+    assert asked.told("ours", request) == []
+
+
+def test_of_two_runs_the_one_that_is_not_theirs_is_told_of(asked):
+    with asked.host.client(asked.key) as client:
+        path = f"/v1/runs/{asked.run}:diff?against=run-none"
+        assert client.get(path, headers={"X-Request-Id": "two"}).status_code == 404
+    assert [(one.action, one.what) for one in asked.told("ours", "two")] == [("refused", "run-none")]
+
+
+# Together or not at all
+
+
+class Failing(MemoryStore):
+    """Of what its task writes, so much is written and no more."""
+
+    left: float = inf
+    task: Any = None
+
+    async def commit(self, batch):
+        if asyncio.current_task() is self.task:
+            if not self.left:
+                raise EnvironmentFailure("the database is away")
+            self.left -= 1
+        return await super().commit(batch)
+
+
+NOW = datetime.now(UTC)
+
+
+async def makes_a_key(store):
+    await keys.create(store, tenant="t", now=NOW)
+
+
+async def has_a_key(store):
+    return bool(await keys.list_keys(store))
+
+
+async def ends_a_key(store):
+    (key,) = await keys.list_keys(store)
+    await keys.revoke(store, key.id, now=NOW)
+
+
+async def has_ended_a_key(store):
+    return (await keys.list_keys(store))[0].revoked is not None
+
+
+def evaluation(many):
+    async def start(store):
+        office = EvaluationService(store, STANDARD, Services())
+        checks = [Check(type="contains", arguments={"text": "$.output.value", "phrases": ["x" * 100]})]
+        cases = [{"id": str(at), "input": "x" * 500_000} for at in range(many)]
+        contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)
+        asked = AskedFor(office.plan(checks), checks, None, many)
+        if many == 1:
+            await office.keep(await office.score(asked, contexts, "t"))
+        else:
+            await office.take_in(asked, contexts, "t", "holder")
+
+    return start
+
+
+async def flows(store):
+    async with House(store=store) as house:
+        request = house.room.request(ME, "conformance-noop", None, None)
+        await house.room.open(request, "t", "run-1")
+
+
+async def waits(store):
+    async with House(store=store) as house:
+        assert (await house.run("conformance-approval")).status == "waiting-approval"
+
+
+async def ends(store):
+    async with House(store=store) as house:
+        assert (await house.run("conformance-noop")).status == "completed"
+
+
+async def answers(store):
+    async with House(store=store) as house:
+        (run,) = await store.runs(RunQuery(tenant="t"))
+        await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+        store.task = None  # what follows from it is the run's own
+        await house.desk.ended(run.id)
+
+
+async def has_been_answered(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    return run.status != "waiting-approval"
+
+
+async def copies(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    await replay(store, run, everything(()), run="copy")
+
+
+async def has_a_copy(store):
+    return await store.run("copy") is not None
+
+
+async def has_a_run(store):
+    return bool(await store.runs(RunQuery(tenant="t")))
+
+
+async def annotates(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    said = msgspec.convert({"signal": {"kind": "flag"}}, AnnotationCreate)
+    await annotate(store, run, said, "me", NOW, str)
+
+
+async def has_an_annotation(store):
+    (run,) = await store.runs(RunQuery(tenant="t"))
+    return bool(await annotations(store, run))
+
+
+async def shelves(store):
+    await SuiteStore(store).put("t", SUITE)
+
+
+async def has_a_suite(store):
+    return bool(await SuiteStore(store).list("t"))
+
+
+TOGETHER = {  # by what is done: what must be there before, the action, and whether it was done
+    makes_a_key: (None, "key.create", has_a_key),
+    ends_a_key: (makes_a_key, "key.revoke", has_ended_a_key),
+    evaluation(1): (None, "run.start", has_a_run),
+    evaluation(4): (None, "run.start", has_a_run),
+    flows: (None, "run.start", has_a_run),
+    copies: (ends, "run.start", has_a_copy),
+    answers: (waits, "run.respond", has_been_answered),
+    annotates: (evaluation(1), "run.annotate", has_an_annotation),
+    shelves: (None, "suite.put", has_a_suite),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("written", range(4))
+@pytest.mark.parametrize("do", TOGETHER, ids=lambda do: do.__name__)
+async def test_a_line_and_what_it_tells_of_are_written_together(do, written):
+    """However many of its commits arrive before the database goes away."""
+    before, action, done = TOGETHER[do]
+    store = Failing()
+    if before is not None:
+        await before(store)
+    many = await how_many(store, action)
+    store.task, store.left = asyncio.current_task(), written
+    with suppress(EnvironmentFailure):
+        await do(store)
+    store.task = None
+    assert await how_many(store, action) - many == await done(store)
+    assert written == 0 or await done(store)
+
+
+async def how_many(store, action):
+    found = [msgspec.json.decode(one.data, type=AuditPayload) async for one in lines(store, "t")]
+    return sum(one.action == action for one in found)

@@ -1,0 +1,422 @@
+"""Runs that are kept: `evaluate --save`, `list`, `show`, `export`, and a server that is killed and comes back."""
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+
+from assay.backends.stores.open import open_store
+from support.command import Ended, on_a_terminal
+from support.postgres import server as postgres
+from support.provider_server import ProviderServer, fitting
+from support.rest_client import NOBODY
+
+EQUAL = [
+    {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+]
+
+
+def contexts(many):
+    return "".join(
+        json.dumps(
+            {"test_case": {"id": f"c{at}", "input": at, "expected": at % 3}, "output": {"value": at % 2}}
+        )
+        + "\n"
+        for at in range(many)
+    )
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def home(request, tmp_path, monkeypatch):
+    """A folder whose runs are kept in one kind of database."""
+    (tmp_path / "cases.jsonl").write_text(contexts(1_234))
+    (tmp_path / "checks.json").write_text(json.dumps(EQUAL))
+    with contextlib.ExitStack() as stack:
+        if request.param == "postgres":
+            address = stack.enter_context(postgres().database())
+            (tmp_path / "assay.toml").write_text(f'database_url = "{address}"\n')
+        yield tmp_path
+
+
+@pytest.fixture
+def run(command):
+    return lambda home, *arguments: command(*arguments, folder=home)
+
+
+@pytest.fixture
+def serving(zygote):
+    @contextlib.contextmanager
+    def serve(home, *options, failpoint=""):
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ASSAY_FAILPOINT": failpoint}
+        process = zygote.start("serve", "--port", "0", *options, folder=home, pipe=True, environ=environ)
+        try:
+            told = process.stdout.readline()
+            assert "assay serves http://127.0.0.1:" in told, process.communicate()
+            yield process, told.split()[2]
+        finally:
+            process.close()
+
+    return serve
+
+
+def exec_(home, *arguments):
+    """The command as it is installed, by its own script."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name("assay"), *arguments],
+        cwd=home, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    return Ended(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
+    arguments = [
+        "--contexts",
+        "cases.jsonl",
+        "--checks",
+        "checks.json",
+        "-o",
+        "direct.jsonl",
+        "--experiment",
+        "mine",
+    ]
+    done = exec_(home, "evaluate", *arguments, "--save")
+    assert done.code == 0, done.err
+    (listed,) = json.loads(run(home, "list", "--json").out)
+    assert listed["status"] == "completed"
+    assert listed["metadata"] == {"experiment": "mine"}
+    assert f"kept as {listed['operation_id']}" in done.out
+    for which in ("latest", listed["operation_id"], listed["operation_id"][:12]):
+        shown = run(home, "show", which).out
+        assert "mine: 1,234 cases, 1,234 checks" in shown
+        assert "exact_match" in shown
+        assert "c1: exact_match" not in shown.splitlines()[0]
+    exported = run(home, "export", "latest", "-o", "again.jsonl", "-o", "again.json", "-o", "again.csv")
+    assert "1,234 results" in exported.out
+    assert (home / "again.jsonl").read_bytes() == (home / "direct.jsonl").read_bytes()
+    document = json.loads((home / "again.json").read_text())
+    assert document["evaluation_id"] == listed["operation_id"]
+    assert document["experiment"] == {"name": "mine"}
+    assert document["summary"]["total_test_cases"] == len(document["results"]) == 1_234
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["show", "latest"], 2, "no runs are kept here"),
+        (["show", "latest", "--tenant", "them"], 2, "no run of tenant 'them' is kept here; `assay list`"),
+        (["show", "eval_none"], 2, "there is no run 'eval_none'; `assay list`"),
+        (["export", "eval_none", "-o", "x.jsonl"], 2, "there is no run"),
+        (
+            ["list", "--status", "done"],
+            2,
+            "expected one of pending, running, waiting-approval, waiting-input, completed, failed, cancelled",
+        ),
+        (["list"], 0, ""),
+    ],
+)
+def test_an_empty_record_and_wrong_names_are_told(run, home, arguments, code, words):
+    done = run(home, *arguments)
+    assert (done.code, words in done.err) == (code, True), done.err
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_list_fits_the_terminal_and_takes_names_as_they_are(run, tmp_path, columns):
+    (tmp_path / "cases.jsonl").write_text(contexts(3))
+    (tmp_path / "checks.json").write_text(json.dumps(EQUAL))
+    files = ("--contexts", "cases.jsonl", "--checks", "checks.json")
+    run(tmp_path, "evaluate", *files, "--save", "--experiment", "[/x] [red]mine")
+    (kept,) = json.loads(run(tmp_path, "list", "--json").out)
+    said = on_a_terminal("list", folder=tmp_path, columns=columns, code=0)
+    told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", said).splitlines()]
+    run_id = kept["operation_id"]
+    if columns == 80:
+        assert told[0] == f"{run_id}  completed"
+        assert re.fullmatch(r"  [-0-9]{10} [:0-9]{8}  \[/x\] \[red\]mine, 3 cases, 0 not measured", told[1])
+    else:
+        assert told[1].startswith(f"{run_id}  completed  [/x] [red]mine      3             0      –  2")
+
+
+def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):
+    (home / "cases.jsonl").write_text(contexts(700) + "nonsense\n")
+    assert run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save").code == 1
+    shown = run(home, "show", "latest").out
+    assert "failed" in shown
+    assert "cases.jsonl:701" in shown
+    run(home, "export", "latest", "-o", "kept.jsonl")
+    assert (home / "kept.jsonl").read_bytes().count(b"\n") == 700
+
+
+def test_a_list_in_which_nothing_fits_says_so(run, home):
+    assert "no runs are kept here" in run(home, "list").out
+    fits = run(home, "list", "--status", "failed", "--experiment", "mine")
+    assert (
+        fits.out
+        == "no run that is kept here fits --status failed --experiment mine; `assay list` shows those there are\n"
+    )
+
+
+def test_what_a_command_had_kept_when_it_was_killed_is_there(run, serving, home):
+    command = [
+        Path(sys.executable).with_name("assay"),
+        "evaluate",
+        "--contexts",
+        "-",
+        "--checks",
+        "checks.json",
+    ]
+    with subprocess.Popen([*command, "--save"], cwd=home, stdin=subprocess.PIPE) as process:
+        process.stdin.write(contexts(13_000).encode())
+        process.stdin.flush()  # and not closed: it waits for more
+        wait_until(lambda: (one := kept(run, home)) and one["progress"]["total_test_cases"], 120)
+        process.kill()
+    listed = kept(run, home)
+    run_id, many = listed["operation_id"], listed["progress"]["total_test_cases"]
+    assert listed["status"] == "running"
+    asyncio.run(let_go(home, run_id))
+    with serving(home) as (_, url):
+        headers = {"X-API-Key": key_of(run, home)}
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+            wait_until(lambda: operation(client, run_id)["status"] == "failed", 120)
+            assert "cut off" in operation(client, run_id)["error"]["message"]
+            result = client.get(f"/v1/evaluations/{run_id}").json()
+            assert len(result["results"]) == result["summary"]["total_test_cases"] == many
+    assert f"{many:,} cases, {many:,} checks" in run(home, "show", run_id).out
+    assert f"{many:,} results" in run(home, "export", run_id, "-o", "kept.jsonl").out
+
+
+def kept(run, home):
+    found = json.loads(run(home, "list", "--json").out)
+    return found[0] if found else None
+
+
+async def let_go(home, run_id):
+    """As if its holder had not been heard of for long enough."""
+    told = home / "assay.toml"
+    address = tomllib.loads(told.read_text())["database_url"] if told.exists() else ""
+    store = await open_store(address or f"sqlite:///{home}/.assay/assay.db")
+    await store.release(run_id, run_id)
+    await store.close()
+
+
+def key_of(run, home):
+    if (home / ".assay" / "local-key").exists():
+        return (home / ".assay" / "local-key").read_text().strip()
+    return run(home, "key", "create", "--tenant", "local").out.strip()
+
+
+SLOW = """
+import asyncio, pathlib, assay
+class Slow(assay.Checker):
+    type = "slow"
+    at: int
+    async def run(self, services):
+        await asyncio.sleep(0.05)
+        with pathlib.Path("executed").open("a") as log:
+            log.write(f"{self.at}\\n")
+        return {"passed": True}
+"""
+
+
+def wait_until(true, seconds=30):
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def test_a_server_that_is_killed_goes_on_with_its_runs(run, serving, home):
+    (home / "slowly.py").write_text(SLOW)
+    request = {
+        "test_cases": [{"id": str(at), "input": at} for at in range(120)],
+        "outputs": [{"value": at} for at in range(120)],
+        "checks": [{"type": "slow", "arguments": {"at": "$.test_case.input"}}],
+    }
+    with serving(home, "--check-module", "slowly:Slow") as (process, url):
+        headers = {"X-API-Key": key_of(run, home)}
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+            started = client.post("/v1/evaluations", json=request)
+            assert started.status_code == 202
+            run_id = started.json()["operation_id"]
+            wait_until(lambda: operation(client, run_id)["progress"]["completed_test_cases"] >= 20)
+            process.send_signal(signal.SIGKILL)
+    before = (home / "executed").read_text().split()
+    assert re.search(r"running .* \d+ of 120 ", run(home, "list").out)
+    with serving(home, "--check-module", "slowly:Slow") as (process, url):
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+            wait_until(lambda: operation(client, run_id)["status"] == "completed", 60)
+            result = client.get(f"/v1/evaluations/{run_id}").json()
+        assert [case["execution_context"]["test_case"]["id"] for case in result["results"]] == [
+            str(at) for at in range(120)
+        ]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    again = (home / "executed").read_text().split()[len(before) :]
+    assert len(again) <= 120 - 20  # what was recorded is not executed again
+
+
+def operation(client, run_id):
+    return client.get(f"/v1/operations/{run_id}").json()
+
+
+def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(serving, tmp_path):
+    with serving(tmp_path) as (process, url):
+        path = tmp_path / ".assay" / "local-key"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        key = path.read_text().strip()
+        assert httpx.get(f"{url}/v1/evaluations", headers={"X-API-Key": key}).status_code == 200
+        assert httpx.get(f"{url}/v1/evaluations").status_code == 401
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=30)
+    assert "a key of your own is in" in told
+    assert key not in told
+    with serving(tmp_path) as (process, url):
+        process.send_signal(signal.SIGTERM)
+        _, told = process.communicate(timeout=30)
+        assert process.returncode == 0
+    assert "a key of your own" not in told
+    assert path.read_text().strip() == key
+
+
+STUCK = """
+import asyncio, assay
+class Stuck(assay.Checker):
+    type = "stuck"
+    at: int
+    async def run(self, services):
+        await asyncio.sleep(3600 if self.at >= 3 else 0)
+        return {"passed": True}
+"""
+
+
+@pytest.fixture
+def stuck(tmp_path):
+    """A folder whose runs may take two seconds, and cases of which the fourth takes an hour."""
+    (tmp_path / "stuck.py").write_text(STUCK)
+    (tmp_path / "assay.toml").write_text("check_modules = ['stuck:Stuck']\n[limits]\nrun_seconds = 2.0\n")
+    (tmp_path / "cases.jsonl").write_text(contexts(20))
+    checks = [{"type": "stuck", "arguments": {"at": "$.test_case.input"}}]
+    (tmp_path / "checks.json").write_text(json.dumps(checks))
+    return tmp_path
+
+
+LATE = (
+    "the run took longer than 2 s, which is the limit (raise it with ASSAY_RUN_SECONDS); what is done is kept"
+)
+
+
+def test_a_saved_run_that_takes_too_long_keeps_what_it_has(run, stuck):
+    done = run(
+        stuck, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", "-o", "out.jsonl"
+    )
+    assert (done.code, LATE in done.err) == (1, True), done.err
+    shown = run(stuck, "show", "latest").out
+    assert "failed" in shown
+    assert LATE in shown
+    run(stuck, "export", "latest", "-o", "kept.jsonl")
+    kept = [json.loads(line)["status"] for line in (stuck / "kept.jsonl").read_text().splitlines()]
+    assert kept == ["completed"] * 3
+    assert (stuck / "kept.jsonl").read_bytes() == (stuck / "out.jsonl").read_bytes()
+
+
+def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck):
+    lines = json.dumps({"checks": json.loads((stuck / "checks.json").read_text())}) + "\n" + contexts(20)
+    with serving(stuck) as (_, url):
+        headers = {"X-API-Key": key_of(run, stuck), "Content-Type": "application/x-ndjson"}
+        with httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+            result = client.post("/v1/evaluate", content=lines.encode(), timeout=60).json()
+            told = operation(client, result["evaluation_id"])
+    assert [case["status"] for case in result["results"]] == ["completed"] * 3 + ["skip"] * 17
+    assert (told["status"], told["error"]) == ("failed", {"error": "run_timeout", "message": LATE})
+
+
+def test_a_port_that_is_taken_is_told(run, serving, tmp_path):
+    with serving(tmp_path) as (_, url):
+        done = run(tmp_path, "serve", "--port", url.rpartition(":")[2])
+    assert (done.code, "cannot be used: Address already in use" in done.err) == (1, True)
+
+
+def test_a_server_and_the_command_share_a_record(run, serving, home):
+    run(home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save")
+    with serving(home) as (_, url):
+        headers = {"X-API-Key": key_of(run, home)}
+        (operation,) = httpx.get(f"{url}/v1/evaluations", headers=headers).json()["operations"]
+        body = {
+            "test_cases": [{"id": "a", "input": 1, "expected": 1}],
+            "outputs": [{"value": 1}],
+            "checks": EQUAL,
+        }
+        made = httpx.post(f"{url}/v1/evaluate", json=body, headers=headers).json()
+        listed = [one["operation_id"] for one in json.loads(run(home, "list", "--json").out)]
+    assert listed == [made["evaluation_id"], operation["operation_id"]]
+
+
+@pytest.mark.parametrize("commit", [2, 3, 4])  # the first makes the local key
+def test_a_request_that_died_while_it_was_taken_in_is_sent_again_with_its_key(run, serving, tmp_path, commit):
+    """1,200 cases are taken in with four commits, the key with the last; the second server knows nothing of it."""
+    key = run(tmp_path, "key", "create", "--tenant", "local").out.strip()
+    lines = (json.dumps({"checks": EQUAL}) + "\n" + contexts(1_200)).encode()
+    headers = {"X-API-Key": key, "Idempotency-Key": "once", "Content-Type": "application/x-ndjson"}
+    with serving(tmp_path, failpoint=f"commit.after:{commit}") as (_, url), pytest.raises(httpx.HTTPError):
+        httpx.post(f"{url}/v1/evaluations", content=lines, headers=headers)
+    with serving(tmp_path) as (_, url), httpx.Client(base_url=url, headers=headers, verify=NOBODY) as client:
+        sent = client.post("/v1/evaluations", content=lines)
+        assert sent.status_code == 202
+        id = sent.json()["operation_id"]
+        wait_until(lambda: operation(client, id)["status"] == "completed")
+        assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 1_200
+        again = client.post("/v1/evaluations", content=lines)
+        assert again.json()["operation_id"] == id
+        assert again.headers["openwop-idempotent-replay"] == "true"
+        told = {
+            one["operation_id"]: one["status"] for one in client.get("/v1/evaluations").json()["operations"]
+        }
+        assert told.pop(id) == "completed"
+        assert list(told.values()) == ["pending"]  # what there is of the first fails when its lease has ended
+
+
+def test_what_judges_cost_is_told_of_a_kept_run_everywhere(run, serving, home, monkeypatch):
+    """Decision 31: in the run's metadata, over REST, in an export, and where it is shown."""
+    judge = {
+        "type": "llm_judge",
+        "arguments": {
+            "prompt": "Is {{$.output.value}} right?",
+            "response_format": {
+                "type": "object",
+                "required": ["passed"],
+                "properties": {"passed": {"type": "boolean"}},
+            },
+        },
+    }
+    (home / "checks.json").write_text(json.dumps([judge]))
+    (home / "cases.jsonl").write_text(contexts(3))
+    with ProviderServer(fitting) as server:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        monkeypatch.setenv("ASSAY_MODEL_JUDGE", "openai:gpt-4o-mini")
+        saved = run(
+            home, "evaluate", "--contexts", "cases.jsonl", "--checks", "checks.json", "--save", "-o", "x.json"
+        )
+        assert saved.code == 0, saved.err
+        run(home, "export", "latest", "-o", "kept.json")
+        wanted = json.loads((home / "x.json").read_text())["metadata"]
+        assert json.loads((home / "kept.json").read_text())["metadata"] == wanted
+        (told,) = (line for line in saved.out.splitlines() if "tokens" in line)
+        assert told in run(home, "show", "latest").out
+        lines = json.dumps({"checks": [judge]}) + "\n" + contexts(3)
+        with serving(home) as (_, url):
+            headers = {"X-API-Key": key_of(run, home), "Content-Type": "application/x-ndjson"}
+            with httpx.Client(base_url=url, headers=headers, timeout=60, verify=NOBODY) as client:
+                made = client.post("/v1/evaluate", content=lines.encode()).json()
+                again = client.get(f"/v1/evaluations/{made['evaluation_id']}").json()
+        assert made["metadata"] == again["metadata"] == wanted

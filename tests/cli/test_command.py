@@ -1,0 +1,685 @@
+"""The command as its user meets it: what goes in, what comes out, what is said, and the exit code (issue 2, section 4)."""
+
+import csv
+import gzip
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import termios
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+import pytest
+
+from assay import EvaluationRunResult, TestCaseResult
+from assay.cli.progress import ProgressLine
+from assay.protocol.schemas import NOUNS
+from support.command import on_a_terminal
+
+MATCH = {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+LOOSE = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}
+ABSENT = {"type": "exact_match", "arguments": {"actual": "$.output.no", "expected": "x"}}
+VALUES = ["x", "x", "xx", "no"]  # what the outputs say; "x" is expected
+
+CASES = [{"id": f"case-{at}", "input": "q", "expected": "x"} for at in range(len(VALUES))]
+OUTPUTS = [{"value": value} for value in VALUES]
+PAIRS = [{"test_case": case, "output": output} for case, output in zip(CASES, OUTPUTS, strict=True)]
+
+
+def lines(documents: list[Any]) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in documents)
+
+
+def numbered(pairs: list[Any]) -> list[Any]:
+    """With ids of their own, so that they are different cases."""
+    return [{**pair, "test_case": {**pair["test_case"], "id": f"case-{at}"}} for at, pair in enumerate(pairs)]
+
+
+def whole(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def yaml(document: Any) -> bytes:
+    return json.dumps(document, indent=1).encode()  # which is YAML
+
+
+def table(rows: list[Any]) -> bytes:
+    return "\n".join(",".join(map(str, row)) for row in rows).encode()
+
+
+@pytest.fixture
+def run(command, tmp_path):
+    """The files and checks that most need are there already; the results are in out.jsonl."""
+    (tmp_path / "x.jsonl").write_bytes(lines(PAIRS))
+    (tmp_path / "checks.json").write_bytes(whole([MATCH]))
+
+    def run(*arguments: str, **files: Any) -> Any:
+        stdin = files.pop("stdin", b"")
+        for name, data in files.items():
+            (tmp_path / name.replace("_", ".")).write_bytes(data)
+        return command("evaluate", *arguments, folder=tmp_path, stdin=stdin)
+
+    return run
+
+
+@pytest.fixture
+def results(tmp_path):
+    def results(name: str = "out.jsonl") -> list[TestCaseResult]:
+        return [
+            msgspec.json.decode(line, type=TestCaseResult)
+            for line in (tmp_path / name).read_bytes().splitlines()
+        ]
+
+    return results
+
+
+def passed(results: list[TestCaseResult]) -> list[Any]:
+    return [check.results.get("passed") for one in results for check in one.check_results]
+
+
+# in
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        ("--contexts x.jsonl --checks checks.json", {}),
+        ("--contexts x.ndjson --checks checks.json", {"x_ndjson": lines(PAIRS)}),
+        ("--contexts x.jsonl.gz --checks checks.json", {"x_jsonl_gz": gzip.compress(lines(PAIRS))}),
+        ("--contexts x.json --checks checks.json", {"x_json": whole(PAIRS)}),
+        ("--contexts x.json.gz --checks checks.json", {"x_json_gz": gzip.compress(whole(PAIRS))}),
+        ("--contexts x.yaml --checks checks.json", {"x_yaml": yaml(PAIRS)}),
+        ("--contexts x.YML --checks checks.json", {"x_YML": yaml(PAIRS)}),
+        ("--contexts x.csv --checks checks.json", {"x_csv": table([["id", "input", "expected", "output"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
+        ("--contexts x.csv --checks checks.json", {"x_csv": table([["test_case.id", "test_case.input", "test_case.expected", "output.value"], *([f"case-{at}", "q", "x", value] for at, value in enumerate(VALUES))])}),
+        ("--contexts - --checks checks.json", {"stdin": lines(PAIRS)}),
+        ("--cases k.jsonl --outputs v.jsonl --checks checks.json", {"k_jsonl": lines(CASES), "v_jsonl": lines(OUTPUTS)}),
+        ("--cases k.json --outputs v.yaml --checks checks.json", {"k_json": whole(CASES), "v_yaml": yaml(OUTPUTS)}),
+        ("--cases k.csv --outputs v.csv --checks checks.json", {"k_csv": table([["id", "input", "expected"], *([f"case-{at}", "q", "x"] for at in range(4))]), "v_csv": table([["value"], *([value] for value in VALUES)])}),
+        ("--cases k.jsonl.gz --outputs - --checks checks.json", {"k_jsonl_gz": gzip.compress(lines(CASES)), "stdin": lines(OUTPUTS)}),
+        ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+        (
+            "--cases k.yaml --outputs v.json --checks checks.json",
+            {"k_yaml": b"\xef\xbb\xbf" + yaml({"experiment": 1, "test_cases": CASES}), "v_json": b"\xef\xbb\xbf" + whole({"outputs": OUTPUTS})},
+        ),
+        ("r.yaml", {"r_yaml": yaml({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+        ("r.json.gz", {"r_json_gz": gzip.compress(whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]}))}),
+        ("-", {"stdin": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})}),
+        ("r.json --checks checks.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS})}),
+        ("r.json", {"r_json": whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [[MATCH]] * 4})}),
+        ("r.json", {"r_json": whole({"test_cases": [{**case, "checks": [MATCH]} for case in CASES], "outputs": OUTPUTS})}),
+        ("--contexts x.jsonl", {"x_jsonl": lines([{**pair, "test_case": {**pair["test_case"], "checks": [MATCH]}} for pair in PAIRS])}),
+        ("--contexts x.jsonl --checks checks.yaml", {"checks_yaml": yaml({"checks": [MATCH]})}),
+        ("--contexts x.jsonl --checks checks.jsonl", {"checks_jsonl": lines([MATCH])}),
+        ("--contexts x.jsonl --checks -", {"stdin": whole([MATCH])}),
+        ("--contexts x.jsonl --checks -", {"stdin": b"- type: exact_match\n  arguments: {actual: $.output.value, expected: x}"}),
+    ],
+)  # fmt: skip
+def test_every_way_in_gives_the_same(run, results, arguments, files):
+    ended = run(*arguments.split(), "-o", "out.jsonl", **files)
+    assert (ended.code, ended.told) == (0, [])
+    found = results()
+    assert [one.execution_context.test_case["id"] for one in found] == [case["id"] for case in CASES]
+    assert passed(found) == [True, True, False, False]
+
+
+def test_csv_cells_are_text_members_and_json(run, results):
+    rows = 'id,input,tags:json,output.value,output.metadata.tokens:json\na,q,"[1,true]",x,7\nb,q,,x,\n'
+    checks = whole([{"type": "exists", "arguments": {"path": "$.test_case.tags[1]"}}])
+    assert (
+        run(
+            "--contexts", "x.csv", "--checks", "c.json", "-o", "out.jsonl", x_csv=rows.encode(), c_json=checks
+        ).code
+        == 0
+    )
+    first, second = (one.execution_context for one in results())
+    assert first.test_case["tags"] == [1, True]
+    assert first.output["metadata"] == {"tokens": 7}
+    assert "tags" not in second.test_case  # an empty cell is absent
+    assert passed(results()) == [True, False]
+
+
+# out
+
+
+def test_all_outputs_at_once_tell_the_same(run, results, tmp_path):
+    ended = run(
+        "--contexts", "x.jsonl", "--checks", "checks.json",
+        "-o", "out.jsonl", "-o", "out.json", "--output", "out.csv", "--experiment", "first",
+    )  # fmt: skip
+    assert ended.code == 0
+    run_result = msgspec.json.decode((tmp_path / "out.json").read_bytes(), type=EvaluationRunResult)
+    assert run_result.results == results()
+    assert run_result.status == "completed"
+    assert msgspec.to_builtins(run_result.experiment) == {"name": "first"}
+    summary = msgspec.to_builtins(run_result.summary)
+    assert summary == {
+        "total_test_cases": 4, "completed_test_cases": 4, "error_test_cases": 0, "skipped_test_cases": 0,
+        "total_checks": 4, "completed_checks": 4, "error_checks": 0, "skipped_checks": 0,
+    }  # fmt: skip
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert [(row["test_case_id"], row["check_type"], row["passed"]) for row in rows] == [
+        ("case-0", "exact_match", "true"),
+        ("case-1", "exact_match", "true"),
+        ("case-2", "exact_match", "false"),
+        ("case-3", "exact_match", "false"),
+    ]
+    assert [line for line in ended.out.splitlines() if line.startswith("results in")] == [
+        "results in out.jsonl",
+        "results in out.json",
+        "results in out.csv",
+    ]
+
+
+def test_a_dash_writes_lines_to_standard_output_and_nothing_else(run):
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", "-o", "-")
+    found = [msgspec.json.decode(line, type=TestCaseResult) for line in ended.out.splitlines()]
+    assert passed(found) == [True, True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("checks", "options", "code", "said"),
+    [
+        ([MATCH], [], 0, []),
+        ([MATCH], ["--min-pass-rate", "0.5"], 0, []),
+        (
+            [MATCH],
+            ["--min-pass-rate", "0.6"],
+            3,
+            ["assay: pass rate 50.0% (15.0–85.0%) over 4 cases, below the bar of 60.0%"],
+        ),
+        (
+            [MATCH, ABSENT],
+            [],
+            1,
+            [
+                "assay: not measured: 4 errored of 8 checks",
+                "assay:   exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
+            ],
+        ),
+    ],
+    ids=["good", "at the bar", "below the bar", "not measured"],
+)
+def test_with_a_dash_what_is_not_good_is_said_on_standard_error(run, checks, options, code, said):
+    ended = run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "-", *options, c_json=whole(checks))
+    assert (ended.code, ended.told, len(ended.out.splitlines())) == (code, said, 4)
+
+
+def test_errors_in_a_csv_have_their_type_and_message(run, tmp_path):
+    run("--contexts", "x.jsonl", "--checks", "c.json", "-o", "out.csv", c_json=whole([ABSENT]))
+    row = next(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    assert (row["status"], row["passed"], row["error_type"]) == ("error", "", "jsonpath_error")
+    assert row["error_message"] == "actual: $.output.no finds nothing"
+
+
+# exit codes
+
+
+@pytest.mark.parametrize(
+    ("checks", "options", "code"),
+    [
+        ([MATCH], "", 0),  # failing is a measurement
+        ([MATCH], "--min-pass-rate 0.5", 0),
+        ([MATCH], "--min-pass-rate 0.51", 3),
+        ([MATCH, LOOSE], "--min-pass-rate 0.625", 0),  # 5 of 8
+        ([MATCH], "--min-pass-rate 0", 0),
+        ([MATCH], "--min-pass-rate 1.1", 2),
+        ([MATCH], "--min-pass-rate much", 2),
+        ([MATCH, ABSENT], "", 1),
+        ([MATCH, ABSENT], "--min-pass-rate 0", 1),
+        ([MATCH, ABSENT], "--allow-errors", 0),
+        ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.5", 0),  # errors are no failures
+        ([MATCH, ABSENT], "--allow-errors --min-pass-rate 0.6", 3),
+        ([ABSENT], "--allow-errors", 1),  # nothing at all was measured
+        ([MATCH], "--limit 2 --min-pass-rate 1", 0),
+        ([MATCH], "--limit 0", 2),
+        ([MATCH], "--jobs 0", 2),
+        ([MATCH], "--concurrency 0", 2),
+        ([MATCH], "--timeout 0", 2),
+        ([MATCH], "--nonsense", 2),
+        ([], "", 0),
+    ],
+)
+def test_exit_codes(run, checks, options, code):
+    ended = run("--contexts", "x.jsonl", "--checks", "c.json", *options.split(), c_json=whole(checks))
+    assert ended.code == code
+
+
+@pytest.mark.parametrize(
+    ("bar", "told"),
+    [
+        ("90", "got 90; did you mean 0.9?"),
+        ("1.5", "got 1.5; did you mean 0.015?"),
+        ("-1", "got -1"),
+        ("nan", "got nan"),
+    ],
+)
+def test_a_bar_is_a_fraction(run, bar, told):
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", f"--min-pass-rate={bar}")
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == f"assay: --min-pass-rate: expected a fraction between 0 and 1, such as 0.9, {told}\n"
+
+
+@pytest.mark.parametrize(
+    "verb", [["evaluate", "--contexts", "x.jsonl"], ["run", "suite.yaml", "--agent", "a:b"]]
+)
+def test_a_deadline_has_an_end(command, tmp_path, verb):
+    ended = command(*verb, "--timeout", "inf", folder=tmp_path)
+    assert (ended.code, ended.err) == (2, "assay: --timeout: expected a number of seconds, got inf\n")
+
+
+def test_a_bar_needs_a_check_that_passes_or_fails(run):
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--min-pass-rate", "0.5"),
+        *("--check-module", "scores:Score"),
+        c_json=whole([{"type": "score", "arguments": {"text": "$.output.value"}}]),
+        scores_py=SCORES,
+    )
+    assert ended.code == 1
+    assert ended.told == ["assay: --min-pass-rate: no check answered pass or fail, so there is no rate"]
+
+
+# options
+
+
+def test_resolved_arguments_can_be_left_out(run, results):
+    run("--contexts", "x.jsonl", "--checks", "checks.json", "-o", "out.jsonl")
+    (seen,) = {
+        json.dumps(msgspec.to_builtins(one.check_results[0].resolved_arguments)) for one in results()[:2]
+    }
+    assert json.loads(seen) == {
+        "actual": {"jsonpath": "$.output.value", "value": "x"},
+        "expected": {"jsonpath": "$.test_case.expected", "value": "x"},
+        "negate": {"value": False},
+        "case_sensitive": {"value": True},
+    }
+    run("--contexts", "x.jsonl", "--checks", "checks.json", "-o", "out.jsonl", "--no-resolved-arguments")
+    assert {one.check_results[0].resolved_arguments for one in results()} == {msgspec.UNSET}
+
+
+def test_timings_are_said_when_asked_for(run, results):
+    for options, timed in (([], False), (["--timings"], True)):
+        run("--contexts", "x.jsonl", "--checks", "checks.json", "-o", "out.jsonl", *options)
+        for one in results():
+            metadata: Any = one.check_results[0].metadata
+            assert metadata["check_version"] == "1.0.0"
+            assert ("execution_time_ms" in metadata) is timed
+
+
+def test_a_limit_takes_the_first(run, results):
+    for arguments in (["--contexts", "x.jsonl", "--checks", "checks.json"], ["r.json"]):
+        request = whole({"test_cases": CASES, "outputs": OUTPUTS, "checks": [MATCH]})
+        run(*arguments, "--limit", "3", "-o", "out.jsonl", r_json=request)
+        assert passed(results()) == [True, True, False]
+
+
+def test_only_the_first_bad_lines_are_listed(run, results):
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "checks.json", "--skip-bad-lines", "-o", "out.jsonl"),
+        x_jsonl=b"nope\n" * 25 + lines(PAIRS),
+    )
+    assert ended.code == 1
+    assert len(ended.told) == 11
+    assert ended.told[-1] == "assay: 25 lines were no contexts, and were not measured"
+    assert len(results()) == 4
+
+
+def test_skipped_lines_can_be_allowed(run):
+    options = ["--contexts", "x.jsonl", "--checks", "checks.json", "--skip-bad-lines", "--allow-errors"]
+    assert run(*options, x_jsonl=b"nope\n" + lines(PAIRS)).code == 0
+
+
+def test_json_is_the_table_for_a_machine(run):
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", "--json", "-o", "out.jsonl")
+    told = json.loads(ended.out)
+    assert told["status"] == "completed"
+    assert told["outputs"] == ["out.jsonl"]
+    assert told["bad_lines"] == 0
+    assert told["evaluation_id"].startswith("eval_")
+    assert told["summary"]["total_test_cases"] == 4
+    assert told["checks"]["exact_match"]["passed"] == 2
+    rate = told["pass_rate"]
+    assert (rate["rate"], rate["of"]) == (0.5, 4)
+    assert [round(rate[end], 4) for end in ("low", "high")] == [0.15, 0.85]  # Wilson's
+
+
+def test_json_says_what_went_wrong(run):
+    ended = run(
+        "--contexts", "x.jsonl", "--checks", "checks.json", "--json", x_jsonl=lines(PAIRS) + b"nope\n"
+    )
+    told = json.loads(ended.out)
+    assert ended.code == 1
+    assert told["status"] == "error"
+    assert told["error"].startswith("x.jsonl:5: not JSON")
+
+
+@pytest.mark.parametrize(
+    ("options", "statuses"),
+    [
+        ([], ["completed", "error", "completed", "completed"]),
+        (["--fail-fast"], ["completed", "error", "skip", "skip"]),
+    ],
+)
+def test_fail_fast_stops_at_the_first_that_errs(run, results, options, statuses):
+    pairs = [{**pair, "output": {**pair["output"], "no": 1}} for pair in PAIRS]
+    del pairs[1]["output"]["no"]
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "-o", "out.jsonl", *options),
+        x_jsonl=lines(pairs),
+        c_json=whole([ABSENT]),
+    )
+    assert ended.code == 1
+    assert [one.status for one in results()] == statuses
+
+
+SCORES = b"""
+from assay import Checker
+
+class Score(Checker):
+    type = "score"
+    text: str
+
+    async def run(self, services):
+        return {"score": len(self.text) / 2, "mood": "good" if self.text == "x" else "bad"}
+
+class Newer(Score):
+    version = "1.2.0"
+
+    def run(self, services):
+        return {"passed": True}
+"""
+
+
+def test_checks_of_ones_own(run, results):
+    checks = whole([{"type": "score", "arguments": {"text": "$.output.value"}}, MATCH])
+    options = ["--check-module", "scores:Score", "--check-module", "scores:Newer"]
+    arguments = ["--contexts", "x.jsonl", "--checks", "c.json", "-o", "out.jsonl", *options]
+    assert run(*arguments, c_json=checks, scores_py=SCORES).code == 0
+    metadata: Any = results()[0].check_results[0].metadata
+    assert metadata["check_version"] == "1.2.0"  # the highest
+    assert metadata["execution_time_ms"] >= 0  # it may wait
+
+
+# what is said
+
+
+def test_the_table_tells_what_passed_and_how_sure_that_is(run):
+    checks = whole([MATCH, LOOSE, ABSENT, {"type": "score", "arguments": {"text": "$.output.value"}}])
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "scores:Score"),
+        *("--experiment", "first [red]", "--min-pass-rate", "0.7"),
+        c_json=checks,
+        scores_py=SCORES,
+    )
+    assert ended.code == 1
+    said = [re.sub(r"\s{2,}", " | ", line.strip()) for line in ended.out.splitlines()]
+    assert re.sub(r"[0-9.]+ s$", "0 s", said[0]) == "first [red]: 4 cases, 16 checks in 0 s"
+    assert (
+        said[1:]
+        == [
+            "check | passed | failed | error | skip | cases | pass rate (95% interval) | values",
+            "exact_match #1 | 2 | 2 | 0 | 0 | 4 | 50.0% (15.0–85.0%)",
+            "contains | 3 | 1 | 0 | 0 | 4 | 75.0% (30.1–95.4%)",
+            "exact_match #2 | 0 | 0 | 4 | 0 | – | –",  # errors are never failures
+            "score | – | – | 0 | 0 | – | – | score: mean 0.75 (0.2907–1.209) of 4; mood: good 2, bad 2",
+            "pass rate 62.5% (25.8–88.9%) over 4 cases, below the bar of 70.0%",  # of eight answers, which hang together by case
+            "not measured: 4 errored of 16 checks",
+            "exact_match #2: 4 errored, the first: actual: $.output.no finds nothing",
+        ]
+    )
+
+
+LOUD = b"""import os
+import assay
+print("I am loaded")
+
+class Loud(assay.Checker):
+    type = "loud"
+
+    def run(self, services):
+        print("I am asked")
+        os.system("echo me too")
+        return {"passed": True}
+"""
+
+
+@pytest.mark.parametrize("options", [["-o", "-"], ["--json"], ["-o", "-", "--jobs", "2"]])
+def test_what_a_check_prints_is_not_what_we_say(run, options):
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "loud.py:Loud", *options),
+        c_json=whole([{"type": "loud", "arguments": {}}]),
+        loud_py=LOUD,
+    )
+    assert ended.code == 0, ended.err
+    said = [json.loads(line)["status"] for line in ended.out.splitlines()]
+    assert said == (["completed"] if options == ["--json"] else ["completed"] * 4)
+    assert ended.err.count("I am asked") == ended.err.count("me too") == 4
+    assert "I am loaded" in ended.err
+
+
+@pytest.mark.parametrize("value", ["[red]no markup[/red]", "x" * 500 + "\nand more"])
+def test_why_checks_errored_is_one_line(run, value):
+    clumsy = b"import assay\nclass Clumsy(assay.Checker):\n    type = 'clumsy'\n    text: str\n" \
+             b"    def run(self, services):\n        raise ValueError(self.text)\n"  # fmt: skip
+    pair = {"test_case": CASES[0], "output": {"value": value}}
+    ended = run(
+        *("--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "clumsy:Clumsy"),
+        x_jsonl=lines([pair, *PAIRS]),
+        c_json=whole([{"type": "clumsy", "arguments": {"text": "$.output.value"}}]),
+        clumsy_py=clumsy,
+    )
+    why = f"clumsy failed with ValueError: {value}"
+    shown = why if len(why) <= 200 else f"{why[:199]}…"
+    assert ended.out.splitlines()[-1] == f"  clumsy: 5 errored, the first: {shown}"
+
+
+def test_only_some_checks_tell_why_they_errored(run):
+    many = [
+        {"type": "exact_match", "arguments": {"actual": "$.output.no", "expected": str(at)}}
+        for at in range(12)
+    ]
+    ended = run("--contexts", "x.jsonl", "--checks", "c.json", "--limit", "1", c_json=whole(many))
+    *_, tenth, more = ended.out.splitlines()
+    assert tenth == "  exact_match #10: 1 errored: actual: $.output.no finds nothing"
+    assert more == "  … and 2 checks more"
+    told = json.loads(run("--contexts", "x.jsonl", "--checks", "c.json", "--json").out)
+    assert told["checks"]["exact_match #12"]["first_error"] == "actual: $.output.no finds nothing"
+
+
+@pytest.mark.parametrize(
+    ("many", "rate"),
+    [(1, "100.0% (20.7–100.0%)"), (10_000, ">99.9% (99.9–>99.9%)")],  # not quite all never reads as all
+)
+def test_a_rate_says_how_sure_it_is(run, many, rate):
+    pairs = PAIRS[:1] * many if many == 1 else PAIRS[:1] * (many - 1) + PAIRS[3:]
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", x_jsonl=lines(numbered(pairs)))
+    cases = "1 case" if many == 1 else f"{many:,} cases"
+    assert ended.out.splitlines()[-1] == f"pass rate {rate} over {cases}"
+
+
+SLOW = b"""
+import asyncio
+from assay import Checker
+
+class Slow(Checker):
+    type = "slow"
+    text: str
+
+    async def run(self, services):
+        await asyncio.sleep(0.2)
+        if self.text == "no":
+            raise ValueError
+        return {"passed": True}
+"""
+
+
+TONE = b"""
+import assay
+
+class Tone(assay.Checker):
+    type = "tone"
+    waits = False
+    text: assay.Text
+
+    def run(self, services):
+        return {"words": len(self.text.split()), "tone": self.text}
+"""
+
+
+def test_progress_is_one_line_that_changes_on_a_terminal(run, tmp_path):
+    (tmp_path / "slow.py").write_bytes(SLOW)
+    (tmp_path / "r.json").write_bytes(
+        whole({"test_cases": CASES * 2, "outputs": OUTPUTS[::-1] * 2, "checks": [{"type": "slow", "arguments": {"text": "$.output.value"}}]})
+    )  # fmt: skip
+    said = on_a_terminal(
+        "evaluate", "r.json", "--check-module", "slow:Slow", "--concurrency", "1", folder=tmp_path
+    )
+    shown = [part.split("\r\n")[0] for part in said.split("\r\x1b[K")]
+    progress = [part for part in shown if "cases" in part and "/s" in part]
+    assert any(re.fullmatch(r"[1-8]/8 cases  [0-9]+/s  [12] with errors", part) for part in progress), shown
+    assert shown[-1].startswith("8 cases, 8 checks")  # the line is gone when the table comes
+    assert "pass rate" in said
+
+
+@pytest.mark.parametrize(
+    ("columns", "how", "said"),
+    [
+        (20, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+.*"),
+        (80, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+/s  3 with errors"),
+        (0, (12, 3, None, 0.1), r"12/~120 cases  [0-9]+/s  3 with errors"),  # it does not know
+        (80, (0, 0, None, 0.1), "0 cases  0/s"),  # nobody can guess from nothing
+    ],
+    ids=["narrow", "wide", "unknown", "nothing"],
+)
+def test_a_line_that_changes_never_runs_over(columns, how, said):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, columns))
+    with open(theirs, "w") as to:
+        progress = ProgressLine(to=to)
+        while not select.select([ours], [], [], 0)[0]:
+            progress(*how)
+        line = os.read(ours, 4096).decode().removeprefix("\r\x1b[K")
+    os.close(ours)
+    assert re.fullmatch(said, line)
+    assert columns == 0 or len(line) < columns
+
+
+@pytest.mark.parametrize("columns", [40, 80, 160])
+def test_a_narrow_terminal_cuts_no_number(tmp_path, columns):
+    (tmp_path / "tone.py").write_bytes(TONE)
+    (tmp_path / "x.jsonl").write_bytes(lines(numbered(PAIRS * 300)))
+    tone = {"type": "tone", "arguments": {"text": "$.output.value"}}
+    (tmp_path / "c.json").write_bytes(whole([MATCH, tone]))
+    said = on_a_terminal(
+        *("evaluate", "--contexts", "x.jsonl", "--checks", "c.json", "--check-module", "tone:Tone"),
+        folder=tmp_path,
+        columns=columns,
+        code=0,
+    )
+    told = [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*[mK]", "", said).splitlines()]
+    beside = "  words: mean 1 (1–1) of 1,200; tone: x 600, xx 300, no 300"
+    wide = [
+        "check        passed  failed  error  skip  cases  pass rate (95% interval)  values",
+        "exact_match     600     600      0     0  1,200        50.0% (47.2–52.8%)",
+        f"tone              –       –      0     0      –                         –{beside}",
+        "pass rate 50.0% (47.2–52.8%) over 1,200 cases",
+    ]
+    narrow = [
+        "tone              –       –      0     0      –                         –",
+        f"  tone:{beside[1:]}",
+        "pass rate 50.0% (47.2–52.8%) over 1,200 cases",
+    ]
+    assert " ".join(told).endswith(" ".join(wide if columns == 160 else narrow))
+
+
+def test_elsewhere_a_quick_run_says_nothing_of_its_progress(run):
+    assert run("--contexts", "x.jsonl", "--checks", "checks.json").err == ""
+
+
+# the other verbs
+
+
+@pytest.mark.parametrize("name", NOUNS)
+def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
+    ended = command("schema", name, folder=tmp_path)
+    assert ended.code == 0
+    assert json.loads(ended.out)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["schema"], 0, "TestCaseResult\n"),
+        (["schema", "Nope"], 2, "no noun 'Nope'; there are TestCase, "),
+        (["evaluate", "--help"], 0, "--min-pass-rate"),
+        (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
+        (["-h"], 0, "evaluate"),
+        (["--version"], 0, f"assay {version('assay')}\n"),
+        ([], 2, "evaluate"),
+        (["nope"], 2, "No such command 'nope'"),
+    ],
+)
+def test_help_and_schema(command, tmp_path, arguments, code, said):
+    ended = command(*arguments, folder=tmp_path)
+    assert ended.code == code
+    assert said in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "words"),
+    [
+        ("concurrency = 3", 0, ""),
+        ("nonsense = 1", 2, "assay.toml: no setting 'nonsense'"),
+        ("concurrency = 0", 2, "settings: concurrency: expected a number above 0, got 0"),
+        ("[limits]\ncheck_seconds = nan", 2, "settings: check_seconds: expected a number above 0, got nan"),
+        ("[limits]\nrun_seconds = inf", 2, "settings: run_seconds: expected a number above 0, got inf"),
+        ("concurrency = 'many'", 2, "settings: concurrency: expected `int`, got 'many'"),
+        (
+            "[limits]\nmax_line_bytes = 10",
+            1,
+            "x.jsonl:1: longer than 10 bytes, which is the limit for a line",
+        ),
+        ("= 3", 2, "assay.toml: not TOML"),
+    ],
+)
+def test_settings_come_from_a_file(run, text, code, words):
+    ended = run("--contexts", "x.jsonl", "--checks", "checks.json", assay_toml=text.encode())
+    assert ended.code == code
+    assert words in "".join(ended.told)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "words"),
+    [
+        ("ASSAY_CONCURRENCY", "many", "ASSAY_CONCURRENCY: expected `int`, got 'many'"),
+        ("ASSAY_MAX_CASES", "1.5", "ASSAY_MAX_CASES: expected `int`, got '1.5'"),
+        ("ASSAY_MAX_CASES", "-1", "ASSAY_MAX_CASES: expected a number above 0, got -1"),
+        ("ASSAY_GRPC_PORT", "70000", "ASSAY_GRPC_PORT: expected `int` <= 65535"),
+        ("ASSAY_JWT_LEEWAY_SECONDS", "soon", "ASSAY_JWT_LEEWAY_SECONDS: expected `float`, got 'soon'"),
+    ],
+)
+def test_what_is_wrong_with_a_variable_is_said_by_its_name(command, tmp_path, name, said, words):
+    ended = command("list", folder=tmp_path, environ={name: said})
+    assert (ended.code, ended.out) == (2, "")
+    assert words in ended.err
+
+
+def test_a_server_without_its_extra_says_so_first(tmp_path):
+    gone = tmp_path / "gone" / "uvicorn"
+    gone.mkdir(parents=True)
+    (gone / "__init__.py").write_text(
+        "raise ModuleNotFoundError('No module named uvicorn', name='uvicorn')\n"
+    )
+    program = [sys.executable, "-m", "assay", "serve", "--port", "0"]
+    environ = {**os.environ, "PYTHONPATH": str(gone.parent)}
+    ended = subprocess.run(
+        program, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "assay: a server needs uvicorn: pip install 'assay[serve,store]'\n"
+    assert not (tmp_path / ".assay").exists()  # nothing was begun

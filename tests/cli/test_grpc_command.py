@@ -1,0 +1,92 @@
+"""`assay serve` with gRPC beside REST, as it is called: where it listens, how it stops, and what it says without the extra."""
+
+import contextlib
+import os
+import signal
+import socket
+
+import grpc
+import httpx
+import pytest
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+
+from support.grpc_client import Client, message_of
+
+REQUEST = {
+    "test_cases": [{"id": "a", "input": "q"}],
+    "outputs": [{"value": "x"}],
+    "checks": [{"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["x"]}}],
+}
+
+
+@pytest.fixture
+def serving(zygote, tmp_path):
+    @contextlib.contextmanager
+    def serve(*options, **more):
+        environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        process = zygote.start("serve", *options, folder=tmp_path, pipe=True, environ=environ, **more)
+        try:
+            yield process
+        finally:
+            process.close()
+
+    return serve
+
+
+def address(line):
+    assert line.startswith("assay serves "), line
+    return line.split()[2]
+
+
+@pytest.mark.parametrize("options", [["--port", "0"], ["--port", "0", "--grpc-port", "0"]], ids=len)
+def test_both_addresses_are_told_and_both_serve_the_same_until_it_is_stopped(serving, tmp_path, options):
+    with serving(*options) as process:
+        rest, calls = address(process.stdout.readline()), address(process.stdout.readline())
+        key = (tmp_path / ".assay" / "local-key").read_text().strip()
+        with grpc.insecure_channel(calls.removeprefix("grpc://")) as channel:
+            made = Client(channel, key).RunEvaluation(message_of(REQUEST))
+            alive = channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                request_serializer=HealthCheckRequest.SerializeToString,
+                response_deserializer=HealthCheckResponse.FromString,
+            )
+            assert alive(HealthCheckRequest()).status == HealthCheckResponse.SERVING
+        read = httpx.get(f"{rest}/v1/evaluations/{made.evaluation_id}", headers={"X-API-Key": key})
+        assert read.json()["summary"]["completed_test_cases"] == 1
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+        assert "assay has stopped" in err
+
+
+def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = command("serve", "--port", "0", "--grpc-port", port, folder=tmp_path)
+    assert done.code != 0
+    assert f"127.0.0.1:{port} cannot be used for gRPC" in done.told[-1]
+
+
+WITHOUT = "support.without_grpc:main"
+INSTALL = "gRPC needs grpc: pip install 'assay[grpc]'"
+
+
+def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):
+    with serving("--port", "0", "--grpc-port", "0", target=WITHOUT) as process:
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err.splitlines()[-1].endswith(INSTALL)
+    assert "Traceback" not in err
+
+
+def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with serving("--port", str(port), target=WITHOUT) as process:
+        assert address(process.stdout.readline()) == f"http://127.0.0.1:{port}"
+        assert httpx.get(f"http://127.0.0.1:{port}/v1/health").json()["status"] == "healthy"
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out == ""
+    assert f"REST alone is served: {INSTALL}" in err

@@ -1,0 +1,243 @@
+"""`assay run --server` and `assay annotate`: the same on another host as here."""
+
+import json
+import re
+import signal
+import time
+
+import pytest
+import yaml
+
+from support.evals import AGENT, Doing, golden
+from support.openwop_client import begun, suite
+from support.rest_client import Server, sqlite
+
+SUITE = suite(
+    golden("right", "x", "x"), golden("wrong", "y", "x"), name="driven", modes=("golden", "regression")
+)
+GOLDEN = ("--mode", "golden")
+WHO = "def answer(task):\n    return task\n"
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(
+        sqlite(tmp_path_factory.mktemp("driven")),
+        agents=[Doing(lambda task: task, agent_id="local.who.answer")],
+    ) as host:
+        yield host
+
+
+@pytest.fixture
+def there(host, command, tmp_path):
+    """The command with that server's key in a file, and the suite beside it."""
+    (tmp_path / "suite.yaml").write_text(yaml.safe_dump(SUITE))
+    (tmp_path / "who.py").write_text(WHO)
+    (tmp_path / "key").write_text(host.key() + "\n")
+
+    def run(*arguments, server=True):
+        more = ("--server", host.url, "--key-file", "key") if server else ()
+        return command(*arguments, *more, folder=tmp_path)
+
+    return run
+
+
+def plain(text):
+    """Without times and ids, and without where to look further."""
+    text = re.sub(r" in [\d.]+ s|p95 latency [\d,]+ ms|run-\w+", "…", text)
+    return [line.rstrip() for line in text.splitlines() if not line.startswith("look further")]
+
+
+def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
+    here = there("run", "suite.yaml", "--agent", "who:answer", *GOLDEN, "--trials", "2", server=False)
+    away = there(
+        "run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--trials", "2", "-o", "card.json"
+    )
+    assert (here.code, away.code) == (3, 3), away.err
+    away_lines = [line for line in plain(away.out) if not line.startswith("written to")]
+    assert [line for line in away_lines if "cost" not in line] == [
+        line for line in plain(here.out) if "cost" not in line
+    ]
+    assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 0.5
+    passed = there("run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--json")
+    told = json.loads(passed.out)
+    assert (told["report"]["total"], told["summary"]["passed"]) == (2, False)
+    again = there(
+        "run",
+        "suite.yaml",
+        "--agent",
+        "local.who.answer",
+        "--mode",
+        "regression",
+        "--baseline",
+        "latest",
+        "--json",
+    )
+    assert json.loads(again.out)["summary"]["regression"]["scoreDelta"] == 0
+
+
+def test_a_run_elsewhere_writes_what_one_here_writes(there, tmp_path):
+    forms = ("json", "jsonl", "csv")
+    for where, agent, server in (("here", "who:answer", False), ("away", "local.who.answer", True)):
+        to = [word for form in forms for word in ("-o", f"{where}.{form}")]
+        ended = there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--trials", "2", *to, server=server)
+        assert ended.code == 3, ended.err
+        assert [line for line in ended.out.splitlines() if line.startswith("written to")] == [
+            f"written to {where}.{form}" for form in forms
+        ]
+
+    def timeless(name):
+        """Without what no two runs have in common: times; what nothing cost is unknown of a function here."""
+        text = (tmp_path / name).read_text()
+        text = re.sub(r'"(evaluated_at|latency_ms|latencyMs)": ?("[^"]*"|\d+)', r'"\1":0', text)
+        return re.sub(r',?\s*"(costUsd|totalCostUsd)": ?[\d.]+', "", text)
+
+    for form in forms:
+        assert timeless(f"away.{form}") == timeless(f"here.{form}")
+    assert len((tmp_path / "away.jsonl").read_text().splitlines()) == 4  # two tasks, two trials
+
+
+SLOW = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 600, "say": "x"}), name="interrupted")
+
+
+def following(host, zygote, folder):
+    """A command that follows a run there; its run has a task that does not end."""
+    (folder / "slow.json").write_text(json.dumps(SLOW))
+    process = zygote.start(
+        "run", "slow.json", "--agent", AGENT, "--server", host.url, "--key-file", "key", folder=folder
+    )
+    with host.client() as client:
+        while True:
+            assert process.poll() is None, process.communicate()
+            runs = client.get(
+                "/v1/host/assay/runs", params={"workflowId": SLOW["suiteId"], "status": "running"}
+            )
+            if host.surface.feeds.followed and [run for run in runs.json()["runs"] if run.get("done")]:
+                return process, runs.json()["runs"][0]["runId"]
+            time.sleep(0.02)
+
+
+def test_ctrl_c_cancels_the_run_there_and_keeps_what_is_done(host, there, zygote, tmp_path):
+    process, run = following(host, zygote, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert "it was cancelled; 1 task left undone" in out
+    assert err.splitlines() == ["assay: cancelling: what is under way is kept as far as it came"]
+    with host.client() as client:
+        assert client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
+        events = _events(client, run)
+    assert [event["payload"]["taskId"] for event in events if event["type"] == "eval.scored"] == ["quick"]
+
+
+def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path):
+    with Server(sqlite(tmp_path)) as host:
+        (tmp_path / "key").write_text(host.key())
+        process, run = following(host, zygote, tmp_path)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert out == ""
+    assert f"run {run} was not cancelled and may go on there" in err
+    assert f"/v1/runs/{run}/cancel" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
+        (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
+        (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout is the server's own"),
+        (
+            ("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "latest"),
+            2,
+            "--baseline is for the mode regression",
+        ),
+        (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".json, .jsonl or .csv"),
+        (("--resume", "run-unknown"), 2, "there is no run"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_what_the_server_refuses_is_one_clear_line(there, arguments, code, said):
+    done = there("run", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_no_server_no_key_no_address(there, command, tmp_path):
+    gone = command(
+        "run",
+        "suite.yaml",
+        "--agent",
+        "a",
+        *GOLDEN,
+        "--server",
+        "http://127.0.0.1:9",
+        "--key-file",
+        "key",
+        folder=tmp_path,
+    )
+    assert (gone.code, "http://127.0.0.1:9" in gone.err) == (1, True)
+    none = command("run", "suite.yaml", "--agent", "a", "--server", "http://127.0.0.1:9", folder=tmp_path)
+    assert (none.code, "ASSAY_API_KEY" in none.err) == (2, True)
+    odd = command(
+        "run", "suite.yaml", "--agent", "a", "--server", "there", "--key-file", "key", folder=tmp_path
+    )
+    assert (odd.code, "--server" in odd.err) == (2, True)
+
+
+@pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
+def test_a_correction_gives_an_effective_score(there, server):
+    agent = "local.who.answer" if server else "who:answer"
+    told = json.loads(there("run", "suite.yaml", "--agent", agent, *GOLDEN, "--json", server=server).out)
+    done = there(
+        "annotate", told["runId"], "--task", "wrong", "--score", "1", "--note", "fine", server=server
+    )
+    assert done.code == 0, done.err
+    assert re.fullmatch(rf"ann-\S+ is kept with {told['runId']}\n", done.out)
+    if not server:
+        shown = there("show", told["runId"], server=False).out
+        assert "with 1 correction: score 1.000  passed (wrong)" in shown
+        assert "score 0.500" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "expected one of --score"),
+        (("--rating", "3", "--flag"), "got --rating and --flag"),
+        (("--score", "1"), "--task ID"),
+        (("--task", "nothing", "--score", "1"), "no such task"),
+        (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
+        (("--event", "ev-unknown", "--flag"), "ev-unknown"),
+        (("--passed", "--failed"), "it passed or it did not"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+@pytest.mark.parametrize("server", [True, False], ids=["there", "here"])
+def test_what_cannot_be_said(there, arguments, said, server):
+    agent = "local.who.answer" if server else "who:answer"
+    there("run", "suite.yaml", "--agent", agent, *GOLDEN, server=server)
+    done = there("annotate", "latest", *arguments, server=server)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_a_run_that_was_cancelled_elsewhere_is_completed_there(host, there, tmp_path):
+    """And Ctrl-C there is a cancel here: what has a score is kept."""
+    slow = suite(golden("quick", "x", "x"), golden("late", "x", {"wait": 1.0, "say": "x"}), name="resumed")
+    with host.client() as client:
+        run = begun(client, slow)
+        while "eval.scored" not in {event["type"] for event in _events(client, run)}:
+            pass
+        client.post(f"/v1/runs/{run}/cancel")
+    done = there("run", "--resume", run, "--json")
+    assert done.code == 0, done.err
+    told = json.loads(done.out)
+    assert (told["status"], told["summary"]["passedCount"]) == ("completed", 2)
+    assert there("run", "--resume", told["runId"]).code == 2  # there is nothing left
+
+
+def _events(client, run):
+    return client.get(f"/v1/runs/{run}/events", headers={"accept": "application/json"}).json()["events"]

@@ -1,0 +1,263 @@
+"""`assay run` and `assay suite` as a stranger uses them: what they say, where it goes, how they end."""
+
+import asyncio
+import json
+import os
+import signal
+import time
+
+import pytest
+import yaml
+
+from assay.backends.stores.open import open_store
+from assay.ports import RunQuery
+from support.evals import golden, rubric, suite_of
+
+AGENT = """
+import assay, os, sys
+
+def upper(task):
+    if task == "boom":
+        raise ValueError("no")
+    return task.upper()
+
+def prints(task):
+    print("I greet you")
+    os.system("echo me too")
+    return task.upper()
+
+def leaves(task):
+    if task == "b":
+        sys.exit(0)
+    return task.upper()
+
+def away(task):
+    if task == "b" and not os.path.exists("back"):
+        raise assay.ForeignFault("its model is away")
+    return task.upper()
+"""
+ABC = suite_of(
+    golden("a", "A", "a"), golden("b", "B", "b"), golden("c", "C", "c"), modes=["golden", "regression"]
+)
+
+
+@pytest.fixture
+def assay(command, tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    (tmp_path / "suite.json").write_text(json.dumps(ABC))
+
+    def run(*arguments):
+        return command(*arguments, folder=tmp_path)
+
+    return run
+
+
+def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
+    passed = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--tag", "k=v",
+                   "-o", "card.json", "-o", "results.jsonl")  # fmt: skip
+    assert passed.code == 0, passed.err
+    assert "score 1.000 (0.439–1.000) over 3 tasks  passed: at least the bar of 0.7" in passed.out
+    assert json.loads((tmp_path / "card.json").read_text())["aggregateScore"] == 1
+    assert len((tmp_path / "results.jsonl").read_text().splitlines()) == 3
+    worse = suite_of(
+        golden("a", "A", "a"), golden("b", "?", "b"), golden("c", "?", "boom"), modes=["golden", "regression"]
+    )
+    (tmp_path / "suite.json").write_text(json.dumps(worse))
+    failed = assay("run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--trials", "2")
+    assert failed.code == 3
+    assert "not passed: below the bar of 0.7" in failed.out
+    assert "-0.667 against run-" in failed.out
+    assert "pass^2 33.3%" in failed.out
+    assert "ValueError: no" in failed.out
+    listed = assay("list")
+    assert [line.split()[0][:4] for line in listed.out.splitlines()[1:]] == ["run-", "run-"]
+    assert "0.333 not passed" in listed.out
+    shown = assay("show", "latest")
+    assert "expected one that is '?', got 'B'" in shown.out
+    report = json.loads(assay("show", "latest", "--json").out)
+    assert report["summary"]["passed"] is False
+    assert report["report"]["passK"] == {"1": 1 / 3, "2": 1 / 3}
+    exported = assay("export", "latest", "-o", "all.json")
+    assert exported.code == 0
+    assert json.loads((tmp_path / "all.json").read_text())["summary"]["total_test_cases"] == 6
+
+
+def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path):
+    cut = assay("run", "suite.json", "--agent", "mine:away", "--mode", "golden")
+    assert cut.code == 1
+    assert "not measured: 1 task of 3, so there is no verdict" in cut.out
+    assert "its model is away" in cut.out
+    run = next(word for word in cut.out.split() if word.startswith("run-"))
+    (tmp_path / "back").touch()
+    whole = assay("run", "--resume", run)
+    assert whole.code == 0, whole.err
+    assert whole.told == [f"assay: 2 of 3 tasks are kept from {run}"]
+    again = assay("run", "--resume", "latest")
+    assert again.code == 2
+    assert "there is nothing to resume" in again.err
+
+
+def test_where_nothing_was_measured_that_is_said(assay, tmp_path):
+    (tmp_path / "suite.json").write_text(json.dumps(suite_of(golden("b", "B", "b"))))
+    ended = assay("run", "suite.json", "--agent", "mine.py:away")
+    assert ended.code == 1
+    assert ended.out.splitlines()[1:4] == [
+        "no task was measured",
+        "cost unknown, p95 latency –",
+        "not measured: 1 task of 1, so there is no verdict",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "told"),
+    [
+        (json.dumps(ABC), 0, ""),
+        (yaml.safe_dump(ABC), 0, ""),
+        ("{suiteId: 1}", 2, "-: not JSON"),  # what begins so is meant to be JSON
+        ("suiteId: [", 2, "-:2: not YAML"),
+        ("hello", 2, "-: not JSON"),
+    ],
+    ids=["json", "yaml", "neither", "broken", "text"],
+)
+def test_a_suite_comes_from_standard_input(command, assay, tmp_path, said, code, told):
+    ended = command(
+        "run", "-", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, stdin=said.encode()
+    )
+    assert ended.code == code
+    assert told in ended.err
+
+
+def test_an_agent_that_leaves_has_failed_that_task(assay):
+    ended = assay("run", "suite.json", "--agent", "mine:leaves", "--mode", "golden")
+    assert ended.code == 3
+    assert "tasks 2 of 3 passed" in ended.out
+    assert "✗  b  0.00  SystemExit: 0" in ended.out
+
+
+def test_json_is_one_document(assay):
+    ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--json")
+    told = json.loads(ended.out)
+    assert (told["status"], told["summary"]["taskCount"], ended.err) == ("completed", 3, "")
+
+
+def test_what_an_agent_prints_is_not_what_we_say(assay):
+    ended = assay("run", "suite.json", "--agent", "mine:prints", "--mode", "golden", "--json")
+    assert json.loads(ended.out)["summary"]["passed"] is True
+    assert [ended.err.count(said) for said in ("I greet you", "me too")] == [3, 3]
+
+
+def test_a_baseline_that_nothing_is_compared_with_is_refused(assay):
+    first = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
+    ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--baseline", "latest")
+    assert (first.code, ended.code, ended.out) == (0, 2, "")
+    assert "--baseline is for the mode regression, and this run has golden" in ended.err
+
+
+WRONG = {
+    "no suite": (["run"], "assay run needs a SUITE"),
+    "no agent": (["run", "suite.json"], "assay run needs --agent WHAT"),
+    "no such file": (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
+    "no such agent": (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
+    "no such mode": (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
+    "no baseline": (["run", "suite.json", "--agent", "mine:upper"], "--baseline: regression compares with an earlier run"),
+    "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
+    "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
+    "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
+    "an output in no folder": (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
+    "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume goes on with a run as it was asked for"),
+    "a suite there already": (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_usage_is_one_line_and_2(assay, what):
+    arguments, said = WRONG[what]
+    ended = assay(*arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert len(ended.told) == 1
+
+
+def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
+    (tmp_path / "suite.json").write_text(json.dumps(suite_of(rubric("a", ("kind", 1)), modes=["rubric"])))
+    ended = assay("run", "suite.json", "--agent", "mine:upper")
+    assert ended.code == 2
+    assert (
+        "mode 'rubric' is not offered here (there is nobody to ask for a judgement: set OPENAI_API_KEY"
+        in ended.err
+    )
+
+
+def test_a_suite_is_begun_validated_and_shown(assay, tmp_path):
+    assert assay("suite", "init", "new.yaml").code == 0
+    assert assay("suite", "init", "new.yaml").code == 2
+    assert assay("suite", "validate", "new.yaml", "suite.json").out.splitlines() == [
+        "new.yaml: local.mine.evals.first 1.0.0, 1 task", "suite.json: local.tests.evals.one 1.0.0, 3 tasks"
+    ]  # fmt: skip
+    shown = assay("suite", "show", "new.yaml")
+    assert "greets" in shown.out
+    assert "bars passScore 0.8" in shown.out
+    (tmp_path / "bad.json").write_text('{"suiteId": "x", "tasks": []}')
+    bad = assay("suite", "validate", "bad.json")
+    assert bad.code == 2
+    assert len(bad.told) == 4
+
+
+def test_a_huge_suite_is_a_short_scorecard(assay, tmp_path):
+    many = suite_of(*(golden(f"t-{at}", "X" if at % 2 else "A", "a") for at in range(1_200)))
+    (tmp_path / "suite.json").write_text(json.dumps(many))
+    ended = assay("run", "suite.json", "--agent", "mine:upper")
+    assert ended.code == 3
+    assert "1,200 tasks" in ended.out
+    assert "… and 590 more" in ended.out
+    assert len(ended.out.splitlines()) < 20
+
+
+def test_a_run_that_was_killed_goes_on_as_the_same_run(assay, zygote, tmp_path):
+    environ = {**os.environ, "ASSAY_FAILPOINT": "commit.told:3"}
+    killed = zygote.start(
+        "run", "suite.json", "--agent", "mine:upper", "--mode", "golden", folder=tmp_path, environ=environ
+    )
+    assert killed.wait() == -signal.SIGKILL
+    killed.communicate()
+
+    async def let_go():
+        store = await open_store(f"sqlite:///{tmp_path}/.assay/assay.db")
+        (run,) = await store.runs(RunQuery())
+        await store.release(run.id, run.holder)  # as if its lease had ended
+        await store.close()
+        return run
+
+    run = asyncio.run(let_go())
+    assert run.status == "running"
+    whole = assay("run", "--resume", run.id)
+    assert whole.code == 0, whole.err
+    assert f"assay show {run.id}" in whole.out
+    assert len(assay("list").out.splitlines()) == 2
+
+
+def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygote, tmp_path):
+    (tmp_path / "slow.py").write_text(
+        "import asyncio, pathlib\n"
+        "async def agent(task):\n"
+        "    if task == 'c' and not pathlib.Path('quick').exists():\n"
+        "        pathlib.Path('begun').touch()\n"
+        "        await asyncio.sleep(60)\n"
+        "    return task.upper()\n"
+    )
+    process = zygote.start(
+        "run", "suite.json", "--agent", "slow:agent", "--mode", "golden", folder=tmp_path, environ=os.environ
+    )
+    while not (tmp_path / "begun").exists():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 1
+    out, err = process.communicate()
+    assert "it was cancelled; 1 task left undone" in out
+    assert "cancelling: what is under way is kept" in err
+    _, line = assay("list").out.splitlines()
+    assert line.split()[3:6] == ["3", "1", "–"]  # tasks, those not measured, and no score
+    (tmp_path / "quick").touch()
+    whole = assay("run", "--resume", "latest")
+    assert whole.code == 0, whole.err

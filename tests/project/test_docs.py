@@ -1,0 +1,333 @@
+"""
+The documents do what they say: every block is run, every table is held against the code.
+
+What a fence may be, in README.md and docs/:
+
+    LANG FILE      a file of that name in the document's own folder (json, yaml, toml, python, csv)
+    sh [exit=N]    run by `sh -e`, which must end so
+    text           what the sh block before it prints, times aside; after a console block, what that would print
+    text drawing   a picture
+    python         a script of its own
+    json yaml toml must be what it says
+    console        not run: what is typed to install or to try
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import typer
+import yaml
+from msgspec import UNSET, inspect
+
+from assay.auth.jwt_settings import JwtSettings
+from assay.checks import STANDARD
+from assay.checks.checker import Checker, Nodes, Text
+from assay.cli.main import app
+from assay.ports import Limits, Provider
+from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.protocol.schemas import NOUNS
+from assay.serve.http import ROUTES
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.responses import STATUS
+from assay.settings import PREFIX, TABLES, Settings
+from support.documents import DOCS, FENCE, ROOT, page_name, section, table
+
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FILES = ("json", "yaml", "toml", "python", "csv")
+PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
+SECONDS = re.compile(r"\bin \d[\d,]*\.\d s\b")
+
+
+class Block(NamedTuple):
+    line: int
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+
+def blocks_of(page):
+    text = page.read_text("utf-8")
+    for found in FENCE.finditer(text):
+        language, *words = found[2].split() or [""]
+        yield Block(text.count("\n", 0, found.start()) + 1, language, tuple(words), found[3])
+
+
+def prose_of(page):
+    return FENCE.sub("", page.read_text("utf-8"))
+
+
+def environment(*first):
+    """This environment's command and Python first, and no settings but the document's own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    places = [*first, Path(sys.executable).parent, os.environ["PATH"]]
+    return kept | {"PATH": os.pathsep.join(map(str, places))}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_every_block_does_what_it_says(page, tmp_path, zygote):
+    """README's by the command as it is installed; the others' by one that is loaded already."""
+    environ = environment(*([] if page == PAGES[0] else [zygote.bin]))
+
+    def ran(command, text, folder):
+        return subprocess.run(
+            command, input=text, cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )  # fmt: skip
+
+    before, printed = "", ""
+    for block in blocks_of(page):
+        where = f"{page_name(page)}:{block.line}"
+        match block.language, block.words:
+            case "sh", ([] | [_]) as words:
+                code = int(words[0].removeprefix("exit=")) if words else 0
+                done = ran(["sh", "-e", "-c", block.text], None, tmp_path)
+                assert done.returncode == code, f"{where}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+                printed = done.stdout
+            case "python", []:
+                done = ran([sys.executable, "-W", "error", "-"], block.text, tmp_path)
+                assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
+            case "text", [] if before == "sh":
+                assert timeless(block.text) == timeless(printed), where
+            case "text", [] if before == "console":
+                pass
+            case ("text", ["drawing"]) | ("console", []):
+                pass
+            case ("json" | "yaml" | "toml") as language, []:
+                PARSERS[language](block.text)
+            case language, [name] if language in FILES and Path(name).name == name:
+                (tmp_path / name).write_text(block.text, "utf-8")
+            case kind:
+                pytest.fail(f"{where}: a block of the kind {kind} is not run by anything")
+        before = block.language
+
+
+def timeless(text):
+    """Without times, and without the spaces that a table ends its lines with."""
+    return [line.rstrip() for line in SECONDS.sub("in 0.0 s", text).rstrip().splitlines()]
+
+
+# tables against the code
+
+
+def verbs(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    for part, verb in command.commands.items():
+        if hasattr(verb, "commands"):
+            yield from verbs(verb, f"{name}{part} ")
+        else:
+            yield f"{name}{part}", verb
+
+
+VERBS = list(verbs(typer.main.get_command(app)))
+
+
+def test_the_page_of_the_command_has_every_verb():
+    told = re.findall(r"^## `assay ([\w ]+)`$", (DOCS / "command.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(told) == sorted(name for name, _ in VERBS)
+
+
+@pytest.mark.parametrize(("name", "verb"), VERBS, ids=[name for name, _ in VERBS])
+def test_the_page_of_the_command_has_every_option(name, verb):
+    def written(option):
+        what = f" {option.metavar}" if option.metavar else ""
+        if option.param_type_name == "argument":
+            return f"`{option.metavar.strip('[]')}`"
+        return ", ".join(f"`{one}{what}`" for one in option.opts)
+
+    rows = table(section(DOCS / "command.md", f"## `assay {name}`"), "option", "meaning")
+    assert [row[0] for row in rows] == [*map(written, verb.params), "`-h`, `--help`"]
+    for option, row in zip(verb.params, rows, strict=False):
+        if isinstance(option.default, int | float) and not isinstance(option.default, bool):
+            assert f"Default {option.default}" in row[1]
+
+
+def written_default(value):
+    return f"`{msgspec.json.encode(value).decode()}`"
+
+
+@pytest.mark.parametrize(
+    ("heading", "fields"),
+    [
+        ("## Settings", [one for one in msgspec.structs.fields(Settings) if one.name not in TABLES]),
+        ("## Limits", msgspec.structs.fields(Limits)),
+        ("## Serving", msgspec.structs.fields(ServerLimits)),
+        ("## OpenWOP", msgspec.structs.fields(OpenWopFeatures)),
+        ("## JWT", msgspec.structs.fields(JwtSettings)),
+    ],
+)
+def test_the_page_of_settings_has_each_with_its_default(heading, fields):
+    prefix = f"{PREFIX}JWT_" if heading == "## JWT" else PREFIX
+    rows = table(section(DOCS / "settings.md", heading), "name", "in the environment", "default", "meaning")
+    assert [row[:3] for row in rows] == [
+        [
+            f"`{one.name}`",
+            f"`{prefix}{one.name.upper()}`",
+            written_default(one.default if one.default is not msgspec.NODEFAULT else one.default_factory()),
+        ]
+        for one in fields
+    ]
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("## Providers", Provider),
+        ("## Agents", AgentConfig),
+        ("## Tools", ToolConfig),
+        ("## MCP servers", McpServer),
+        ("## Workflows", VerifierLoopConfig),
+    ],
+    ids=["providers", "agents", "tools", "mcp", "workflows"],
+)
+def test_the_page_of_settings_has_each_of_a_named_table(heading, kind):
+    rows = table(section(DOCS / "settings.md", heading), "name", "default", "meaning")
+    fields = [one for one in msgspec.structs.fields(kind) if one.name != "name"]
+    assert [row[:2] for row in rows] == [[f"`{one.name}`", _default_of(one)] for one in fields]
+
+
+def _default_of(field):
+    if field.required:
+        return "–"
+    factory = field.default_factory
+    return written_default(field.default if factory is msgspec.NODEFAULT else factory())
+
+
+def kind_of(kind: Any) -> str:
+    """How the page says what an argument takes."""
+    match kind:
+        case inspect.Metadata():
+            return kind_of(kind.type)
+        case inspect.CustomType() if kind.cls is Text:
+            return "text"
+        case inspect.CustomType() if kind.cls is Nodes:
+            return "path"
+        case inspect.AnyType():
+            return "any value"
+        case inspect.UnionType():
+            return " or ".join(dict.fromkeys(map(kind_of, kind.types)))
+        case inspect.ListType():
+            inner = kind_of(kind.item_type)
+            return "list" if inner == "any value" else f"list of {inner}s"
+        case inspect.LiteralType():
+            return " or ".join(f"`{value}`" for value in sorted(kind.values))
+        case inspect.StructType() | inspect.DictType():
+            return "object"
+        case _:
+            names = {inspect.BoolType: "boolean", inspect.StrType: "string"}
+            return names.get(type(kind), "number")
+
+
+def arguments_of(checker: type[Checker]) -> Iterable[list[str]]:
+    described = inspect.type_info(checker)
+    assert isinstance(described, inspect.StructType)
+    defaults = {one.name: one for one in msgspec.structs.fields(checker)}
+    for field in described.fields:
+        one = defaults[field.name]
+        if one.required:
+            default = "required"
+        else:
+            value = one.default if one.default is not msgspec.NODEFAULT else one.default_factory()
+            default = "none" if value is UNSET else written_default(value)
+        yield [f"`{field.encode_name}`", kind_of(field.type), default]
+
+
+def test_the_page_of_checks_has_a_section_for_each():
+    told = re.findall(r"^### `(\w+)`$", section(DOCS / "checks.md", "## The checks"), re.MULTILINE)
+    assert told == [checker.type for checker in STANDARD]
+
+
+@pytest.mark.parametrize("checker", list(STANDARD), ids=lambda checker: checker.type)
+def test_the_page_of_checks_has_every_argument(checker):
+    text = section(DOCS / "checks.md", f"### `{checker.type}`")
+    rows = table(text, "argument", "takes", "default", "meaning")
+    assert [row[:3] for row in rows] == list(arguments_of(checker))
+    prose = FENCE.sub("", text)
+    for member in checker.results_schema["properties"]:
+        assert f"`{member}`" in prose, f"the answer of {checker.type} may have {member}"
+    examples = [found[3] for found in FENCE.finditer(text)]
+    assert any(checker.type in example for example in examples), "an example"
+
+
+def test_the_page_of_the_protocol_names_every_noun():
+    text = (DOCS / "fep.md").read_text("utf-8")
+    rows = table(text, "noun", "in the text", "where")
+    assert [row[0] for row in rows] == [f"`{name}`" for name in NOUNS]
+
+
+# names and links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose_of(page)):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        there = (page.parent / name).resolve() if name else page
+        assert there.exists(), f"{page_name(page)} links to {target}"
+        if anchor:
+            assert anchor in anchors(there), f"{page_name(page)} links to {target}"
+
+
+def anchors(page):
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_a_file_that_is_named_is_there(page):
+    """By its path from the top, or from src/assay; `../` says itself that it lies elsewhere."""
+    for name in re.findall(r"`((?!\.\./)(?:[\w.-]+/)+[\w-]+\.\w+)(?:::\w+)?`", prose_of(page)):
+        places = (ROOT / name, ROOT / "src" / "assay" / name)
+        assert any(place.is_file() for place in places), f"{page_name(page)} names {name}"
+
+
+def test_the_page_of_the_service_has_every_route_with_its_scope():
+    rows = table((DOCS / "service.md").read_text("utf-8"), "route", "scope", "what it does")
+    told = [(route, scope) for route, scope, _ in rows]
+    said = {None: "none", "": "any key"}
+    known = [(f"`{one.method} {one.path}`", said.get(one.scope, f"`{one.scope}`")) for one in ROUTES]
+    assert told == known
+
+
+def test_the_page_of_the_service_has_every_status_it_says_no_with():
+    rows = table((DOCS / "service.md").read_text("utf-8"), "status", "codes")
+    known = {status for route in ROUTES for status in route.refuses} | set(STATUS.values())
+    assert {int(status) for status, _ in rows} == known
+
+
+def test_the_readme_leads_to_every_page():
+    text = (ROOT / "README.md").read_text("utf-8")
+    for page in DOCS.glob("*.md"):
+        assert f"(docs/{page.name})" in text, page.name
+
+
+def test_every_level_of_the_protocol_has_its_lines_and_every_line_a_test_that_exists():
+    rows = table(section(DOCS / "fep.md", "## Levels"), "level", "the text asks for", "test")
+    assert [row[0] for row in rows] == sorted(row[0] for row in rows)
+    assert {row[0] for row in rows} == {"1", "2", "3"}
+    for _, line, tests in rows:
+        named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", tests)
+        assert named, line
+        for file, name in named:
+            assert re.search(rf"^(async )?def {name}\(", (ROOT / file).read_text("utf-8"), re.MULTILINE), name
+
+
+DECISIONS = sorted((DOCS / "decisions").glob("0*.md"))
+
+
+@pytest.mark.parametrize("page", DECISIONS, ids=lambda page: page.stem)
+def test_a_decision_has_its_sections_and_a_row_in_the_index(page):
+    headings = re.findall(r"^#+ .+$", prose_of(page), re.MULTILINE)
+    assert headings[0].startswith(f"# {page.name[:4]}: ")
+    assert headings[1:] == ["## Context", "## Decision", "## Why", "## Rejected"]
+    rows = table((DOCS / "decisions" / "README.md").read_text("utf-8"), "number", "decision", "in one line")
+    assert f"[{page.name[:4]}]({page.name})" in [row[0] for row in rows]

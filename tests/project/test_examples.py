@@ -1,0 +1,141 @@
+"""The examples run: the offline one as it is, the judged ones against a provider on this machine."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.grpc_client import Both
+from support.provider_server import ProviderServer, fitting
+from support.rest_client import sqlite
+
+CLIENTS = Path(__file__).parents[2] / "examples" / "clients"
+FOLDER = Path(__file__).parents[2] / "examples" / "free_answers"
+RIGHT = ("Of course!", "between five and seven", "Forgot password' where")
+
+
+def verdict(body):
+    """A sensible judge: it knows the right answers, and grades them."""
+    said = body["messages"][-1]["content"]
+    right = any(words in said for words in RIGHT)
+    told = fitting(body)
+    if "passed" in told:
+        return told | {"passed": right}
+    return told | {"grade": "excellent" if right else "poor", "helpfulness": 5 if right else 1}
+
+
+@pytest.fixture
+def example(tmp_path):
+    def run(checks, **environment):
+        kept = {
+            name: value for name, value in os.environ.items() if not name.startswith(("ASSAY_", "OPENAI_"))
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "assay", "evaluate", "--contexts", str(FOLDER / "answers.jsonl"),
+             "--checks", str(FOLDER / checks), "-o", "results.jsonl"],
+            cwd=tmp_path, env=kept | environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        lines = (tmp_path / "results.jsonl").read_text().splitlines()
+        return done, [json.loads(line) for line in lines]
+
+    return run
+
+
+@pytest.fixture
+def judged(example):
+    with ProviderServer(verdict) as server:
+        yield lambda checks: example(
+            checks,
+            OPENAI_API_KEY="sk-test",
+            OPENAI_BASE_URL=server.base_url,
+            ASSAY_MODEL_JUDGE="openai:gpt-4o-mini",
+        )
+
+
+def passed(cases):
+    return [case["check_results"][0]["results"]["response"]["passed"] for case in cases]
+
+
+def test_free_answers_are_graded_by_a_judge(judged):
+    done, cases = judged("judged.yaml")
+    assert done.returncode == 0, done.stderr
+    assert passed(cases) == [True, True, False, True, False, False]
+    assert "llm_judge       3       3" in done.stdout
+    assert "cost unknown for 6 answers" in done.stdout  # OpenAI's prices are not this machine's
+
+
+def test_the_same_offline_with_similarity(example):
+    done, cases = example("offline.yaml")
+    assert done.returncode == 0, done.stderr
+    assert passed(cases) == [True, True, True, True, False, False]  # the warranty is near, and wrong
+    assert "cost" not in done.stdout
+
+
+def test_booleans_numbers_and_words_in_one_table(judged):
+    done, cases = judged("mixed.yaml")
+    assert done.returncode == 0, done.stderr
+    table = {line.split()[0]: line for line in done.stdout.splitlines() if line}
+    assert table["regex"].split()[1:3] == ["6", "0"]
+    assert "score: mean 0." in table["semantic_similarity"]
+    assert "grade: excellent 3, poor 3" in table["llm_judge"]
+    assert "helpfulness: mean 3 (" in table["llm_judge"]
+    assert ") of 6" in table["llm_judge"]
+    assert len(cases) == 6
+
+
+# Suites
+
+SUITES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(
+    ("folder", "agent", "mode", "told"),
+    [
+        ("function", "textkit:slug", (), ["score 0.833", "passed: at least", "✗  umlaut  0.00  expected one that is 'gruesse'"]),
+        ("classifier", "classifier:classify", ("--mode", "golden"), ["score 0.889", "✗  back-in-stock"]),
+        ("support", "local.examples.support", (), ["score 0.860", "cost $0.000", "not met: offers something to make up"]),
+    ],
+    ids=["function", "classifier", "support"],
+)  # fmt: skip
+def test_a_suite_runs_offline_to_its_scorecard(command, tmp_path, folder, agent, mode, told):
+    shutil.copytree(SUITES / folder, tmp_path, dirs_exist_ok=True)
+    ended = command("run", "suite.yaml", "--agent", agent, *mode, folder=tmp_path)
+    assert ended.code == 0, ended.err
+    for text in told:
+        assert text in ended.out
+
+
+# Clients of a server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    with Both(sqlite(tmp_path_factory.mktemp("served"))) as host:
+        yield host
+
+
+@pytest.mark.parametrize(
+    ("client", "more"),
+    [("over_rest", ""), ("over_grpc", "INVALID_ARGUMENT validation_error checks[0].type\n")],
+)
+def test_a_client_over_each_transport(served, client, more):
+    address = served.url if client == "over_rest" else f"127.0.0.1:{served.grpc_port}"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(CLIENTS / f"{client}.py"), address, served.key()],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == f"fr {{'passed': True}}\nes {{'passed': False}}\ncompleted 2 checks\n{more}"
+
+
+def test_a_client_of_the_run_surface(served):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(CLIENTS / "over_openwop.py"), served.url, served.key(), "local.tests.agent"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout == "same 1.0\nother 0.0\nscore 0.5 not passed\nrecorded 0.5 effective 1.0\n"

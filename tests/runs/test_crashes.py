@@ -1,0 +1,176 @@
+"""
+Runs that survive: killed before and after every commit and at random instants, on both databases, they end as if left alone.
+
+What is promised: a run that was acknowledged ends with every result once, and nothing recorded is executed twice. A request
+that died while it was taken in was never acknowledged: what there is of it ends `failed` and was not executed, and sent
+again with the same key it is done.
+"""
+
+import asyncio
+import contextlib
+import json
+import random
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.fep.service import EvaluationService
+from assay.ports import RunQuery, Services
+from support.postgres import server
+from support.workers.runs import Logged, Prompt
+
+TESTS = Path(__file__).parents[1]
+FAILPOINTS = ["commit.before", "commit.written", "commit.after", "commit.told"]
+CASES = {
+    "logged": 60,
+    "prompt": 1_200,
+}  # 60 units of one case; 3 units of many, which are taken in piece by piece
+PARTIAL = "not all of its cases were taken in before a crash; send them again"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def record(request, tmp_path):
+    """An empty store, seen from here while others write to it and die."""
+    with contextlib.ExitStack() as stack:
+        address = f"sqlite:///{tmp_path}/runs.db"
+        if request.param == "postgres":
+            address = stack.enter_context(server().database())
+        loop = stack.enter_context(asyncio.Runner())
+        store = loop.run(open_store(address))
+        yield Record(loop, store, address)
+        loop.run(store.close())
+
+
+class Record(NamedTuple):
+    loop: asyncio.Runner
+    store: Any
+    address: str
+
+
+class Host:
+    """A host that is killed and started again, and what it leaves behind."""
+
+    def __init__(self, zygote, record, folder, type, name="crash"):
+        self._zygote, self._record, self.log, self.type, self.name = zygote, record, folder / name, type, name
+        self.log.touch()
+        self.acknowledged = set()
+
+    def live(self, seconds=60.0, failpoint="", lease=10.0):
+        """One life: what the record held before it is not executed in it. How it ended."""
+        before, executed = self.done(), len(self.executed())
+        process = self._zygote.start(
+            self._record.address, str(CASES[self.type]), self.type, self.name,
+            folder=TESTS, target="support.workers.runs:work",
+            environ={"RUNS_LOG": str(self.log), "RUNS_LEASE": str(lease), "ASSAY_FAILPOINT": failpoint},
+        )  # fmt: skip
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        said, trouble = process.communicate()
+        self.acknowledged |= set(said.split())
+        assert process.returncode in (0, -signal.SIGKILL), trouble
+        assert not before & set(self.executed()[executed:]), "what is recorded was executed again"
+        return process.returncode
+
+    def executed(self):
+        return [int(line) for line in self.log.read_text().split()]
+
+    def ask(self, verb, *arguments, **more):
+        return self._record.loop.run(getattr(self._record.store, verb)(*arguments, **more))
+
+    def runs(self):
+        return [run for run in self.ask("runs", RunQuery()) if run.name == self.name]
+
+    def done(self):
+        """The cases that have a result."""
+        slots = [
+            slot
+            for run in self.runs()
+            for slot in self.ask("slots", run.id, "results", limit=CASES[self.type])
+        ]
+        return {at for slot in slots for at in range(slot.first, slot.last + 1)}
+
+    def forget_the_lease(self):
+        """As if the time had passed after which another may take up what a dead one held."""
+        for run in self.runs():
+            if run.holder is not None:
+                self.ask("release", run.id, run.holder)
+
+    def results(self, run):
+        office = EvaluationService(self._record.store, STANDARD.extended([Logged, Prompt]), Services())
+
+        async def read():
+            return [json.loads(line) async for line in office.results(run)]
+
+        return self._record.loop.run(read())
+
+    def check_the_end(self):
+        """One run is complete, and it is what was acknowledged; what was not taken in whole says so and did nothing."""
+        many = CASES[self.type]
+        torn = [run for run in self.runs() if run.status != "completed"]
+        (run,) = (run for run in self.runs() if run.status == "completed")
+        lines, events = self.results(run), self.ask("events", run.id)
+        assert self.acknowledged <= {run.id}
+        assert [int(line["execution_context"]["test_case"]["id"]) for line in lines] == list(range(many))
+        assert all(
+            line["check_results"][0]["results"] == {"passed": at % 3 == 0} for at, line in enumerate(lines)
+        )
+        assert [event.sequence for event in events] == list(range(len(events)))
+        assert events[0].type == "evaluation.started"
+        assert events[-1].type == "evaluation.completed"
+        assert json.loads(events[-1].data)["summary"]["total_test_cases"] == many
+        units = Counter(json.loads(event.data)["unit"] for event in events[1:-1])
+        assert set(units.values()) == {1}
+        for run in torn:
+            assert (run.status, run.head["error"], self.type) == ("failed", PARTIAL, "prompt")
+            assert {line["status"] for line in self.results(run)} == {"skip"}
+            told = [event.type for event in self.ask("events", run.id)]
+            assert told == ["evaluation.started", "evaluation.failed"]
+        return len(torn)
+
+
+@pytest.mark.parametrize("type", CASES)
+@pytest.mark.parametrize("failpoint", FAILPOINTS)
+def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, type):
+    host = Host(zygote, record, tmp_path, type)
+    for count in (1, 2, 3, 4, 6):
+        if host.live(failpoint=f"{failpoint}:{count}") == 0:
+            break
+        host.forget_the_lease()
+    else:
+        assert host.live() == 0
+    assert (host.check_the_end() > 0) == (type == "prompt")
+
+
+def test_what_a_dead_process_held_is_taken_up_when_its_lease_has_ended(zygote, record, tmp_path):
+    host = Host(zygote, record, tmp_path, "logged")
+    assert host.live(failpoint="commit.told:5", lease=0.5) == -signal.SIGKILL
+    assert host.live(lease=0.5) == 0
+    assert host.check_the_end() == 0
+
+
+def test_killed_at_random_instants_it_ends_as_if_left_alone(zygote, record, tmp_path, series):
+    wanted = series(10, 50)
+    dice = random.Random(7)
+    kills, longest = 0, 0.3
+    for name in map(str, range(wanted)):
+        host = Host(zygote, record, tmp_path, dice.choice(list(CASES)), name)
+        while True:
+            began = time.monotonic()
+            if host.live(dice.uniform(0, longest) if kills < wanted else 60) == 0:
+                longest = 1.2 * (time.monotonic() - began)  # so that most are killed, whatever the machine
+                break
+            kills += 1
+            host.forget_the_lease()
+        host.check_the_end()
+        if kills >= wanted:
+            return
+    pytest.fail(f"only {kills} were killed before their end")

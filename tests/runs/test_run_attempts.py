@@ -1,0 +1,284 @@
+"""Runs that cost their process its life, and leases under a clock that is set back (docs/decisions/0040, 0041)."""
+
+import asyncio
+import contextlib
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+
+from assay.agenteval.request import EvalRequest
+from assay.agenteval.suite import read_suite
+from assay.backends.stores import migrate
+from assay.backends.stores.connect import open_engine
+from assay.backends.stores.memory import MemoryStore
+from assay.backends.stores.open import open_store
+from assay.backends.stores.tables import runs as runs_table
+from assay.backends.stores.tables import stamp
+from assay.ports import CreateRun, Event, RunQuery, RunUpdate, Transaction
+from support.evals import AGENT, TENANT, Doing, Hosted, golden, suite_of
+from support.postgres import server
+from support.workflows import ME, House
+from test_runs import Room
+
+TESTS = Path(__file__).parents[1]
+HOUR = timedelta(hours=1)
+PATIENCE = 60  # a hang guard
+
+
+@contextlib.contextmanager
+def database(where, folder):
+    if where == "postgres":
+        with server().database() as url:
+            yield url
+    else:
+        yield "memory:" if where == "memory" else f"sqlite:///{folder}/runs.db"
+
+
+@contextlib.asynccontextmanager
+async def opened(address):
+    store = await open_store(address)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def evaluation(store):
+    room = Room(store)
+    run = await room.start(4, type="stuck")
+    await room.desk.close(0)
+    return room.desk, run
+
+
+async def agent_eval(store):
+    hosted = Hosted(store, Doing(lambda task: task))
+    suite = read_suite(suite_of(golden("a", "A", "a")))
+    plan = await hosted.office.planned(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    return hosted.desk, await hosted.office.take_in(plan, TENANT, "gone")
+
+
+async def workflow(store):
+    house = House(store=store)
+    asked = house.room.request(ME, "conformance-noop", {}, {})
+    return house.desk, await house.room.open(asked, ME.tenant, "run-poison")
+
+
+async def lose(store, run, times):
+    """So many processes take the run up and are never heard of again."""
+    await store.release(run, (await store.run(run)).holder)
+    for at in range(times):
+        assert await store.claim(run, f"lost-{at}", seconds=-1)
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", [evaluation, agent_eval, workflow])
+def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            left, run = await kind(store)
+            await lose(store, run.id, 3)
+            desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
+            await desk.open()
+            ended = await asyncio.wait_for(desk.ended(run.id), PATIENCE)
+            await desk.close()
+            assert (ended.status, ended.takeovers) == ("failed", 3)
+            error = ended.head["error"]
+            code, said = (
+                (error["code"], error["message"]) if kind is workflow else (ended.head["code"], error)
+            )
+            assert code == "process_lost"
+            assert "3 processes in a row died or hung" in said
+            (first, *_, last) = await store.events(run.id)
+            assert first.type in ("run.started", "evaluation.started")
+            assert last.type == "run.failed"
+            assert b"process_lost" in last.data
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize(("where", "type"), [("sqlite", "killed"), ("postgres", "stopped")])
+def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, type, tmp_path):
+    """With real processes: three are lost, the fourth sets the run aside and goes on."""
+    log = tmp_path / "log"
+    log.touch()
+    with database(where, tmp_path) as address, contextlib.ExitStack() as ending:
+
+        def live():
+            process = zygote.start(
+                address, "1", type, "poison", folder=TESTS, target="support.workers.runs:work",
+                environ={"RUNS_LOG": str(log), "RUNS_LEASE": "0.5", "RUNS_ATTEMPTS": "3"},
+            )  # fmt: skip
+            ending.callback(process.communicate)
+            ending.callback(process.kill)
+            return process
+
+        async def found():
+            async with opened(address) as store:
+                return await store.runs(RunQuery())
+
+        until = time.monotonic() + PATIENCE
+        for many in (1, 2, 3):
+            live()
+            while len(log.read_text().split()) < many:
+                assert time.monotonic() < until
+                time.sleep(0.02)
+        assert live().wait(PATIENCE) == 0
+        (run,) = asyncio.run(found())
+        assert (run.status, run.head["code"]) == ("failed", "process_lost")
+        assert len(log.read_text().split()) == 3
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            left = [(await evaluation(store)) for _ in range(3)]
+            for _, run in left:
+                await lose(store, run.id, 2)
+            desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
+            await desk.open()
+            for many in (2, 1, 0):
+                assert desk.busy == 1
+                waiting = [
+                    run for run in await store.runs(RunQuery()) if run.holder is None and not run.ended
+                ]
+                assert [run.takeovers for run in waiting] == [2] * many
+                (conducted,) = desk._conductors
+                await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
+                await desk.beat()
+            assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
+            await desk.close()
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_a_takeover_is_counted_until_something_is_recorded_and_letting_go_is_none(where, tmp_path):
+    async def main(address):
+        async with opened(address) as store:
+            await store.commit(
+                Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k", holder="a"))])
+            )
+            await store.release("r", "a")
+            assert (await store.claim("r", "b", seconds=-1)).takeovers == 0
+            assert (
+                await store.claim("r", "b", seconds=-1)
+            ).takeovers == 0  # a holder does not lose a run to itself
+            assert [run.takeovers for run in await store.adopt("c", seconds=-1)] == [1]
+            assert await store.adopt("d", seconds=-1, sparing=1) == []
+            assert [run.takeovers for run in await store.adopt("d", seconds=60)] == [2]
+            assert (await store.run("r")).takeovers == 2
+            step = Event("step", b"{}", datetime.now(UTC))
+            await store.commit(Transaction(entries=[RunUpdate(run="r", holder="d", events=[step])]))
+            assert (await store.run("r")).takeovers == 0
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+def set_back(address, by):
+    """What a clock that was set back leaves: leases that were granted in the future."""
+    engine = open_engine(address)
+    shift = {name: runs_table.c[name] + by // timedelta(microseconds=1) for name in ("leased", "granted")}
+    with engine.connect() as connection, connection.begin():
+        connection.execute(sa.update(runs_table).values(shift))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_a_clock_that_is_set_back_strands_no_run(where, tmp_path):
+    """A dead process's run is taken up a lease later; a living process keeps its own."""
+
+    async def main(address):
+        async with opened(address) as store:
+            for run, holder in (("r", "dead"), ("s", "living")):
+                opens = CreateRun(tenant="t", kind="k", holder=holder, seconds=0.2)
+                await store.commit(Transaction(entries=[RunUpdate(run=run, opens=opens)]))
+            await asyncio.to_thread(set_back, address, HOUR)
+            assert await store.adopt("new", seconds=60) == []  # its lease is counted from now on
+            leased = (await store.run("r")).leased
+            assert leased is not None
+            assert leased - datetime.now(UTC) < HOUR / 2
+            assert await store.claim("r", "other", seconds=60) is None
+            await store.renew("living", seconds=60)
+            await asyncio.sleep(0.25)
+            assert [run.id for run in await store.adopt("new", seconds=60)] == ["r"]
+            await asyncio.to_thread(set_back, address, HOUR)
+            assert (await store.claim("r", "other", seconds=60)) is None
+            leased = (await store.run("r")).leased
+            assert leased is not None
+            assert leased - datetime.now(UTC) < HOUR / 2
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+def test_a_run_can_be_cancelled_though_the_clock_was_set_back():
+    class Adjusted:
+        offset = timedelta(0)
+
+        def now(self):
+            return datetime.now(UTC) + self.offset
+
+    async def main():
+        clock = Adjusted()
+        store = MemoryStore(clock)
+        left, run = await evaluation(store)
+        await store.release(run.id, (await store.run(run.id)).holder or "")
+        assert await store.claim(run.id, "dead", seconds=0.5)
+        clock.offset = -HOUR
+        desk = type(left)(store, left._engine, left._kinds, lease=0.5, attempts=3)
+        await desk.open()
+        ended = await asyncio.wait_for(desk.cancel(run.id, "t"), PATIENCE)
+        assert ended.status == "cancelled"
+        await desk.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["sqlite", "postgres"])
+def test_a_database_of_the_version_before_opens_and_goes_on(where, tmp_path):
+    """Its runs have no takeovers, and their leases end as they did."""
+    now = datetime.now(UTC)
+    row = {
+        "tenant": "t",
+        "kind": "k",
+        "status": "running",
+        "name": "",
+        "head": b"{}",
+        "created": stamp(now),
+        "events": 0,
+    }
+    held = {"holder": "dead", "leased": stamp(now - HOUR)}
+    ahead = {"holder": "dead", "leased": stamp(now + HOUR)}
+
+    async def main(address):
+        engine = open_engine(address)
+        migrate.bring_up(engine, lambda _: None, head="0002")
+        before = sa.Table("runs", sa.MetaData(), autoload_with=engine)
+        with engine.connect() as connection, connection.begin():
+            for id, more in (("free", {}), ("held", held), ("ahead", ahead)):
+                connection.execute(sa.insert(before).values(id=id, **row, **more))
+        engine.dispose()
+        async with opened(address) as store:
+            assert {run.id: run.takeovers for run in await store.adopt("new", seconds=60)} == {
+                "free": 0,
+                "held": 1,
+            }
+            found = await store.run("ahead")
+            assert found.leased is not None
+            assert found.leased - now <= timedelta(minutes=5)
+            step = Event("step", msgspec.json.encode({}), now)
+            await store.commit(
+                Transaction(entries=[RunUpdate(run="held", holder="new", events=[step], status="completed")])
+            )
+            assert (await store.run("held")).status == "completed"
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))

@@ -1,0 +1,261 @@
+"""What desks promise of their runs: cancelled, followed, parked, asked for by others, on every kind of store."""
+
+import asyncio
+import json
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from assay.backends.engines.local import LocalEngine
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.errors import Conflict, NotFound, Unavailable
+from assay.fep.execute import ExecutionOptions
+from assay.fep.kind import EvaluationKind
+from assay.fep.request import contexts_of
+from assay.fep.run_header import TALLY, request_chunk
+from assay.fep.service import EvaluationService, PlannedEvaluation
+from assay.fep.tally import Tally
+from assay.ports import EvidenceChunk, Services, Transaction
+from assay.protocol.evaluation import Check, ExperimentMetadata
+from assay.runs.executor import RunExecutor
+from support.postgres import server
+from support.workers.runs import Logged, Prompt
+
+
+class Stuck(Logged):
+    """From the fourth case on it does not come back."""
+
+    type = "stuck"
+
+    async def run(self, services):
+        if self.at >= 3:
+            await asyncio.sleep(3600)
+        return await super().run(services)
+
+
+class Tomorrow:
+    def now(self):
+        return datetime.now(UTC) + timedelta(days=1)
+
+
+class Room:
+    """A desk in this process."""
+
+    def __init__(self, store, lease=1.0, how=ExecutionOptions(), clock=None, checks=(Logged, Prompt, Stuck)):  # noqa: B008  # never changed
+        services = Services(clock=clock) if clock else Services()
+        registry = STANDARD.extended(checks)
+        kind = EvaluationKind(store, registry, services, how)
+        engine = LocalEngine(lambda _, unit: kind.perform(unit), 4)
+        self.desk = RunExecutor(store, engine, {kind.name: kind}, lease=lease)
+        self.office = EvaluationService(store, registry, services, lease=lease)
+        self.store = store
+
+    async def start(self, cases, tenant="t", type="logged"):
+        checks = [Check(type=type, arguments={"at": "$.test_case.input"})]
+        contexts = contexts_of(
+            [{"id": str(at), "input": at} for at in range(cases)],
+            [{"value": at} for at in range(cases)],
+            self.office.services.limits,
+        )
+        asked = PlannedEvaluation(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
+        run = await self.office.take_in(asked, contexts, tenant, self.desk.holder)
+        self.desk.begin(run)
+        return run
+
+
+def in_a_room(test):
+    """Run a coroutine with a room on every kind of store."""
+
+    @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+    def run(where, tmp_path, monkeypatch):
+        monkeypatch.setenv("RUNS_LOG", str(tmp_path / "log"))
+
+        async def main(address):
+            store = await open_store(address)
+            try:
+                await test(Room(store))
+            finally:
+                await store.close()
+
+        if where == "postgres":
+            with server().database() as url:
+                asyncio.run(main(url))
+        else:
+            asyncio.run(main("memory:" if where == "memory" else f"sqlite:///{tmp_path}/runs.db"))
+
+    run.__name__ = test.__name__
+    return run
+
+
+@in_a_room
+async def test_a_cancelled_run_keeps_what_is_done_and_shows_the_rest_as_skip(room):
+    await room.desk.open()
+    run = await room.start(2_000)
+    await room.store.wait_for_events(run.id, after=4, timeout=10)
+    ended = await room.desk.cancel(run.id, "t")
+    assert ended.status == "cancelled"
+    lines = [line async for line in room.office.results(ended)]
+    cases = [json.loads(line) for line in lines]
+    statuses = Counter([case["status"] for case in cases])
+    assert statuses.total() == 2_000
+    assert 0 < statuses["completed"] < 2_000
+    summary = ended.head["summary"]
+    assert summary["skipped_test_cases"] == statuses["skip"]
+    for count in ("total_checks", "completed_checks", "skipped_checks"):
+        assert summary[count] == sum(case["summary"][count] for case in cases)
+    assert [line async for line in room.office.results(ended)] == lines  # what has ended does not change
+    tally = await room.office.tally(ended)
+    assert [line async for line in room.office.results(ended, tally=tally)] == lines
+    assert msgspec.to_builtins(tally.summary()) == summary
+    with pytest.raises(Conflict):
+        await room.desk.cancel(run.id, "t")
+    await room.desk.close()
+
+
+@in_a_room
+async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
+    await room.desk.open()
+    run, stopped = await room.start(30, type="stuck"), await room.start(30, type="stuck")
+    await room.store.wait_for_events(stopped.id, after=1, timeout=10)
+    await room.desk.cancel(stopped.id, "t")
+    await room.desk.close(seconds=0)
+    other = Room(room.store, checks=[Logged])
+    await other.desk.open()
+    failed = await other.desk.ended(run.id)
+    assert failed.status == "failed"
+    assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; this host knows")
+    for run in (failed, await other.store.run(stopped.id)):
+        cases = [json.loads(line) async for line in other.office.results(run)]
+        assert len(cases) == 30
+        assert cases[-1]["status"] == "skip"
+        assert [check["check_type"] for check in cases[-1]["check_results"]] == ["stuck"]
+        assert run.head["summary"]["total_checks"] == sum(case["summary"]["total_checks"] for case in cases)
+    await other.desk.close()
+
+
+@in_a_room
+async def test_a_follower_sees_every_event_once_from_where_it_asked(room):
+    await room.desk.open()
+    run = await room.start(50)
+    followers = [asyncio.create_task(collect(room.desk, run.id, after)) for after in (-1, -1, 10)]
+    await room.desk.ended(run.id)
+    seen = await asyncio.gather(*followers)
+    whole = [event.sequence for event in await room.store.events(run.id)]
+    assert seen == [whole, whole, whole[11:]]
+    await room.desk.close()
+
+
+async def collect(desk, run, after):
+    return [event.sequence async for event in desk.follow(run, "t", after) if event is not None]
+
+
+@in_a_room
+async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room):
+    await room.desk.open()
+    run = await room.start(300)
+    await asyncio.sleep(0.1)
+    await room.desk.close(seconds=5)
+    with pytest.raises(Unavailable):
+        room.desk.begin(run)
+    parked = await room.store.run(run.id)
+    assert (parked.status, parked.holder) == ("running", None)
+    other = Room(room.store)
+    await other.desk.open()
+    assert (await other.desk.ended(run.id)).status == "completed"
+    assert len([line async for line in other.office.results(await other.store.run(run.id))]) == 300
+    await other.desk.close()
+
+
+@in_a_room
+async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
+    run = await room.start(1)
+    told = []
+    for name, tenant in ((run.id, "other"), ("eval_none", "t")):
+        try:
+            await room.desk.get(name, tenant)
+        except NotFound as unknown:
+            told.append(str(unknown).replace(name, "…"))
+    assert len(set(told)) == 1
+    assert len(told) == 2
+    with pytest.raises(NotFound):
+        await room.desk.cancel(run.id, "other")
+    assert [event async for event in room.desk.follow(run.id, "other")] == []
+    assert (await room.desk.ended(run.id)).status == "completed"
+    await room.desk.close()
+
+
+@in_a_room
+async def test_another_process_can_ask_for_the_end_of_a_run(room):
+    await room.desk.open()
+    run = await room.start(5_000)
+    other = Room(room.store)
+    ended = await other.desk.cancel(run.id, "t")
+    assert ended.status == "cancelled"
+    await room.desk.close()
+
+
+async def check_it_was_too_late(room, run):
+    """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
+    ended = await room.desk.ended(run.id)
+    assert (ended.status, ended.head["code"]) == ("failed", "run_timeout")
+    assert "which is the limit (raise it with ASSAY_RUN_SECONDS)" in ended.head["error"]
+    told = [json.loads(line)["status"] async for line in room.office.results(ended)]
+    assert told == ["completed"] * 3 + ["skip"] * 17
+    summary = ended.head["summary"]
+    assert (summary["total_test_cases"], summary["skipped_test_cases"]) == (20, 17)
+    assert room.office.operation(ended).error.error == "run_timeout"
+
+
+@in_a_room
+async def test_a_run_that_takes_longer_than_it_may_keeps_what_it_has(room):
+    timed = Room(room.store, how=ExecutionOptions(run_seconds=1.5))
+    await timed.desk.open()
+    await check_it_was_too_late(timed, await timed.start(20, type="stuck"))
+    await timed.desk.close()
+
+
+@in_a_room
+async def test_a_restart_gives_a_run_no_more_time(room):
+    day = ExecutionOptions(run_seconds=86_400)
+    first = Room(room.store, how=day)
+    await first.desk.open()
+    run = await first.start(20, type="stuck")
+    await room.store.wait_for_events(
+        run.id, after=2, timeout=30
+    )  # three units are done, and the rest is stuck
+    await first.desk.close(seconds=0.1)
+    second = Room(room.store, how=day, clock=Tomorrow())
+    await second.desk.open()
+    await check_it_was_too_late(second, run)
+    await second.desk.close()
+
+
+@in_a_room
+async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it_was_kept_in(room):
+    checks = [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 1})]
+    contexts = contexts_of(
+        [{"id": str(at), "input": at} for at in range(3)],
+        [{"value": at} for at in range(3)],
+        room.office.services.limits,
+    )
+    asked = PlannedEvaluation(room.office.plan(checks), checks, None, 3)
+    scored = await room.office.score(asked, contexts, "t")
+    await room.office.keep(scored)
+    now = await room.office.tally(scored.run)
+    assert [(row.passed, row.failed) for row in now.rows.values()] == [(1, 2)]
+
+    before = await room.office.score(asked, contexts, "t")  # once it was a piece of its own
+    apart = [
+        request_chunk(asked.request()),
+        EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),
+    ]
+    entry = msgspec.structs.replace(before.entry, evidence=[*apart, before.entry.evidence[1]])
+    await room.store.commit(Transaction(entries=[entry]))
+    assert (await room.office.tally(before.run)).record(ended=True) == now.record(ended=True)
+
+    while await room.store.erase(scored.run.id):
+        pass
+    assert (await room.office.tally(scored.run)).record() == Tally().record()

@@ -1,0 +1,155 @@
+"""Background tasks go on whatever they die of; of several answers to one interrupt one counts."""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+
+from assay.backends.stores.open import open_store
+from assay.errors import Conflict, EnvironmentFailure, Unavailable
+from assay.ports.supervise import guarded, supervise
+from assay.ports.telemetry import telemetry
+from assay.seams.workflows import samples
+from assay.workflow.definition import document_of, read
+from support.workflows import ME, House
+from test_run_attempts import database
+
+PATIENCE = 60  # a hang guard
+SECRET = "what the user wrote"
+
+
+@pytest.fixture
+def deaths(monkeypatch):
+    """How often each task died."""
+    monkeypatch.setattr(telemetry, "on", True)
+    monkeypatch.setattr(telemetry, "counts", {})
+    return lambda name: telemetry.counts.get(("assay_task_deaths", name), 0)
+
+
+@pytest.mark.parametrize(
+    "trouble", [ValueError, AssertionError, RecursionError, EnvironmentFailure, Unavailable]
+)
+def test_a_task_is_started_again_whatever_it_died_of(trouble, deaths, caplog):
+    async def main():
+        lives = 0
+        done = asyncio.Event()
+
+        async def work():
+            nonlocal lives
+            lives += 1
+            if lives <= 3:
+                raise trouble(SECRET) if trouble is not Unavailable else Unavailable(SECRET, retry_after=1)
+            done.set()
+
+        task = supervise("test", work, soon=0.001)
+        await asyncio.wait_for(done.wait(), PATIENCE)
+        await asyncio.wait_for(task, PATIENCE)
+        assert deaths("test") == 3
+
+    with caplog.at_level(logging.DEBUG):
+        asyncio.run(main())
+    said = [record.getMessage() for record in caplog.records if record.name == "assay.tasks"]
+    assert len(said) == 3
+    assert all(trouble.__name__ in line and "test_supervise.py:" in line for line in said)
+    assert SECRET not in caplog.text
+
+
+def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
+    async def fails():
+        raise EnvironmentFailure("away")
+
+    async def main():
+        assert isinstance(await guarded("test", fails(), EnvironmentFailure), EnvironmentFailure)
+        assert deaths("test") == 0
+        task = supervise("test", asyncio.Event().wait, soon=0.001)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+
+
+def gate(seconds):
+    shown = document_of(samples()["conformance-approval"])
+    shown["nodes"][0]["config"]["expiresSeconds"] = seconds
+    return read(shown | {"id": "gate"})
+
+
+class Later:
+    """A clock that may be set forward."""
+
+    def __init__(self, clock):
+        self._clock, self.offset = clock, timedelta(0)
+
+    def now(self):
+        return self._clock.now() + self.offset
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path, deaths):
+    async def main(address):
+        store = await open_store(address)
+        async with House(workflows=[gate(seconds=60)], store=store, lease=60.0) as house:
+            runs = [await house.run("gate") for _ in range(3)]
+            clock = house.room._clock = Later(house.room._clock)
+            clock.offset = timedelta(hours=1)
+            bad, story = runs[1].id, house.kind.story
+
+            async def torn(store, run):
+                if run.id == bad:
+                    raise KeyError(SECRET)
+                return await story(store, run)
+
+            house.kind.story = torn
+            assert await house.room.expire() == 2
+            assert deaths("expiry") == 1
+            house.kind.story = story
+            assert await house.room.expire() == 1
+            for run in runs:
+                ended = await asyncio.wait_for(house.desk.ended(run.id), PATIENCE)
+                assert ended.status == "failed"
+        await store.close()
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
+def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where, tmp_path, deaths, series):
+    """While the time runs out: silence answers too."""
+
+    async def main(address):
+        stores = [await open_store(address)]
+        stores.append(stores[0] if where == "memory" else await open_store(address))
+        one = House(workflows=[gate(seconds=60)], store=stores[0], lease=60.0)
+        two = House(workflows=[gate(seconds=60)], store=stores[1], lease=60.0)
+        async with one, two:
+            for clock in (one.room, two.room):
+                clock._clock = Later(clock._clock)
+            for late in [False, True] * series(1, 5):
+                run = await one.run("gate")
+                two.room._clock.offset = timedelta(hours=late)
+                answers = [
+                    house.room.respond(ME, run.id, "gate", {"action": "accept"})
+                    for house in (one, two)
+                    for _ in range(3)
+                ]
+                came = await asyncio.gather(
+                    *answers, one.room.expire(), two.room.expire(), return_exceptions=True
+                )
+                refused = [one for one in came[:6] if isinstance(one, BaseException)]
+                assert all(isinstance(one, Conflict) for one in refused), came
+                silent = [one for one in came[6:] if isinstance(one, int)]
+                assert len(silent) == 2, came
+                accepted, expired = 6 - len(refused), sum(silent)
+                assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
+                ended = await asyncio.wait_for(one.desk.ended(run.id), PATIENCE)
+                assert ended.status == ("completed" if accepted else "failed")
+            assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
+        for store in {*stores}:
+            await store.close()
+
+    with database(where, tmp_path) as address:
+        asyncio.run(main(address))

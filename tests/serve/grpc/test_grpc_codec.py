@@ -1,0 +1,295 @@
+"""The quick forms of gRPC's reading and writing say what protobuf itself and the plain form say."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import json as wire
+
+from assay.checks import STANDARD
+from assay.errors import InvalidRequest
+from assay.fep.execute import score
+from assay.fep.tally import Tally
+from assay.ports import Limits, Services
+from assay.serve.fep.plan_cache import PlanCache
+from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.codec import decode as unpacked
+from assay.serve.grpc.codec.contexts import Contexts
+from assay.serve.grpc.codec.encode import length_delimited
+from assay.serve.grpc.codec.result_writer import RunEncoder
+from assay.serve.grpc.codec.results import ResultEncoder
+from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS
+from assay.serve.grpc.request import convert
+from support.grpc_client import message_of
+from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
+
+LIMITS = Limits()
+OFFICE: Any = SimpleNamespace(services=Services(), registry=STANDARD)
+PLANS = PlanCache(OFFICE)
+MANY = 80  # of a kind that is learned after eight, if there are so many to come
+LETTERS = "abcdefgh\n\u00e9\u0001" * 40
+
+
+def varied(document, turn):
+    """The same members, with texts of the same length and other numbers; or now and then of another length."""
+    if isinstance(document, dict):
+        return {key: varied(one, turn) for key, one in document.items()}
+    if isinstance(document, list):
+        return [varied(one, turn) for one in document]
+    if isinstance(document, bool) or document is None:
+        return document if turn % 5 else not document
+    if isinstance(document, str):
+        return document if turn % 3 == 0 else LETTERS[turn : turn + len(document) + turn % 7 // 6 * turn]
+    return (document, turn, turn + 0.5, 2.0**60 + turn, -turn)[turn % 5]
+
+
+@st.composite
+def alike(draw, many=MANY):
+    kinds = [
+        {
+            "test_case": {
+                "id": "c",
+                "input": draw(VALUES),
+                "metadata": draw(OBJECTS),
+                "expected": draw(VALUES),
+            },
+            "output": {
+                "value": draw(VALUES | OBJECTS),
+                "metadata": draw(OBJECTS),
+                "id": draw(WORDS.filter(bool)),
+            },
+        }
+        for _ in range(draw(st.integers(1, 2)))
+    ]
+    made: list[Any] = [varied(kinds[turn % len(kinds)], turn) for turn in range(many)]
+    for at, one in enumerate(made):
+        one["test_case"]["id"] = f"c{at:03}"
+    contexts = {"test_cases": [one["test_case"] for one in made], "outputs": [one["output"] for one in made]}
+    return contexts | {"checks": []}
+
+
+def number(said):
+    if said != said or said in (float("inf"), -float("inf")):
+        raise unpacked.NotJSON
+    return int(said) if said.is_integer() and abs(said) <= 2**53 else said
+
+
+def plain(value):
+    """A Value by protobuf itself."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return members(value.struct_value)
+    if kind == "list_value":
+        return [plain(one) for one in value.list_value.values]
+    if kind == "number_value":
+        return number(value.number_value)
+    return None if kind in (None, "null_value") else getattr(value, kind)
+
+
+def members(struct):
+    return {key: plain(one) for key, one in struct.fields.items()}
+
+
+def put(document, name, either):
+    kind = either.WhichOneof("value")
+    if kind is not None:
+        how = {"object_value": members, "json_value": plain, "string_value": str}[kind]
+        document[name] = how(getattr(either, kind))
+
+
+def documents(message):
+    for case, output in zip(message.test_cases, message.outputs, strict=True):
+        one: dict[str, Any] = {"id": case.id}
+        put(one, "input", case.input)
+        if case.HasField("expected"):
+            put(one, "expected", case.expected)
+        if case.HasField("metadata"):
+            one["metadata"] = members(case.metadata)
+        other: dict[str, Any] = {}
+        put(other, "value", output.value)
+        if output.HasField("metadata"):
+            other["metadata"] = members(output.metadata)
+        if output.HasField("id"):
+            other["id"] = output.id
+        yield {"test_case": one, "output": other}
+
+
+def exactly(documents):
+    """1 and 1.0 are not the same here, and neither are 0.0 and -0.0; keys have no order."""
+    return [wire.encode(one, order="sorted") for one in documents]
+
+
+def echoed(echo):
+    case, output, about = echo
+    told = fep.TestCase.FromString(case), fep.Output.FromString(output)
+    return *told, fep.CheckResultMetadata.FromString(about)
+
+
+@given(request=alike())
+@settings(max_examples=30, deadline=None)
+def test_what_is_alike_is_read_as_protobuf_reads_it(request):
+    message = message_of(request)
+    CASES.shapes = OUTPUTS.shapes = ()
+    first, converted = (convert(message.SerializeToString(), PLANS, LIMITS) for _ in range(2))
+    assert first.echoes == converted.echoes
+    contexts = converted.whole.contexts
+    assert exactly(one.document for one in contexts) == exactly(documents(message))
+    assert [one.line for one in contexts] == [wire.encode(one.document) for one in contexts]
+    for echo, case, output in zip(converted.echoes, message.test_cases, message.outputs, strict=True):
+        told, given, about = echoed(echo)
+        assert next(documents(SimpleNamespace(test_cases=[told], outputs=[given]))) == next(
+            documents(SimpleNamespace(test_cases=[case], outputs=[output]))
+        )
+        assert (about.test_case_id, about.test_case_metadata, about.output_metadata) == (
+            case.id,
+            case.metadata,
+            output.metadata,
+        )
+
+
+TRACE = {"scores": {"good": 0.25, "bad": 3}, "flags": ["a", True, None], "name": "x" * 20}
+USUAL = {
+    "test_cases": [{"id": f"c{at:03}", "input": "what?", "metadata": TRACE} for at in range(MANY)],
+    "outputs": [{"value": TRACE | {"text": "é\n" * (at % 20)}, "metadata": TRACE} for at in range(MANY)],
+    "checks": [],
+}
+WRITTEN = message_of(USUAL).SerializeToString(deterministic=True)
+
+
+@given(at=st.integers(min_value=0), new=st.binary(max_size=3), gone=st.integers(0, 2))
+@settings(max_examples=150, deadline=None)
+def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, gone):
+    at = len(WRITTEN) * 3 // 5 + at % (len(WRITTEN) * 2 // 5)  # among the outputs, when shapes are known
+    data = WRITTEN[:at] + new + WRITTEN[at + gone :]
+    try:
+        found: Any = exactly(one.document for one in convert(data, PLANS, LIMITS).whole.contexts)
+    except InvalidRequest:
+        found = None
+    message = fep.EvaluationRequest()
+    try:
+        message.MergeFromString(data)
+        wanted: Any = exactly(documents(message))
+    except (DecodeError, ValueError):  # no message; NaN; more cases than outputs
+        wanted = None
+    if found is not None or wanted is None:
+        assert found == wanted
+    else:  # protobuf reads it, and it is no request all the same
+        assert any(
+            "value" not in one["output"] or "input" not in one["test_case"] for one in documents(message)
+        ) or (len({case.id for case in message.test_cases}) < len(message.test_cases))
+
+
+def request_with(value: bytes) -> bytes:
+    """One case, whose output has this google.protobuf.Value as its member `n`."""
+    member = length_delimited(b"\x0a", length_delimited(b"\x0a", b"n") + length_delimited(b"\x12", value))
+    case = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"c") + length_delimited(b"\x12", length_delimited(b"\x0a", b"q"))
+    )
+    output = length_delimited(b"\x12", length_delimited(b"\x0a", length_delimited(b"\x12", member)))
+    return case + output + length_delimited(b"\x1a", length_delimited(b"\x0a", b""))
+
+
+@pytest.mark.parametrize(
+    "number", [b"\x00", b"\x02", b"\x7f", b"\x80\x01", b"\xff" * 9 + b"\x01", b"\x80\x00"]
+)
+def test_a_null_of_any_number_is_null(number):
+    data = request_with(b"\x08" + number)
+    message = fep.EvaluationRequest.FromString(data)
+    (read,) = convert(data, PLANS, LIMITS).whole.contexts
+    assert [read.document] == list(documents(message))
+    assert read.document["output"]["value"] == {"n": None}
+
+
+@pytest.mark.parametrize("number", [b"", b"\x80", b"\x80" * 11 + b"\x00"])
+def test_a_null_whose_number_does_not_end_is_no_message(number):
+    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
+        convert(request_with(b"\x08" + number), PLANS, LIMITS)
+
+
+def test_a_number_that_is_cut_off_is_no_message():
+    number = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"n") + length_delimited(b"\x12", b"\x11" + bytes(8))
+    )
+    value = length_delimited(b"\x0a", length_delimited(b"\x12", number[:-3]))
+    case = length_delimited(
+        b"\x0a", length_delimited(b"\x0a", b"c") + length_delimited(b"\x12", length_delimited(b"\x0a", b"q"))
+    )
+    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
+        convert(case + length_delimited(b"\x12", value), PLANS, LIMITS)
+
+
+def test_what_is_alike_is_learned():
+    CASES.shapes = OUTPUTS.shapes = ()
+    data = WRITTEN
+    places = {0x0A: [], 0x12: []}
+    for tag, *place in unpacked.fields(data, 0, len(data)):
+        places.setdefault(tag, []).append(tuple(place))
+    told = Contexts(data, places[0x0A], places[0x12], LIMITS)
+    shapes = cast("Any", told)._like_cases, cast("Any", told)._like_outputs
+    ends = places[0x0A][-1], places[0x12][-1]
+    assert [known.read(data, *end) for known, end in zip(shapes, ends, strict=True)] == [None, None]
+    read = [told.read(at).document for at in range(MANY)]
+    case, output = (known.read(data, *end)[0] for known, end in zip(shapes, ends, strict=True))
+    assert {"test_case": case, "output": output} == read[-1]
+    assert case == {"id": "c079", "input": "what?", "metadata": TRACE}
+    assert output["value"]["text"] == "é\n" * 19
+
+
+# Results
+
+
+def written(request):
+    """Every result: in the quick form, or None; and in the plain one."""
+    converted = convert(message_of(request).SerializeToString(), PLANS, LIMITS)
+    plan, contexts = converted.whole.asked.plan, converted.whole.contexts
+    assert plan.shared is not None
+    quick, slow = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments), ResultEncoder()
+    told: list[Any] = []
+    lines = [one.line for one in score(plan, contexts, Tally(), told=told)]
+    for line, found, echo in zip(lines, told, converted.echoes, strict=True):
+        yield found and quick.quickly(found, echo), slow.case(line, echo)
+
+
+@given(
+    request=alike(many=10),
+    checks=st.lists(CHECKS.filter(lambda one: one["type"] != "vibes"), min_size=1, max_size=3),
+)
+@settings(max_examples=30, deadline=None)
+def test_results_are_written_as_the_plain_form_writes_them(request, checks):
+    try:
+        results = list(written(request | {"checks": checks}))
+    except InvalidRequest:
+        return
+    for quick, slow in results:
+        assert quick is None or fep.EvaluationRunResult.FromString(
+            quick
+        ) == fep.EvaluationRunResult.FromString(slow)
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "quick"),
+    [
+        ("Paris", "$.test_case.input", True),
+        ("", "$.test_case.input", True),
+        ('"\n\\', "$.test_case.input", True),  # a text with signs that JSON escapes
+        ("é" * 20_000, "$.test_case.input", True),
+        (0.5, "$.test_case.input", True),
+        (None, "$.test_case.input", True),
+        ({"a": [1]}, "$.test_case.input", True),  # an argument that has members of its own
+        ("Paris", "$.test_case.expected", False),  # a path that leads nowhere: the check errs
+    ],
+)
+def test_the_quick_form_is_taken_for_what_is_usual(value, place, quick):
+    asked = [
+        check("json_match", actual="$.output.value", expected=place),
+        check("contains", text="x", phrases=["x"]),
+    ]
+    request = {"test_cases": [{"id": "a", "input": value}], "outputs": [{"value": value}], "checks": asked}
+    ((found, slow),) = written(request)
+    assert (found is not None) == quick
+    assert found is None or fep.EvaluationRunResult.FromString(found) == fep.EvaluationRunResult.FromString(
+        slow
+    )

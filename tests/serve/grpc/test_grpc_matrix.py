@@ -1,0 +1,166 @@
+"""Who may do what over gRPC: every RPC, for everybody who should not come in. An RPC without a row here fails."""
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from grpc import StatusCode
+
+from assay.serve.grpc import fep_pb2 as fep
+from assay.serve.grpc.methods import METHODS
+from assay.serve.http import ROUTES
+from support.grpc_client import Both, connected, message_of, refused
+from support.rest_client import request_of, slow, sqlite
+
+EVALUATION = message_of(request_of(1))
+
+# By method: its scope (None: open to everybody), the route that is its twin, what to send, whether it names a run.
+ROWS = {
+    "RunEvaluation": ("evaluations:create", "runEvaluation", lambda run: EVALUATION, False),
+    "GetEvaluation": ("evaluations:read", "getEvaluation", lambda run: fep.GetEvaluationRequest(evaluation_id=run), True),
+    "HealthCheck": (None, "healthCheck", lambda run: fep.HealthCheckRequest(), False),
+    "StreamEvaluation": ("evaluations:create", "startEvaluation", lambda run: EVALUATION, False),
+    "RunBatch": ("evaluations:create", "runBatch", lambda run: fep.BatchEvaluationRequest(evaluations=[EVALUATION]), False),
+    "StartEvaluation": ("evaluations:create", "startEvaluation", lambda run: EVALUATION, False),
+    "GetOperation": ("evaluations:read", "getOperation", lambda run: fep.GetOperationRequest(operation_id=run), True),
+    "ListOperations": ("evaluations:read", "listEvaluations", lambda run: fep.ListOperationsRequest(), False),
+    "CancelOperation": ("evaluations:cancel", "cancelEvaluation", lambda run: fep.CancelOperationRequest(operation_id=run), True),
+}  # fmt: skip
+CLOSED = [method.name for method in METHODS if ROWS.get(method.name, ("",))[0] is not None]
+NAMING = [method.name for method in METHODS if ROWS.get(method.name, ("", "", None, False))[3]]
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Both(sqlite(tmp_path_factory.mktemp("matrix")), keys_known_for=0) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def keys(host):
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    keys = {
+        "none": "",
+        "invented": "assay_abcdefgh_" + "x" * 43,
+        "no key at all": "hunter2",
+        "expired": host.key(expires=soon),
+        "revoked": host.key(revoked=True),
+        "cut off": host.key()[:-1],
+    }
+    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
+    return keys
+
+
+@pytest.fixture(scope="module")
+def ours(host):
+    """A run of our tenant that has ended."""
+    with connected(host) as client:
+        yield client.RunEvaluation(EVALUATION).evaluation_id
+
+
+def ask(client, name, run="eval_unknown"):
+    answer = client.call(name, ROWS[name][2](run))
+    return list(answer) if name == "StreamEvaluation" else answer
+
+
+def test_every_method_has_a_row_and_every_row_a_method():
+    assert {method.name: method.scope for method in METHODS} == {name: row[0] for name, row in ROWS.items()}
+    served = {
+        (service.full_name, method.name)
+        for service in fep.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+    assert {(method.service, method.name) for method in METHODS} == served
+
+
+def test_every_method_asks_for_what_its_twin_over_rest_asks_for():
+    scopes = {route.id: route.scope for route in ROUTES}
+    assert {name: scopes[row[1]] for name, row in ROWS.items()} == {
+        name: row[0] for name, row in ROWS.items()
+    }
+
+
+@pytest.mark.parametrize("name", CLOSED)
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("none", "unauthenticated"),
+        ("invented", "unauthenticated"),
+        ("no key at all", "unauthenticated"),
+        ("cut off", "unauthenticated"),
+        ("expired", "key_expired"),
+        ("revoked", "key_revoked"),
+    ],
+)
+def test_nobody_comes_in_without_a_good_key(host, keys, ours, name, key, code):
+    with connected(host, key=keys[key]) as client:
+        for run in (ours, "eval_unknown"):  # whether there is one is not told
+            status, body = refused(ask, client, name, run)
+            assert (status, body["error"]) == (StatusCode.UNAUTHENTICATED, code)
+            assert keys[key] == "" or keys[key] not in body["message"]
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_a_key_without_the_scope_is_forbidden_and_the_scope_alone_is_enough(host, ours, name):
+    scope = ROWS[name][0]
+    with connected(
+        host, scopes={"evaluations:create", "evaluations:read", "evaluations:cancel"} - {scope}
+    ) as client:
+        status, body = refused(ask, client, name, ours)
+        assert (status, body["error"]) == (StatusCode.PERMISSION_DENIED, "forbidden")
+        assert body["details"] == {"scopeRequired": scope}
+    with connected(host, scopes={scope}) as client:
+        if name == "CancelOperation":
+            assert refused(ask, client, name, ours)[1]["error"] == "run_terminal"
+        else:
+            ask(client, name, ours)
+
+
+def test_what_is_open_is_open(host, keys):
+    for key in keys.values():
+        with connected(host, key=key) as client:
+            assert ask(client, "HealthCheck").status == "healthy"
+
+
+@pytest.mark.parametrize("name", NAMING)
+def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, name):
+    with connected(host, tenant="other") as client:
+        unknown = "eval_" + "0" * (len(ours) - 5)
+        theirs, none = refused(ask, client, name, ours), refused(ask, client, name, unknown)
+    assert theirs[0] == none[0] == StatusCode.NOT_FOUND
+    assert str(theirs).replace(ours, unknown) == str(none)
+
+
+def test_a_run_under_way_is_not_cancelled_listed_or_read_by_others(host):
+    with connected(host) as client, connected(host, tenant="other") as other:
+        run = client.StartEvaluation(message_of(request_of(3, [slow(0.5)]))).operation_id
+        for name in NAMING:
+            assert refused(ask, other, name, run)[0] == StatusCode.NOT_FOUND
+        assert run not in str(other.ListOperations(fep.ListOperationsRequest()))
+        assert client.GetOperation(fep.GetOperationRequest(operation_id=run)).status in ("pending", "running")
+        client.CancelOperation(fep.CancelOperationRequest(operation_id=run))
+
+
+@pytest.mark.parametrize(
+    ("metadata", "good"),
+    [
+        ((("x-api-key", "{key}"),), True),
+        ((("authorization", "Bearer {key}"),), True),
+        ((("authorization", "bearer {key}"),), True),
+        ((("authorization", "Bearer {key}"), ("x-api-key", "{key}")), True),
+        ((("authorization", "Bearer {key}"), ("x-api-key", "{other}")), False),
+        ((("authorization", "Basic {key}"),), False),
+        ((("x-api-key", "{key}"), ("x-api-key", "{other}")), False),
+    ],
+)
+def test_a_key_comes_in_the_metadata_as_in_the_headers(host, metadata, good):
+    key = host.key()
+    told = tuple((name, value.format(key=key, other=host.key(tenant="other"))) for name, value in metadata)
+    with connected(host, key="") as client:
+        if good:
+            client.ListOperations(fep.ListOperationsRequest(), metadata=told)
+        else:
+            assert (
+                refused(client.ListOperations, fep.ListOperationsRequest(), metadata=told)[0]
+                == StatusCode.UNAUTHENTICATED
+            )

@@ -1,0 +1,333 @@
+"""POST /v1/runs: who may, and every refusal in its order (contract §2, §3.1, §3.2), through HTTP, on SQLite and PostgreSQL."""
+
+import pytest
+
+from assay.agenteval.request import EvalLimits
+from assay.auth.scopes import DEFAULT
+from assay.errors import InvalidRequest, Problem
+from assay.serve.openwop.features import OpenWopFeatures
+from support.evals import AGENT, Doing, golden, rubric
+from support.openwop_client import asked, done, ended, log_of, shelved, suite
+from support.rest_client import Server, sqlite
+from support.spec_files import fits
+
+PICKY, WRITER = "local.tests.picky", "local.tests.writer"
+TUNED = "local.tests.tuned"
+
+
+class Tunable(Doing):
+    """Says what its model would be."""
+
+    def tuned(self, tuning):
+        if tuning.model == "nowhere:none":
+            raise InvalidRequest(Problem("model", "there is no provider 'nowhere'"))
+        return Doing(lambda _: f"{tuning.model} {tuning.temperature} {tuning.max_tokens}", agent_id=TUNED)
+
+
+AGENTS = (
+    Tunable(lambda task: task, agent_id=TUNED),
+    Doing(lambda task: task, agent_id=PICKY, task_schema={"type": "object", "required": ["ticket"]}),
+    Doing(lambda task: task, agent_id=WRITER, model_class="writing", takes_tools=False),
+)
+TOOLS = {"toolResponses": [{"tool": "shop:orders", "response": 1}]}
+PLAIN = suite(golden("a", "x", "x"), golden("b", "x", "x"), name="plain", modes=("golden", "regression"))
+SUITES = {
+    "plain": PLAIN,
+    "later": PLAIN | {"version": "1.1.0"},
+    "fewer": suite(golden("a", "x", "x"), name="plain", modes=("golden", "regression"), version="1.2.0"),
+    "other": suite(golden("a", "x", "x"), name="other", modes=("golden", "regression")),
+    "theirs": suite(golden("a", "x", "x"), name="theirs", targetAgentId=WRITER),
+    "coders": suite(golden("a", "x", "x"), name="coders", allowedModels=["coding"]),
+    "judged": suite(rubric("r", ("kind", 1), input="x"), name="judged", modes=("rubric",)),
+    "mixed": suite(rubric("r", ("kind", 1), input="x"), golden("g", "x", "x"), name="mixed",
+                   modes=("golden", "live-shadow")),
+    "tools": suite(golden("t", "x", "x", fixtures=TOOLS), name="tools", modes=("golden", "live-shadow")),
+    "none": suite(golden("g", "x", "x"), name="none", modes=("golden", "rubric")),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def host(database):
+    with Server(database, agents=AGENTS) as host:
+        yield host
+
+
+@pytest.fixture(scope="module")
+def client(host):
+    with host.client() as client:
+        for document in SUITES.values():
+            shelved(client, document)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def baseline(client):
+    return done(client, PLAIN, evalModes=["golden"])
+
+
+def ref(name):
+    return f"{SUITES[name]['suiteId']}@{SUITES[name]['version']}"
+
+
+def refused(client, body, status=400, code="validation_error"):
+    answer = client.post("/v1/runs", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (status, code), answer.text
+    fits("error-envelope", answer.json())
+    return answer.json()
+
+
+def test_3_2_step_1_a_key_first_and_then_its_scope(host):
+    with host.client(key="") as nobody, host.client(scopes=DEFAULT - {"runs:create"}) as reader:
+        refused(nobody, {"more": 1}, 401, "unauthenticated")
+        told = refused(reader, {"more": 1}, 403, "forbidden")
+        assert told["details"] == {"scopeRequired": "runs:create"}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"nothing", b"[]", b'"eval"', b'{"mode":1}', b'{"mode":"eval","what":1}', b'{"inputs":[]}',
+     b'{"configurable":[]}', b'{"tags":[""]}', b'{"tags":["' + b"x" * 257 + b'"]}', b'{"tags":' + b'["x"' + b',"x"' * 100 + b"]}"],
+)  # fmt: skip
+def test_3_2_step_2_a_body_that_is_none(client, body):
+    answer = client.post("/v1/runs", content=body, headers={"content-type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
+    fits("error-envelope", answer.json())
+
+
+def test_3_2_step_3_a_mode_that_is_not_eval(client):
+    assert "mode" in refused(client, {"mode": "train"})["message"]
+    assert "workflowId" in refused(client, {})["message"]
+    assert "workflowId" in refused(client, {"workflowId": "no-such-workflow"})["message"]
+
+
+def test_3_2_step_4_where_evals_are_off_none_is_created_and_none_is_read(tmp_path):
+    address = sqlite(tmp_path)
+    with Server(address) as host, host.client() as client:
+        run = done(client, PLAIN, evalModes=["golden"])
+    with Server(address, offer=OpenWopFeatures(offer_evals=False)) as host, host.client() as client:
+        told = refused(client, {"mode": "eval"}, 501, "capability_not_provided")
+        assert told["details"] == {"capability": "agents.evalSuite"}
+        for path in (f"/v1/runs/{run}/eval-summary", f"/v1/host/assay/runs/{run}/eval-report"):
+            assert client.get(path).status_code == 404
+        known = client.get("/.well-known/openwop").json()
+        assert "evalSuite" not in known.get("agents", {})
+        assert client.get(f"/v1/runs/{run}").json()["status"] == "completed"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"mode": "eval"}, "evalSuiteRef"),
+        ({"mode": "eval", "agentId": AGENT}, "evalSuiteRef"),
+        ({"mode": "eval", "evalSuiteRef": ref("plain")}, "agentId"),
+        (asked(ref("plain"), trials=0), "configurable.trials"),
+        (asked(ref("plain"), trials=101), "configurable.trials"),
+        (asked(ref("plain"), trials="3"), "configurable.trials"),
+        (asked(ref("plain"), trials=True), "configurable.trials"),
+        (asked(ref("plain"), evalModes="golden"), "configurable.evalModes"),
+        (asked(ref("plain"), baselineRunId=7), "configurable.baselineRunId"),
+        (asked(ref("plain"), allowTargetMismatch="yes"), "configurable.allowTargetMismatch"),
+        (asked(ref("plain"), allowSuiteVersionDrift=1), "configurable.allowSuiteVersionDrift"),
+        (asked(ref("plain"), model=7), "configurable.model"),
+        (asked(ref("plain"), temperature=2.5), "configurable.temperature"),
+        (asked(ref("plain"), maxTokens=0), "configurable.maxTokens"),
+        (asked(ref("plain"), runTimeoutMs=0), "configurable.runTimeoutMs"),
+        (asked(ref("plain"), escalationThreshold=1.5), "configurable.escalationThreshold"),
+        (asked(ref("plain"), reasoningVerbosity="loud"), "configurable.reasoningVerbosity"),
+        (asked(ref("plain"), promptOverrides={"a": 1}), "configurable.promptOverrides"),
+    ],
+    ids=str,
+)
+def test_3_2_step_5_what_an_eval_needs(client, body, field):
+    assert refused(client, body)["details"]["field"] == field
+
+
+def test_3_2_step_6_an_agent_that_is_not_here_before_a_suite_that_is_not(client):
+    told = refused(client, asked("local.tests.evals.nothing", "local.tests.nobody"))
+    assert told["details"]["field"] == "agentId"
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    ["local.tests.evals.nothing", "local.tests.evals.plain@9.9.9", "http://127.0.0.1/x.json", "file:///etc/passwd",
+     "inline:{}", "pack:a.b@1.0.0/evals/x.json", "evals/x.json", "\u0000"],
+)  # fmt: skip
+def test_3_2_step_7_a_suite_that_cannot_be_had(client, wanted):
+    assert refused(client, asked(wanted))["details"]["field"] == "evalSuiteRef"
+
+
+def test_3_2_step_7_another_tenants_suite_is_as_unknown_as_none(host, client):
+    with host.client(tenant="other") as other:
+        theirs = refused(other, asked(ref("plain")))
+        none = refused(other, asked("local.tests.evals.plaim@1.0.0"))
+    assert theirs["message"].replace("plain", "plaim") == none["message"]
+
+
+def test_3_2_step_7_a_suite_that_is_none_is_not_shelved(client):
+    bad = suite(golden("a", "x"), golden("a", "hidden"), name="twice")  # step 11: an id stands for one task
+    answer = client.post("/v1/host/assay/suites", json=bad)
+    assert (answer.status_code, answer.json()["error"]) == (400, "validation_error")
+    assert "hidden" not in str(answer.json()["details"])  # places, and no bodies
+
+
+def test_3_2_step_8_a_suite_for_another_agent(client):
+    assert refused(client, asked(ref("theirs")))["details"]["field"] == "agentId"
+    assert client.post("/v1/runs", json=asked(ref("theirs"), allowTargetMismatch=True)).status_code == 201
+    assert client.post("/v1/runs", json=asked(ref("theirs"), WRITER)).status_code == 201
+
+
+def test_3_2_step_9_a_suite_for_other_models(client):
+    assert refused(client, asked(ref("coders")))["details"]["field"] == "agentId"
+
+
+@pytest.mark.parametrize(
+    ("name", "modes"),
+    [("plain", []), ("plain", ["adversarial"]), ("plain", ["live-shadow"]), ("judged", ["rubric"]),
+     ("none", ["rubric"]), ("plain", ["nothing"])],
+    ids=str,
+)  # fmt: skip
+def test_3_2_step_10_modes_that_the_suite_or_this_host_has_not(client, name, modes):
+    told = refused(client, asked(ref(name), evalModes=modes))
+    assert told["details"]["field"] == "configurable.evalModes"
+    if modes and name != "none":  # that one has the mode, and no task for it
+        assert told["details"]["unsupported"] == modes
+        assert told["details"]["advertised"] == ["golden", "regression", "live-shadow"]
+
+
+def test_3_2_step_11_more_tasks_than_are_taken(tmp_path):
+    document = suite(*[golden(f"t{at}", "x", "x") for at in range(3)], name="three")
+    with Server(sqlite(tmp_path), host=EvalLimits(max_tasks=2)) as host, host.client() as client:
+        known = client.get("/.well-known/openwop").json()
+        assert known["agents"]["evalSuite"]["maxTasksPerSuite"] == 2
+        told = refused(client, asked(shelved(client, document)))
+        assert told["details"]["field"] == "evalSuiteRef"
+
+
+@pytest.mark.parametrize("which", ["none", "unknown", "foreign", "cancelled", "an evaluation"])
+def test_3_2_step_12_a_baseline_that_is_none(host, client, which):
+    runs = {"none": None, "unknown": "run-unknown"}
+    if which == "foreign":
+        with host.client(tenant="other") as other:
+            runs[which] = done(other, PLAIN, evalModes=["golden"])
+    elif which == "cancelled":
+        slow = suite(golden("a", "x", {"wait": 30}), name="slow")
+        runs[which] = client.post("/v1/runs", json=asked(shelved(client, slow))).json()["runId"]
+        client.post(f"/v1/runs/{runs[which]}/cancel")
+    elif which == "an evaluation":
+        body = {"test_cases": [], "outputs": [], "checks": []}
+        runs[which] = client.post("/v1/evaluate", json=body).json().get("evaluation_id", "eval_x")
+    said = {} if runs[which] is None else {"baselineRunId": runs[which]}
+    told = refused(client, asked(ref("plain"), evalModes=["regression"], **said))
+    assert told["details"]["field"] == "configurable.baselineRunId"
+
+
+def test_3_2_step_12_a_baseline_of_another_suite_version_or_set_of_tasks(client, baseline):
+    def body(name, **more):
+        return asked(ref(name), evalModes=["regression"], baselineRunId=baseline, **more)
+
+    field = "configurable.baselineRunId"
+    assert refused(client, body("other"))["details"]["field"] == field
+    assert refused(client, body("later"))["details"]["field"] == field
+    assert client.post("/v1/runs", json=body("later", allowSuiteVersionDrift=True)).status_code == 201
+    told = refused(client, body("fewer", allowSuiteVersionDrift=True))
+    assert (told["details"]["field"], told["details"]["taskIds"]) == (field, ["b"])
+
+
+@pytest.mark.parametrize(
+    ("name", "agent", "modes", "tasks"),
+    [
+        ("mixed", AGENT, ["live-shadow"], ["r"]),  # a rubric, and no judge
+        ("tools", WRITER, ["golden"], ["t"]),  # fixtures, and no way to take any
+        ("tools", AGENT, ["live-shadow"], ["t"]),  # a tool that only fixtures know
+        ("plain", PICKY, ["golden"], ["a", "b"]),  # its hand-off schema
+    ],
+)
+def test_3_2_step_13_tasks_that_cannot_be_scored_given_or_taken(client, name, agent, modes, tasks):
+    told = refused(client, asked(ref(name), agent, evalModes=modes))
+    assert told["details"]["taskIds"] == tasks
+
+
+def test_3_1_a_run_may_want_another_model_of_an_agent_whose_model_is_chosen_here(client):
+    said = {"model": "p:other", "temperature": 0.5, "maxTokens": 7}
+    document = suite(golden("a", "p:other 0.5 7", "x"), name="tuned")
+    run = done(client, document, TUNED, **said)
+    shown = ended(client, run)
+    assert (shown["outputs"]["passed"], shown["configurable"]) == (True, said)
+    told = refused(client, asked(shelved(client, document), TUNED, model="nowhere:none"))
+    assert told["details"]["field"] == "configurable.model"
+    assert done(client, document, **said)  # another agent's model is its own
+
+
+def test_3_1_a_run_may_want_to_be_over_by_a_time(client):
+    run = done(client, suite(golden("a", "x", {"wait": 60}), name="late"), runTimeoutMs=200)
+    log = log_of(client, run)
+    assert [event["type"] for event in log[-2:]] == ["cap.breached", "run.failed"]
+    fits("run-event-payloads", log[-2]["payload"], "#/$defs/capBreached")
+    assert (log[-2]["payload"]["kind"], log[-2]["payload"]["limit"]) == ("run-duration", 200)
+    assert ended(client, run)["error"]["code"] == "run_timeout"
+
+
+def test_3_2_step_14_it_is_accepted_and_shown_as_it_was_asked_for(client):
+    body = asked(ref("plain"), trials=2, evalModes=["golden"], temperature=0.2, mine={"x": 1}) | {
+        "tags": ["nightly"],
+        "metadata": {"build": 7},
+    }
+    answer = client.post("/v1/runs", json=body)
+    made = answer.json()
+    assert answer.status_code == 201
+    assert made.keys() == {"runId", "status", "eventsUrl", "statusUrl"}
+    assert answer.headers["location"] == f"/v1/runs/{made['runId']}"
+    assert client.get(made["statusUrl"]).status_code == 200
+    shown = ended(client, made["runId"])
+    fits("run-snapshot", shown)
+    assert {
+        name: shown[name] for name in ("configurable", "tags", "metadata", "agentId", "evalSuiteRef")
+    } == {
+        "configurable": body["configurable"],
+        "tags": ["nightly"],
+        "metadata": {"build": 7},
+        "agentId": AGENT,
+        "evalSuiteRef": ref("plain"),
+    }
+    log = log_of(client, made["runId"])
+    assert [event["type"] for event in log].count("eval.scored") == 2  # one a task, of two trials
+    for event in log:
+        fits("run-event", event)
+
+
+def test_2_2_a_tenant_in_the_body_is_the_callers_or_refused(client):
+    body = asked(ref("plain"), evalModes=["golden"])
+    told = refused(client, body | {"tenantId": "other"}, 403, "forbidden")
+    assert told["details"] == {"field": "tenantId"}
+    assert client.post("/v1/runs", json=body | {"tenantId": "acme"}).status_code == 201
+
+
+def test_1_1_test_doubles_are_not_offered(client):
+    body = asked(ref("plain"), mockProvider={"id": "x"})
+    refused(client, body, 403, "mock_provider_forbidden")
+    answer = client.post("/v1/runs", json=asked(ref("plain")), headers={"X-Force-Engine-Version": "1"})
+    assert (answer.status_code, answer.json()["error"]) == (403, "force_engine_version_forbidden")
+
+
+def test_7_7_where_agents_are_off_there_is_no_inventory(tmp_path):
+    with Server(sqlite(tmp_path), offer=OpenWopFeatures(offer_agents=False)) as host, host.client() as client:
+        assert "manifestRuntime" not in client.get("/.well-known/openwop").json()["agents"]
+        assert client.get("/v1/agents").status_code == client.get(f"/v1/agents/{AGENT}").status_code == 404
+        assert done(client, PLAIN, evalModes=["golden"])
+
+
+def test_7_7_the_inventory_has_no_prompt_and_no_schema(client):
+    listed = client.get("/v1/agents").json()
+    fits("agent-inventory-response", listed)
+    assert [one["agentId"] for one in listed["agents"]] == sorted([AGENT, PICKY, TUNED, WRITER])
+    one = client.get(f"/v1/agents/{PICKY}").json()
+    assert one in listed["agents"]
+    assert one["hasHandoffSchemas"] is True
+    assert "ticket" not in str(listed)
+    assert client.get("/v1/agents/local.tests.nobody").status_code == 404
+
+
+def test_11_there_is_no_registry_of_packs_and_it_says_so_in_plain_text(client):
+    for path in ("/v1/packs", "/v1/packs/x/-/1.0.0.tgz"):
+        answer = client.get(path)
+        assert (answer.status_code, answer.headers["content-type"]) == (404, "text/plain; charset=utf-8")

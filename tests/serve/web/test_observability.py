@@ -1,0 +1,338 @@
+"""Metrics, logs and traces of a real server: what is to be seen is there, and no content and no tenant's name is."""
+
+import io
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import httpx
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from prometheus_client.parser import text_string_to_metric_families
+
+from assay.backends.telemetry.otel import OtelTracer
+from assay.ports.audit import Actor, acting
+from assay.ports.telemetry import COUNTERS, GAUGES, TIMES, Metrics
+from assay.serve.web import logging as logs
+from support.grpc_client import Client, fep
+from support.provider_server import ProviderServer
+
+NAMES = ("transport", "route", "kind", "provider", "direction", "outcome", "status")
+CANARY, TENANT = "canary", "tenantcanary"
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+CHECK = """
+from assay import Answer, Checker, Services, Text
+import asyncio
+
+class Boom(Checker):
+    type = "boom"
+    text: Text
+
+    async def run(self, services: Services) -> Answer:
+        await asyncio.sleep(0.001)
+        raise RuntimeError(self.text)
+"""
+
+
+class Collector:
+    """OTLP over HTTP: what comes in is kept."""
+
+    def __init__(self):
+        self.bodies: list[bytes] = []
+        bodies = self.bodies
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                bodies.append(self.rfile.read(int(self.headers["content-length"])))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, format, *args):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def close(self):
+        self._server.shutdown()
+        self._server.server_close()
+
+    def spans(self) -> list[Any]:
+        return [
+            span
+            for body in self.bodies
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+            for scope in resource.scope_spans
+            for span in scope.spans
+        ]
+
+
+class Seen(NamedTuple):
+    answers: dict[str, httpx.Response]
+    trailing: dict[str, str]
+    metrics: str
+    logs: list[dict[str, Any]]
+    raw_logs: str
+    spans: list[Any]
+    raw_spans: bytes
+    run: str
+
+
+def request(*checks):
+    return {
+        "test_cases": [{"id": f"{CANARY}-id", "input": f"{CANARY} input", "metadata": {CANARY: CANARY}}],
+        "outputs": [{"value": f"{CANARY} output"}],
+        "checks": list(checks),
+        "experiment_metadata": {"name": f"{CANARY} experiment"},
+    }
+
+
+BOOM = {"type": "boom", "arguments": {"text": "$.output.value"}}
+CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": [f"{CANARY} rubric"]}}
+JUDGE = {
+    "type": "llm_judge",
+    "arguments": {
+        "prompt": f"{CANARY} prompt: {{{{$.output.value}}}}",
+        "response_format": {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}},
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """One server, from its start to its end, asked for all kinds of things."""
+    folder = tmp_path_factory.mktemp("seeing")
+    (folder / "boomcheck.py").write_text(CHECK)
+    collector = Collector()
+    try:
+        with ProviderServer(answer=lambda _: {"passed": True}) as provider:
+            (folder / "assay.toml").write_text(
+                f'check_modules = ["boomcheck:Boom"]\n[models]\njudge = "home:ok"\n'
+                f'[providers.home]\nbase_url = "{provider.base_url}"\nprices = {{input = 1, output = 1}}\n'
+            )
+            yield _asked(folder, collector)
+    finally:
+        collector.close()
+
+
+def _asked(folder, collector) -> Seen:
+    made = subprocess.run(
+        [sys.executable, "-m", "assay", "key", "create", "--tenant", TENANT, "--json"],
+        cwd=folder, capture_output=True, check=True, timeout=60,
+    )  # fmt: skip
+    key = json.loads(made.stdout)["key"]
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url, "PYTHONPATH": str(folder)}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "assay", "serve", "--port", "0", "--log-format", "json", "--log-level", "debug"],
+        cwd=folder, env=os.environ | environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert server.stdout
+    address = re.search(r"http://\S+", server.stdout.readline())[0]
+    calls = re.search(r"grpc://(\S+)", server.stdout.readline())[1]
+    answers, trailing = {}, {}
+    with httpx.Client(base_url=address, headers={"X-API-Key": key}, timeout=60) as client:
+
+        def ask(name, method, path, **more):
+            headers = {"X-Request-Id": f"asked-{name}", **more.pop("headers", {})}
+            answers[name] = client.request(method, path, headers=headers, **more)
+            return answers[name]
+
+        ask("quick", "POST", "/v1/evaluate", json=request(CONTAINS), headers={"traceparent": PARENT})
+        run = ask("waiting", "POST", "/v1/evaluate", json=request(BOOM, JUDGE)).json()["evaluation_id"]
+        ask("read", "GET", f"/v1/evaluations/{run}")
+        assert CANARY in ask("followed", "GET", f"/v1/evaluations/{run}/events").text.lower()
+        ask("bad", "POST", "/v1/evaluate", json={"checks": CANARY, "test_cases": [CANARY]})
+        form = {"content-type": "application/json"}
+        ask("broken", "POST", "/v1/evaluate", content=f'{{"{CANARY}'.encode(), headers=form)
+        ask("unknown", "GET", f"/v1/evaluations/{CANARY}")
+        ask("nowhere", "GET", f"/{CANARY}?{CANARY}={CANARY}")
+        ask("method", "PROPFIND", "/v1/evaluate")
+        ask("no method", CANARY.upper(), "/v1/evaluate")
+        ask("strange", "GET", "/v1/checks", headers={"X-Request-Id": f"{CANARY} {CANARY}!"})
+        ask("nobody", "GET", "/v1/evaluations", headers={"X-API-Key": CANARY})
+        with grpc.insecure_channel(calls) as channel:
+            caller = Client(channel, key)
+            caller.call("HealthCheck", metadata=(("x-request-id", "asked-grpc"),))
+            trailing = dict(caller.last)
+            with pytest.raises(grpc.RpcError):
+                caller.call("GetEvaluation", fep.GetEvaluationRequest(evaluation_id=CANARY))
+        until = time.monotonic() + 60  # a hang guard: who called is answered before the call is counted
+        metrics = ""
+        while "NOT_FOUND" not in metrics:
+            assert time.monotonic() < until
+            metrics = ask(f"metrics-{len(answers)}", "GET", "/metrics").text
+    server.send_signal(signal.SIGTERM)
+    _, logs = server.communicate(timeout=60)
+    lines = [line for line in logs.splitlines() if line.startswith("{")]
+    return Seen(
+        answers, trailing, metrics, [json.loads(line) for line in lines], logs,
+        collector.spans(), b"".join(collector.bodies), run,
+    )  # fmt: skip
+
+
+def samples(text):
+    return {
+        (sample.name, *(sample.labels[name] for name in NAMES if name in sample.labels)): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_have_what_there_is_to_see(seen):
+    found = samples(seen.metrics)
+    assert found["assay_requests_total", "rest", "POST /v1/evaluate", "200"] == 2
+    assert found["assay_requests_total", "rest", "POST /v1/evaluate", "400"] == 2
+    assert found["assay_requests_total", "rest", "OTHER /v1/evaluate", "405"] == 1
+    assert found["assay_requests_total", "rest", "GET ", "404"] == 1
+    assert found["assay_requests_total", "grpc", "/fep.v1.EvaluationService/HealthCheck", "OK"] == 1
+    assert found["assay_requests_total", "grpc", "/fep.v1.EvaluationService/GetEvaluation", "NOT_FOUND"] == 1
+    assert found["assay_request_seconds_count", "rest", "POST /v1/evaluate"] == 4
+    assert found["assay_runs_total", "evaluation", "completed"] == 2
+    assert found["assay_units_total", "evaluation"] == 1
+    assert found["assay_events_total",] == 6
+    assert found["assay_commit_seconds_count",] >= 3
+    assert found["assay_model_calls_total", "home", "ok"] == 1
+    assert found["assay_model_tokens_total", "home", "input"] > 0
+    assert found["assay_model_cost_usd_total", "home"] > 0
+    assert found["assay_requests_in_flight",] == 1  # this one
+    assert found["process_cpu_seconds_total",] > 0
+    told = {family.name for family in text_string_to_metric_families(seen.metrics)}
+    assert {*COUNTERS, *TIMES, *GAUGES} <= told
+
+
+def test_every_answer_has_a_number_and_every_log_line_of_it_too(seen):
+    for name, answer in seen.answers.items():
+        number = answer.headers["x-request-id"]
+        assert number.startswith("req_" if name in ("strange", "no method") else f"asked-{name}")
+        if name == "no method":
+            continue  # it was no request yet: the server itself said no
+        told = [line for line in seen.logs if line.get("request") == number and line["message"] == "answered"]
+        assert [int(line["status"]) for line in told] == [answer.status_code], name
+    assert seen.trailing["x-request-id"] == "asked-grpc"
+    assert [line["route"] for line in seen.logs if line.get("request") == "asked-grpc"] == [
+        "/fep.v1.EvaluationService/HealthCheck"
+    ]
+
+
+def attributes(span):
+    return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
+
+
+def test_spans_tell_of_requests_runs_units_and_checks(seen):
+    spans = {
+        (span.name, str(attributes(span).get("gen_ai.evaluation.name", ""))): span for span in seen.spans
+    }
+    by_id = {span.span_id: span for span in seen.spans}
+    quick = next(span for span in seen.spans if span.parent_span_id == bytes.fromhex("b7ad6b7169203331"))
+    assert quick.trace_id == bytes.fromhex("0af7651916cd43dd8448eb211c80319c")  # the caller's
+    assert attributes(quick) == {
+        "http.request.method": "POST", "http.route": "/v1/evaluate", "http.response.status_code": 200,
+    }  # fmt: skip
+    judged = spans["gen_ai.evaluation.result", "llm_judge"]
+    assert attributes(judged)["gen_ai.operation.name"] == "evaluate"
+    assert attributes(spans["gen_ai.evaluation.result", "boom"])["error.type"] == "unknown_error"
+    unit = by_id[judged.parent_span_id]
+    run = by_id[unit.parent_span_id]
+    assert (unit.name, run.name, by_id[run.parent_span_id].name) == (
+        "unit",
+        "run evaluation",
+        "POST /v1/evaluate",
+    )
+    assert attributes(run)["assay.run.id"] == seen.run
+    assert ("fep.v1.EvaluationService/HealthCheck", "") in spans
+
+
+@pytest.mark.parametrize("where", ["metrics", "logs", "spans"])
+def test_no_content_and_no_tenant_is_in_any_of_them(seen, where):
+    text = {"metrics": seen.metrics.encode(), "logs": seen.raw_logs.encode(), "spans": seen.raw_spans}[where]
+    assert len(text) > 1000
+    assert CANARY.encode() not in text.lower()
+    assert TENANT.encode() not in text.lower()
+
+
+def test_no_library_says_a_word_below_a_warning(seen):
+    assert {line["level"] for line in seen.logs if line["logger"].startswith("assay")} >= {"info"}
+    assert [line for line in seen.logs if not line["logger"].startswith("assay")] == []
+
+
+@pytest.mark.parametrize("level", ["debug", "info", "warning", "error"])
+@pytest.mark.parametrize(
+    "name", ["assay.rest", "assaying", "sse_starlette.sse", "uvicorn.error", "root", "shop"]
+)
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_of_other_loggers_a_line_has_its_place_and_none_of_its_words(form, name, level):
+    written = io.StringIO()
+    record = logging.LogRecord(
+        name, getattr(logging, level.upper()), "/x/sse.py", 7, f"chunk: %s {CANARY}", (CANARY,), None
+    )
+    logs.handler(form, written).handle(record)
+    line = written.getvalue()
+    if name == "assay.rest":
+        assert CANARY in line
+    elif level in ("debug", "info"):
+        assert line == ""
+    else:
+        assert "said at sse.py:7" in line
+        assert CANARY not in line
+
+
+def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    tracer = OtelTracer()
+    try:
+        with pytest.raises(RuntimeError), tracer.span("unit", {}):
+            raise RuntimeError(CANARY)
+    finally:
+        tracer.close()
+        collector.close()
+    (span,) = collector.spans()
+    assert attributes(span) == {"error.type": "RuntimeError"}
+    assert CANARY.encode() not in b"".join(collector.bodies)
+
+
+def test_a_watch_that_is_off_counts_nothing():
+    watch = Metrics()
+    watch.add("assay_events")
+    watch.took("assay_commit_seconds", 1.0)
+    with watch.span("run", {}) as span:
+        assert span is None
+    assert not watch.counts
+    assert not watch.times
+
+
+def test_the_page_has_every_metric():
+    text = (Path(__file__).parents[3] / "docs" / "observing.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(assay_\w+)` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
+    known = [(name, ", ".join(one.labels) or "–", one.about) for name, one in (COUNTERS | TIMES).items()]
+    assert rows == [*known, *((name, "–", about) for name, about in GAUGES.items())]
+
+
+@pytest.mark.parametrize("form", [logs.TextFormatter(), logs.JsonFormatter()], ids=["text", "json"])
+def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
+    def fails():
+        raise RuntimeError(CANARY)
+
+    trouble: Any = (None, None, None)
+    try:
+        fails()
+    except RuntimeError:
+        trouble = sys.exc_info()
+    record = logging.LogRecord("assay", logging.ERROR, "", 0, "it\nfailed", None, trouble)
+    acting.set(Actor("k1", "asked-1"))
+    line = form.format(record)
+    assert CANARY not in line
+    assert "\n" not in line
+    for part in ("it failed", "RuntimeError", "test_seeing.py:", "asked-1", "k1"):
+        assert part in line

@@ -1,0 +1,167 @@
+"""The OpenAPI document is the routes, both ways; and schemathesis finds nothing in it that is not so."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, settings
+from msgspec import json as wire
+from schemathesis.checks import load_all_checks
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
+from assay import errors
+from assay.serve.fep.schemas import fep_schemas
+from assay.serve.http import ROUTES
+from assay.serve.openwop.schemas import openwop_schemas
+from assay.serve.web.openapi import HEADERS, SAID, document
+from assay.serve.web.responses import STATUS
+from support.rest_client import Server, sqlite
+from support.spec_files import SHARED, needs_shared
+
+DOCUMENT = document(ROUTES, fep_schemas() | openwop_schemas())
+
+
+def test_the_document_is_the_routes_both_ways():
+    told = {
+        (method.upper(), path, said["operationId"])
+        for path, methods in DOCUMENT["paths"].items()
+        for method, said in methods.items()
+    }
+    assert told == {(route.method, route.path, route.id) for route in ROUTES}
+
+
+def test_the_server_answers_at_what_the_document_says_and_nowhere_else(host):
+    served = {re.sub(r":part\}", "}", route.path) for route in host.app.router.routes}
+    assert served == DOCUMENT["paths"].keys()
+    assert httpx.get(f"{host.url}/v1/openapi.json").json() == wire.decode(wire.encode(DOCUMENT))
+
+
+def test_it_is_openapi_3_1_and_every_reference_leads_somewhere():
+    assert re.match(r"^3\.[1-9]", DOCUMENT["openapi"])
+    text = wire.encode(DOCUMENT).decode()
+    for place in re.findall(r'"\$ref":"#/([^"]+)"', text):
+        found = DOCUMENT
+        for part in place.split("/"):
+            found = found[part]
+    assert '"nullable"' not in text
+    for name in HEADERS:
+        assert f"#/components/headers/{name}" in text
+
+
+def test_every_operation_says_who_may_and_what_may_go_wrong():
+    for route in ROUTES:
+        said = DOCUMENT["paths"][route.path][route.method.lower()]
+        assert bool(said["security"]) == (route.scope is not None)
+        wanted = {"429", "500", "503"} | (set() if route.scope is None else {"401", "403"})
+        assert wanted <= said["responses"].keys()
+        assert {int(status) for status in said["responses"]} <= SAID.keys() | route.gives.keys()
+
+
+def test_every_body_that_is_read_is_told_of():
+    for route in ROUTES:
+        said = DOCUMENT["paths"][route.path][route.method.lower()]
+        assert ("requestBody" in said) == (route.method == "POST"), route.id
+    options = DOCUMENT["components"]["schemas"]["BatchOptions"]["properties"]
+    assert (options["max_concurrent"]["minimum"], options["timeout_ms"]["minimum"]) == (1, 1)
+
+
+def test_the_page_of_the_service_has_every_status_with_its_codes():
+    page = (Path(__file__).parents[3] / "docs" / "service.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", page, re.MULTILINE)
+    told = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
+    codes = {status: set[str]() for status in STATUS.values()}
+    for kind, status in STATUS.items():
+        codes[status] |= {kind.code} if kind is not errors.EnvironmentFailure else {"unavailable"}
+    codes[403] = {"forbidden", "mock_provider_forbidden", "force_engine_version_forbidden"}
+    codes[400] |= {"unsupported_stream_mode"}
+    codes[422] = {"invalid_from_seq", "replay_memory_snapshot_unavailable"}
+    codes |= {500: {"internal_error"}, 401: set(get_args(errors.KeyTrouble))}
+    assert told == codes
+    routes = re.findall(r"^\| `(\w+) (\S+)` \| (?:`(\S+)`|none|any key) \|", page, re.MULTILINE)
+    assert set(routes) == {(route.method, route.path, route.scope or "") for route in ROUTES}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("openapi"))) as host:
+        yield host
+
+
+LINES = "application/x-ndjson"  # of which a schema says only that it is text: written down, what is none is text too
+
+
+def test_a_head_and_no_lines_is_a_completed_run_with_nothing_in_it(host):
+    """fep-decisions 36. It is what schemathesis writes down for an object where text is wanted."""
+    headers = {"X-API-Key": _key(host), "Content-Type": LINES}
+    answer = httpx.post(f"{host.url}/v1/evaluate", content=b"{}", headers=headers)
+    assert answer.status_code == 200
+    assert (answer.json()["status"], answer.json()["results"]) == ("completed", [])
+
+
+@schemathesis.serializer(LINES)
+def lines(_, value):
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+
+
+# What schemathesis finds and a spec allows; each with the line that does.
+ALLOWED = {
+    # fep-decisions 33: lengths that differ, unknown types, literals that do not fit: between members, so no schema says it
+    positive_data_acceptance,
+}
+
+
+@pytest.fixture(scope="module")
+def api():
+    load_all_checks()
+    return schemathesis.openapi.from_dict(DOCUMENT)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=[route.id for route in ROUTES])
+def test_schemathesis(route, api, host):
+    """By hand what `api.parametrize()` does as tests are collected, which is in every process: to think of cases takes long."""
+    operation = api[route.path][route.method]
+    tried = build_operation_test(
+        config=api.config,
+        operation=operation,
+        test_func=conforms,
+        given_kwargs={},
+        feedback=FeedbackSources(),
+    )
+    tried(host=host)
+
+
+@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
+          suppress_health_check=list(HealthCheck))  # fmt: skip
+def conforms(case, host):
+    key = _key(host)
+    allowed = ALLOWED | ({negative_data_rejection} if case.media_type == LINES else set())
+    case.call_and_validate(
+        base_url=host.url,
+        headers={"X-API-Key": key, "Authorization": f"Bearer {key}"},
+        excluded_checks=[*allowed],
+        timeout=20,
+    )
+
+
+_keys: dict = {}
+
+
+def _key(host):
+    if host.url not in _keys:
+        _keys[host.url] = host.key()
+    return _keys[host.url]
+
+
+@needs_shared
+def test_what_the_text_says_of_versions_and_tokens_is_kept():
+    parts = DOCUMENT["components"]
+    assert parts["securitySchemes"]["BearerAuth"]["bearerFormat"] == "JWT"
+    version, null = parts["schemas"]["Check"]["properties"]["version"]["anyOf"]
+    assert null == {"type": "null"}
+    text = (SHARED / "spec" / "fep-0.0.1.md").read_text("utf-8")
+    assert f"pattern: '{version['pattern']}'" in text

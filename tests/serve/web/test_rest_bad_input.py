@@ -1,0 +1,780 @@
+"""What is wrong with a request, a client or the world: a documented status, the closed error body, no traceback, nothing lost."""
+
+import contextlib
+import gzip
+import json
+import random
+import resource
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from assay.ports import Limits
+from assay.protocol.operations import ErrorResponse
+from assay.serve.web.limits import ServerLimits
+from support.postgres import server as postgres
+from support.rest_client import CONTAINS, NOBODY, Server, events_of, lines_of, request_of, slow, sqlite
+
+SMALL = ServerLimits(
+    max_body_bytes=200_000,
+    max_upload_bytes=2_000_000,
+    head_seconds=0.6,
+    body_seconds=0.6,
+    send_seconds=0.6,
+    max_batch=3,
+)
+LIMITS = Limits(max_cases=50, max_checks=5, max_depth=20, max_line_bytes=100_000)
+JSON = {"content-type": "application/json"}
+LINES = {"content-type": "application/x-ndjson"}
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("bad")), serving=SMALL, limits=LIMITS) as host:
+        yield host
+
+
+def refused(answer, status, code):
+    """The closed body, and the code that goes with the status."""
+    assert answer.status_code == status, answer.text
+    body = msgspec.json.decode(answer.content, type=ErrorResponse)
+    assert body.error == code
+    assert "Traceback" not in answer.text
+    assert 'File "' not in answer.text
+    assert answer.headers["x-request-id"]
+    return body
+
+
+def many(client):
+    return len(client.get("/v1/evaluations?page_size=1000").json()["operations"])
+
+
+def with_check(**arguments):
+    return json.dumps(request_of(1, [{"type": "contains", "arguments": arguments}]))
+
+
+# Bodies
+
+ONE = {"test_cases": [{"id": "a", "input": 1}], "outputs": [{"value": 1}], "checks": []}
+BODIES = [
+    ("nothing", b"", "not JSON"),
+    ("not JSON", b"{test_cases}", "not JSON"),
+    ("cut off", b'{"test_cases": [', "not JSON: input data was truncated"),
+    ("two documents", json.dumps(ONE).encode() + b" {}", "not JSON"),
+    ("not UTF-8", b'{"test_cases": [{"id": "\xff", "input": 1}], "outputs": [{"value": 1}], "checks": []}', "not UTF-8"),
+    ("a lone surrogate", b'{"test_cases": [{"id": "\\ud800", "input": 1}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
+    ("NaN", b'{"test_cases": [{"id": "a", "input": NaN}], "outputs": [{"value": 1}], "checks": []}', "not JSON"),
+    ("too large a number", b'{"test_cases": [{"id": "a", "input": 1e999}], "outputs": [{"value": 1}], "checks": []}', "number"),
+    ("a list", b"[]", "expected an object with test_cases, outputs and checks, got a list"),
+    ("null", b"null", "expected an object with test_cases, outputs and checks, got null"),
+    ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "hello: no such member of a request; there are checks"),
+    ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "test_cases: expected a list, got nothing"),
+    ("cases that are none", json.dumps({**ONE, "test_cases": [{"id": 1}]}).encode(), "test_cases[0].id: expected a string"),
+    ("lengths that differ", json.dumps({**ONE, "outputs": []}).encode(), "outputs: 0 outputs for 1 test cases"),
+    ("no checks at all", json.dumps({"test_cases": ONE["test_cases"], "outputs": ONE["outputs"]}).encode(), "no checks"),
+    ("checks that are null, as if absent", json.dumps({**ONE, "checks": None}).encode(), "test_cases[0].checks: there are no checks"),
+    ("an unknown check", json.dumps({**ONE, "checks": [{"type": "vibes", "arguments": {}}]}).encode(), "no check 'vibes'"),
+    ("a mixture", json.dumps({**ONE, "checks": [CONTAINS, [CONTAINS]]}).encode(), "mixture"),
+    ("checks twice", json.dumps(request_of(1) | {"test_cases": [{"id": "a", "input": 1, "checks": []}]}).encode(), "give one of them"),
+    ("another case of that id", json.dumps(request_of(2) | {"test_cases": [{"id": "a", "input": 1}, {"id": "a", "input": 2}]}).encode(), "stands for another"),
+    ("a wrong argument", with_check(text="$.output.value", phrases="Paris").encode(), "checks[0].arguments.phrases"),
+    ("a NUL in a name", json.dumps({**ONE, "experiment_metadata": {"name": "a\0b"}}).encode(), "experiment_metadata.name"),
+    ("a long name", json.dumps({**ONE, "experiment_metadata": {"name": "é" * 400}}).encode(), "experiment_metadata.name"),
+    ("an unknown member of the experiment", json.dumps({**ONE, "experiment_metadata": {"x": 1}}).encode(), "experiment_metadata"),
+    ("too many cases", json.dumps(request_of(51)).encode(), "ASSAY_MAX_CASES"),
+    ("too many checks", json.dumps(request_of(1, [CONTAINS] * 6)).encode(), "ASSAY_MAX_CHECKS"),
+    ("too deep", json.dumps({**ONE, "outputs": [{"value": eval("[" * 30 + "]" * 30)}]}).encode(), "ASSAY_MAX_DEPTH"),
+    ("much too deep", b'{"test_cases":' + b"[" * 50_000, "deep"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/v1/evaluate", "/v1/evaluations"])
+@pytest.mark.parametrize(("body", "said"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
+def test_a_bad_body_is_400_with_its_place_and_nothing_is_started(client, path, body, said):
+    before = many(client)
+    answer = refused(client.post(path, content=body, headers=JSON), 400, "validation_error")
+    assert said in answer.message, answer.message
+    assert answer.details["problems"]
+    assert many(client) == before
+
+
+def test_all_problems_are_told_at_once(client):
+    body = request_of(3, [{"type": "vibes", "arguments": {}}], experiment_metadata=3)
+    body |= {"test_cases": [body["test_cases"][0], {}, body["test_cases"][2]]}
+    body |= {"outputs": [*body["outputs"][:2], 5]}
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    places = {problem["place"] for problem in answer.details["problems"]}
+    assert places == {
+        "test_cases[1].id",
+        "test_cases[1].input",
+        "outputs[2]",
+        "checks[0].type",
+        "experiment_metadata",
+    }
+
+
+def test_the_own_checks_of_a_refused_case_hide_no_problem(client):
+    bad = {"type": "regex", "arguments": {"text": "x", "pattern": "("}}
+    case = {"id": "", "input": 1, "checks": [{"type": "vibes"}, bad]}
+    body = {"test_cases": [case, {**case, "id": "b"}], "outputs": [{"value": 1}]}
+    own = [
+        f"test_cases[{at}].checks[{place}"
+        for at in (0, 1)
+        for place in ("0].arguments", "0].type", "1].arguments.pattern")
+    ]
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    places = [problem["place"] for problem in answer.details["problems"]]
+    assert sorted(places) == sorted(["outputs", "test_cases[0].id", *own])
+    line = json.dumps({"test_case": case, "output": {"value": 1}})
+    lines = client.post(
+        "/v1/evaluate", content=f"{{}}\n{line}\n", headers={"content-type": "application/x-ndjson"}
+    )
+    answer = refused(lines, 400, "validation_error")
+    assert len(answer.details["problems"]) == 4
+
+
+def test_every_member_that_is_wrong_is_told(client):
+    answer = refused(
+        client.post("/v1/evaluate", json={"outputs": 3, "y": 1, "z": 2}), 400, "validation_error"
+    )
+    places = {problem["place"]: problem["message"] for problem in answer.details["problems"]}
+    assert set(places) == {"test_cases", "outputs", "y", "z"}
+    assert places["outputs"] == "expected a list, got a number"
+
+
+def test_every_case_that_is_wrong_is_told_with_its_place(client):
+    cases = [{"id": 1, "input": 1}, *({"id": "a", "input": n} for n in (1, 2)), {}, {"id": "a", "input": 3}]
+    body = {"test_cases": cases, "outputs": [{"value": 1}] * 5, "checks": []}
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    places = {problem["place"] for problem in answer.details["problems"]}
+    assert places == {
+        "test_cases[0].id", "test_cases[2].id", "test_cases[3].id", "test_cases[3].input", "test_cases[4].id"
+    }  # fmt: skip
+
+
+def test_all_that_is_wrong_with_a_head_is_told_at_once(client):
+    head = b'{"checks": [{"type": "vibes", "arguments": {}}], "experiment_metadata": {"name": 5}}'
+    answer = refused(client.post("/v1/evaluations", content=head, headers=LINES), 400, "validation_error")
+    told = [problem["message"].partition(": ")[0] for problem in answer.details["problems"]]
+    assert told == ["checks[0].type", "experiment_metadata.name"]
+
+
+def test_of_very_many_problems_a_hundred_are_told(client):
+    body = {"test_cases": [{}] * 50, "outputs": [{}] * 50, "checks": []}
+    answer = refused(client.post("/v1/evaluate", json=body), 400, "validation_error")
+    assert (len(answer.details["problems"]), answer.details["more"]) == (100, 50)
+    assert answer.message.endswith("; and 145 more")
+
+
+@pytest.mark.parametrize(
+    ("lines", "number", "said"),
+    [
+        ([b""], None, "empty body"),
+        ([b"{]"], 1, "not JSON"),
+        ([b'{"checks": [], "x": 1}'], 1, "line 1: x: no such member; there are checks, experiment_metadata"),
+        ([b'{"checks": [{"type": "vibes", "arguments": {}}]}'], 1, "no check 'vibes'"),
+        ([b'{"checks": [], "experiment_metadata": 5}'], 1, "line 1: experiment_metadata: expected"),
+        ([b'{"checks": []}', b"", b"{}"], 3, "expected an object with id and input"),
+        ([b'{"checks": []}', b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}', b'{"test_case"'], 3, "truncated"),
+        ([b'{"checks": []}', b'{"test_case": {"id": "\xff", "input": 1}, "output": {"value": 1}}'], 2, "not UTF-8"),
+        ([b"{}", b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}'], 2, "there are no checks"),
+        ([b'{"checks": []}', b'{"test_case": {"id": "a", "input": 1, "checks": []}, "output": {"value": 1}}'], 2, "give one of them"),
+        ([b'{"checks": [[]]}'], None, "1 lists of checks for 0 test cases"),
+        ([b'{"checks": []}', b'"' + b"x" * 150_000 + b'"'], 2, "ASSAY_MAX_LINE_BYTES"),
+        ([b'{"checks": []}', *[b'{"test_case": {"id": "a", "input": 1}, "output": {"value": 1}}'] * 51], 52, "ASSAY_MAX_CASES"),
+    ],
+)  # fmt: skip
+def test_a_bad_line_is_400_with_its_number_and_nothing_is_started(client, lines, number, said):
+    before = many(client)
+    answer = refused(
+        client.post("/v1/evaluations", content=b"\n".join(lines), headers=LINES), 400, "validation_error"
+    )
+    assert said in answer.message
+    assert answer.details.get("line") == number
+    assert many(client) == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "supported"),
+    [
+        ("POST", "/v1/evaluate", {}, ["application/json", "application/x-ndjson"]),
+        ("POST", "/v1/evaluate", {"content-type": "text/plain"}, ["application/json", "application/x-ndjson"]),
+        ("POST", "/v1/evaluate", {"content-type": "application/json; charset=latin-1"}, ["application/json", "application/x-ndjson"]),
+        ("POST", "/v1/evaluate:batch", LINES, ["application/json"]),
+        ("POST", "/v1/evaluate", JSON | {"content-encoding": "br"}, ["gzip", "identity"]),
+    ],
+)  # fmt: skip
+def test_a_wrong_content_type_is_415(client, method, path, headers, supported):
+    answer = client.request(method, path, content=b"{}", headers=headers)
+    told = refused(answer, 415, "unsupported_media_type")
+    assert told.details == {"supported": supported}
+    assert ("got no content type" in told.message) == (not headers)
+
+
+def large():
+    yield from (b"x" * 65_536 for _ in range(64))
+
+
+@pytest.mark.parametrize("path", ["/v1/evaluate", "/v1/evaluations/eval_x:cancel"])
+@pytest.mark.parametrize("content", [b"x" * 200_001, large], ids=["announced", "in chunks"])
+def test_too_large_a_body_is_413(client, path, content):
+    answer = client.post(path, content=content if isinstance(content, bytes) else content(), headers=JSON)
+    assert refused(answer, 413, "payload_too_large").details == {
+        "limit": 200_000,
+        "setting": "max_body_bytes",
+    }
+
+
+def test_too_many_lines_are_413(client):
+    lines = (b'{"checks": []}\n', *[b" " * 1000 + b"\n"] * 3000)
+    answer = client.post("/v1/evaluate", content=iter(lines), headers=LINES)
+    assert refused(answer, 413, "payload_too_large").details["setting"] == "max_upload_bytes"
+
+
+# gzip
+
+BOMB = gzip.compress((b" " * 9_999 + b"\n") * 10_000)
+
+
+@pytest.mark.parametrize("headers", [JSON, LINES])
+def test_a_gzip_bomb_is_413_and_does_not_go_off(host, client, headers):
+    assert len(BOMB) < SMALL.max_body_bytes
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answer = client.post("/v1/evaluate", content=BOMB, headers=headers | {"content-encoding": "gzip"})
+    refused(answer, 413, "payload_too_large")
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kB
+
+
+def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
+    empty = gzip.compress(b"")
+
+    def endless():
+        for _ in range(1_000):
+            yield empty * 1_000
+
+    answer = client.post("/v1/evaluate", content=endless(), headers=JSON | {"content-encoding": "gzip"})
+    refused(answer, 413, "payload_too_large")
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"", "it is empty"),
+        (b"{}", "is no gzip"),
+        (gzip.compress(json.dumps(request_of()).encode())[:-9], "cut off"),
+        (gzip.compress(b"{}", mtime=0) + b"tail", "is no gzip"),
+    ],
+)
+def test_broken_gzip_is_400(client, body, said):
+    answer = client.post("/v1/evaluate", content=body, headers=JSON | {"content-encoding": "gzip"})
+    assert said in refused(answer, 400, "validation_error").message
+
+
+# Paths, methods, queries
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/", "/v1", "/v1/", "/v1/evaluate/", "/v2/evaluate", "/v1/evaluations/a/b", "/v1/evaluations/a:stop", "/v1/evaluate:many",
+     "/v1//health", "/v1/evaluations/", "/v1/evaluations/%2e%2e", "/v1/evaluations/x%00y", "/v1/operations/%ff", "/.env",
+     "/v1/evaluations/{evaluation_id}", "/v1/operations/%7Boperation_id%7D"],
+)  # fmt: skip
+def test_what_is_nowhere_is_404(client, path):
+    refused(client.get(path), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "path", ["/runs", "/runs/x", "/runs/x:fork", "/runs:bulk-cancel", "/evaluate", "/agents", "/workflows/w"]
+)
+def test_a_path_without_its_version_is_400(host, path):
+    with host.client(key="") as client:
+        for method in ("GET", "POST"):
+            said = refused(client.request(method, path), 400, "validation_error").message
+            assert said == f"path: expected a path with its version, as /v1{path}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("GET", "/v1/evaluate", ["POST"]),
+        ("GET", "/v1/evaluate:batch", ["POST"]),
+        ("GET", "/v1/evaluations/a:cancel", ["POST"]),
+        ("DELETE", "/v1/evaluations/a:cancel", ["POST"]),
+        ("GET", "/v1/evaluations/a%3Acancel", ["POST"]),
+        ("PUT", "/v1/evaluations", ["GET", "HEAD", "POST"]),
+        ("POST", "/v1/evaluations/a", ["GET", "HEAD"]),
+        ("DELETE", "/v1/evaluations/a", ["GET", "HEAD"]),
+        ("POST", "/v1/health", ["GET", "HEAD"]),
+        ("OPTIONS", "/v1/checks", ["GET", "HEAD"]),
+    ],
+)
+def test_a_wrong_method_is_405(client, method, path, allowed):
+    answer = client.request(method, path)
+    assert refused(answer, 405, "method_not_allowed").details == {"allowed": allowed}
+    assert answer.headers["allow"] == ", ".join(allowed)
+
+
+def tokens():
+    def encoded(value):
+        import base64
+
+        return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+    return ["", "x", "%00", "e30", "W10", "=====", "é", encoded(["2026-01-01T00:00:00Z", "eval_a", "other"]), encoded(["x", 1]), encoded([1, 2, 3, 4])]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["page_size=0", "page_size=-1", "page_size=1001", "page_size=many", "page_size=1.5", "page_size=", "page_size=1&page_size=2",
+     "status=done", "status=", "since=yesterday", "until=2026-13-01", "since=99999-01-01", "nonsense=1", "experiment=%00",
+     *(f"page_token={token}" for token in tokens())],
+)  # fmt: skip
+def test_a_wrong_query_of_the_list_is_400(client, query):
+    refused(client.get(f"/v1/evaluations?{query}"), 400, "validation_error")
+
+
+def test_a_token_of_one_list_is_none_of_another(client):
+    for _ in range(2):
+        client.post("/v1/evaluate", json=request_of(1))
+    token = client.get("/v1/evaluations?page_size=1").json()["next_page_token"]
+    assert client.get(f"/v1/evaluations?page_size=1&page_token={token}").status_code == 200
+    refused(
+        client.get(f"/v1/evaluations?page_size=1&status=failed&page_token={token}"), 400, "validation_error"
+    )
+    one, two = (client.post("/v1/evaluate", json=request_of(3)).json()["evaluation_id"] for _ in range(2))
+    token = client.get(f"/v1/evaluations/{one}?page_size=1").json()["metadata"]["next_page_token"]
+    refused(client.get(f"/v1/evaluations/{two}?page_token={token}"), 400, "validation_error")
+    for wrong in tokens():
+        refused(client.get(f"/v1/evaluations/{one}", params={"page_token": wrong}), 400, "validation_error")
+
+
+@pytest.mark.parametrize(
+    "last", ["x", "-1", "1.", ".1", "3", "99", "0.0", "0.5.1", "1.1", "2.0", "3.0", "1" * 15, "1" * 30]
+)
+def test_a_wrong_last_event_id_is_400(client, last):
+    id = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
+    answer = client.get(f"/v1/evaluations/{id}/events", headers={"last-event-id": last})
+    assert (
+        f"Last-Event-ID: {last!r} is the id of no event" in refused(answer, 400, "validation_error").message
+    )
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "é"])
+def test_a_wrong_idempotency_key_is_400(client, key):
+    answer = client.post(
+        "/v1/evaluate", json=request_of(1), headers={"Idempotency-Key": key.encode("latin-1")}
+    )
+    assert answer.status_code in (200, 400)
+    if key != "é":
+        refused(answer, 400, "validation_error")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"evaluations": 1}, {"evaluations": [], "options": {"max_concurrent": 0}}, {"evaluations": [], "options": {"timeout_ms": -1}},
+     {"evaluations": [], "options": {"x": 1}}, {"evaluations": [{}] * 4}, {"evaluations": [], "more": 1}, []],
+)  # fmt: skip
+def test_a_wrong_batch_is_400(client, body):
+    refused(client.post("/v1/evaluate:batch", json=body), 400, "validation_error")
+
+
+@pytest.mark.parametrize("body", [b"x", b"[]", b'{"why": 1}', b'{"reason": 1}'])
+def test_a_wrong_cancel_is_400_and_cancels_nothing(client, body):
+    run = client.post("/v1/evaluations", json=request_of(2, [slow(0.3)])).json()["operation_id"]
+    refused(client.post(f"/v1/evaluations/{run}:cancel", content=body, headers=JSON), 400, "validation_error")
+    assert client.post(f"/v1/evaluations/{run}:cancel", json={"reason": "enough"}).json() == {
+        "cancelled": True
+    }
+
+
+# Clients that dawdle, break off, or are no clients at all
+
+
+def head_of(host, path="/v1/evaluate", key=None, **headers):
+    told = {
+        "host": "x",
+        "authorization": f"Bearer {key or host.key()}",
+        "content-type": "application/json",
+        **headers,
+    }
+    lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+    return f"POST {path} HTTP/1.1\r\n{lines}\r\n".encode()
+
+
+def test_a_body_that_does_not_come_is_400_in_time(host, client):
+    before = many(client)
+    began = time.monotonic()
+    answer = host.raw(head_of(host, **{"content-length": "100", "connection": "close"}) + b'{"test_c')
+    assert time.monotonic() - began < 60
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"ASSAY_BODY_SECONDS" in answer
+    assert many(client) == before
+
+
+def test_a_body_of_one_byte_at_a_time_is_400(host):
+    with socket.create_connection(("127.0.0.1", host.port), timeout=10) as connection:
+        connection.sendall(head_of(host, **{"content-length": "100000", "connection": "close"}))
+        with contextlib.suppress(OSError):
+            for _ in range(40):
+                connection.sendall(b" ")
+                time.sleep(0.05)
+        assert connection.recv(65536).startswith(b"HTTP/1.1 400")
+
+
+@pytest.mark.parametrize(("headers", "setting"), [(JSON, "MAX_BODY_SECONDS"), (LINES, "MAX_UPLOAD_SECONDS")])
+def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, setting):
+    """Quick at first and then a byte at a time, it is quick enough on the average."""
+    serving = ServerLimits(body_seconds=60.0, max_body_seconds=0.4, max_upload_seconds=0.4)
+    with Server(sqlite(tmp_path), serving=serving) as host:
+        with socket.create_connection(("127.0.0.1", host.port), timeout=30) as connection:
+            head = head_of(host, **headers, **{"content-length": "1000000", "connection": "close"})
+            connection.sendall(head + b" " * 900_000)
+            with contextlib.suppress(OSError):
+                for _ in range(200):
+                    connection.sendall(b" ")
+                    time.sleep(0.02)
+            answer = connection.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 400"), answer
+        assert setting.encode() in answer
+        assert host.app.state.server.admission.held == 0
+
+
+@pytest.mark.parametrize("data", [b"", b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\n", b"GET /v1/heal"])
+def test_a_head_that_does_not_end_is_cut_off_in_time(host, data):
+    began = time.monotonic()
+    assert host.raw(data) == b""
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"hello\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+     b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ncontent-length: 4\r\n\r\n{}",
+     b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"],
+)  # fmt: skip
+def test_what_is_no_http_is_400(host, data):
+    answer = host.raw(data)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 4")
+    assert b"Traceback" not in answer
+
+
+@pytest.mark.parametrize("headers", [JSON, LINES])
+def test_a_client_gone_before_its_body_ended_has_started_nothing(host, client, headers):
+    before = many(client)
+    body = json.dumps(request_of()).encode() if headers is JSON else lines_of(request_of())
+    for cut in (0, 10, len(body) - 1):
+        host.raw(
+            head_of(host, **headers, **{"content-length": str(len(body))}) + body[:cut], close=True, seconds=2
+        )
+    time.sleep(0.1)
+    assert many(client) == before
+    assert client.get("/v1/health").status_code == 200
+
+
+def gone(connection):
+    """Without a farewell: a reset."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
+def test_a_client_gone_while_it_waits_loses_nothing(host, client):
+    key = host.key(tenant="gone")
+    body = json.dumps(request_of(4, [slow(0.3)])).encode()
+    connection = socket.create_connection(("127.0.0.1", host.port))
+    connection.sendall(head_of(host, key=key, **{"content-length": str(len(body))}) + body)
+    time.sleep(0.2)
+    gone(connection)
+    with host.client(key=key) as own:
+        (run,) = own.get("/v1/evaluations").json()["operations"]
+        for _ in range(100):
+            if own.get(f"/v1/operations/{run['operation_id']}").json()["status"] == "completed":
+                break
+            time.sleep(0.05)
+        assert own.get(f"/v1/evaluations/{run['operation_id']}").json()["status"] == "completed"
+    assert host.app.state.server.admission.requests <= 1
+
+
+def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
+    with Server(sqlite(tmp_path), serving=ServerLimits(send_seconds=0.5)) as host, host.client() as client:
+        id = client.post("/v1/evaluate", content=lines_of(request_of(10_000)), headers=LINES).json()[
+            "evaluation_id"
+        ]
+        key = host.key()
+        for path in (f"/v1/evaluations/{id}", f"/v1/evaluations/{id}/events"):
+            head = f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\n\r\n".encode()
+            for leave in (True, False):  # goes, or stays and takes nothing
+                connection = socket.create_connection(("127.0.0.1", host.port))
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                connection.sendall(head)
+                connection.recv(1000)
+                if leave:
+                    gone(connection)
+                else:
+                    time.sleep(1.2)
+                    connection.close()
+        time.sleep(0.3)
+        load = host.app.state.server.admission
+        assert (load.requests, load.followers, load.held, dict(load.of)) == (0, 0, 0, {})
+        assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 10_000
+
+
+# Too much
+
+
+@pytest.fixture
+def tight(tmp_path):
+    serving = ServerLimits(
+        max_requests=6,
+        max_tenant_requests=4,
+        max_runs=3,
+        max_tenant_runs=2,
+        max_followers=3,
+        max_tenant_followers=2,
+        max_held_bytes=150_000,
+        max_tenant_held_bytes=100_000,
+        max_page=3,
+    )
+    with Server(sqlite(tmp_path), serving=serving) as host:
+        yield host
+
+
+def test_a_page_nobody_named_a_size_for_is_no_larger_than_one_may_be(tight):
+    with tight.client() as client:
+        ids = [client.post("/v1/evaluate", json=request_of(5)).json()["evaluation_id"] for _ in range(4)]
+        first = client.get("/v1/evaluations").json()
+        assert [one["operation_id"] for one in first["operations"]] == ids[:0:-1]
+        token = client.get(f"/v1/evaluations/{ids[0]}?page_size=1").json()["metadata"]["next_page_token"]
+        page = client.get(f"/v1/evaluations/{ids[0]}?page_token={token}")
+        assert len(page.json()["results"]) == 3
+        assert len(client.get(page.links["next"]["url"]).json()["results"]) == 1
+
+
+def too_much(answer, scope):
+    body = refused(answer, 429, "rate_limited")
+    assert body.details["scope"] == scope
+    assert body.details["retryAfterMs"] > 0
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_too_many_runs_are_429(tight):
+    with tight.client() as client, tight.client(tenant="other") as other:
+        runs = [client.post("/v1/evaluations", json=request_of(2, [slow(5)])) for _ in range(2)]
+        assert [run.status_code for run in runs] == [202, 202]
+        too_much(client.post("/v1/evaluations", json=request_of(1, [slow(5)])), "tenant")
+        assert (
+            client.post("/v1/evaluate", json=request_of(1)).status_code == 200
+        )  # done at once: no run is under way
+        assert other.post("/v1/evaluations", json=request_of(1, [slow(5)])).status_code == 202
+        too_much(other.post("/v1/evaluations", json=request_of(1, [slow(5)])), "global")
+        client.post(f"/v1/evaluations/{runs[0].json()['operation_id']}:cancel")
+        assert client.post("/v1/evaluations", json=request_of(1)).status_code == 202
+
+
+def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tight):
+    with tight.client() as client, tight.client(tenant="other") as other:
+        id = client.post("/v1/evaluations", json=request_of(2, [slow(1.5)])).json()["operation_id"]
+        followers = [threading.Thread(target=events_of, args=(client, id)) for _ in range(2)]
+        for thread in followers:
+            thread.start()
+        time.sleep(0.3)
+        load = tight.app.state.server.admission
+        too_much(client.get(f"/v1/evaluations/{id}/events"), "tenant")
+        assert (load.followers, load.followers_of) == (2, {"acme": 2})
+        load.followers += 1
+        too_much(client.get(f"/v1/evaluations/{id}/events"), "global")
+        load.followers -= 1
+        alone = refused(
+            client.post("/v1/evaluate", content=b" " * 100_001, headers=JSON), 413, "payload_too_large"
+        )
+        assert alone.details["setting"] == "max_tenant_held_bytes"
+        load.held_of["acme"] += 60_000
+        too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "tenant")
+        load.held_of["acme"] -= 60_000
+        load.held += 120_000
+        too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "global")
+        load.held -= 120_000
+        load.requests += 6
+        too_much(other.get("/v1/checks"), "global")
+        load.requests -= 6
+        load.of["acme"] += 4
+        too_much(client.get("/v1/checks"), "tenant")
+        assert other.get("/v1/checks").status_code == 200
+        load.of["acme"] -= 4
+        for thread in followers:
+            thread.join(20)
+        time.sleep(0.1)
+        assert (load.requests, load.followers, load.held) == (0, 0, 0)
+        assert not any(sum(counts.values()) for counts in (load.of, load.followers_of, load.held_of))
+        assert client.get("/v1/checks").status_code == 200
+
+
+def test_a_flood_is_answered_every_time(tight):
+    """A hundred at once, at a host for six: each is answered or refused, none hangs, and it goes on."""
+    import asyncio
+
+    key = tight.key()
+
+    async def flood():
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(
+            base_url=tight.url, headers={"X-API-Key": key}, timeout=30, limits=limits
+        ) as client:
+            ask = (client.post("/v1/evaluate", json=request_of(2, [slow(0.05)])) for _ in range(100))
+            return [answer.status_code for answer in await asyncio.gather(*ask)]
+
+    statuses = asyncio.run(flood())
+    assert set(statuses) <= {200, 429}
+    assert 200 in statuses
+    with tight.client(key=key) as client:
+        assert client.post("/v1/evaluate", json=request_of(1)).status_code == 200
+
+
+def test_a_check_that_takes_its_whole_second_keeps_nobody_waiting(client):
+    """A pattern that backtracks runs in a thread (decision 22); the loop goes on."""
+    evil = {"type": "regex", "arguments": {"text": "$.output.value", "pattern": "(a|aa)+(b|bb)+$"}}
+    request = request_of(2, [evil]) | {"outputs": [{"value": "a" * 5000}] * 2}
+    answers: list = []
+    thread = threading.Thread(target=lambda: answers.append(client.post("/v1/evaluate", json=request)))
+    thread.start()
+    with httpx.Client(base_url=client.base_url, timeout=10) as other:
+        slowest = 0.0
+        while thread.is_alive():
+            began = time.monotonic()
+            assert other.get("/v1/health").status_code == 200
+            slowest = max(slowest, time.monotonic() - began)
+            time.sleep(0.02)
+    assert slowest < 0.5
+    assert answers[0].json()["results"][0]["check_results"][0]["error"]["type"] == "timeout_error"
+
+
+def test_a_bug_of_ours_is_500_with_a_number_and_no_traceback(tmp_path, caplog):
+    from assay.serve.http import ROUTES
+
+    async def broken(call):
+        raise ZeroDivisionError("the secret is hunter2")
+
+    routes = [
+        msgspec.structs.replace(route, endpoint=broken) if route.id == "listChecks" else route
+        for route in ROUTES
+    ]
+    with Server(sqlite(tmp_path), routes=routes) as host, host.client() as client:
+        answer = client.get("/v1/checks")
+        body = refused(answer, 500, "internal_error")
+        assert body.details == {"correlationId": answer.headers["x-request-id"]}
+        assert "hunter2" not in answer.text
+        assert client.get("/v1/health").status_code == 200
+    assert answer.headers["x-request-id"] in caplog.text
+
+
+# The world
+
+
+def test_the_database_away_and_back_loses_nothing():
+    with (
+        postgres().database() as address,
+        Server(address, keys_known_for=60) as host,
+        host.client() as client,
+    ):
+        run = client.post("/v1/evaluations", json=request_of(30, [slow(0.2)])).json()["operation_id"]
+        answers: list = []
+
+        def ask():
+            with httpx.Client(base_url=host.url, headers=client.headers, timeout=60, verify=NOBODY) as own:
+                answers.append(own.post("/v1/evaluate", json=request_of(2)))
+                answers.append(own.get("/v1/evaluations"))
+
+        with postgres().away(address):
+            threads = [threading.Thread(target=ask) for _ in range(3)]
+            for thread in threads:
+                thread.start()
+            time.sleep(4)
+            assert client.get("/v1/health").status_code == 200
+        for thread in threads:
+            thread.join(60)
+        assert [answer.status_code for answer in answers] == [200] * 6
+        operation = {}
+        for _ in range(300):
+            operation = client.get(f"/v1/operations/{run}").json()
+            if operation["status"] not in ("pending", "running"):
+                break
+            time.sleep(0.1)
+        assert (operation["status"], operation["progress"]["completed_test_cases"]) == ("completed", 30)
+        results = client.get(f"/v1/evaluations/{run}").json()["results"]
+        assert sorted(one["execution_context"]["test_case"]["id"] for one in results) == sorted(
+            f"c{at}" for at in range(30)
+        )
+
+
+def test_a_database_that_stays_away_is_503():
+    with (
+        postgres().database() as address,
+        Server(address, patience=0.5, keys_known_for=60) as host,
+        host.client() as client,
+    ):
+        assert client.get("/v1/checks").status_code == 200
+        with postgres().away(address):
+            answer = client.post("/v1/evaluate", json=request_of(1))
+            refused(answer, 503, "unavailable")
+            assert answer.headers["retry-after"]
+        assert client.post("/v1/evaluate", json=request_of(1)).status_code == 200
+
+
+FULL = """
+import os, resource, signal, sys
+sys.path.insert(0, {tests!r})
+from support.rest_client import *
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+with Server(sqlite(Path({folder!r}))) as host, host.client() as client:
+    before = client.post("/v1/evaluate", json=request_of(2)).json()
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))  # the disk is full there
+    big = request_of(2000) | {{"outputs": [{{"value": os.urandom(2000).hex()}} for _ in range(2000)]}}
+    answers = [client.post("/v1/evaluate", json=big), client.post("/v1/evaluations", content=lines_of(big), headers={{"content-type": "application/x-ndjson"}})]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))  # not even a few lines fit
+    answers.append(client.post("/v1/evaluations", content=lines_of(request_of(2)), headers={{"content-type": "application/x-ndjson"}}))
+    print(json.dumps([[one.status_code, one.json()["error"], "Traceback" in one.text] for one in answers]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, resource.RLIM_INFINITY))
+    assert client.get("/v1/health").status_code == 200
+    assert client.get(f"/v1/evaluations/{{before['evaluation_id']}}").json() == before
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(client.post("/v1/evaluate", json=request_of(2)).status_code)
+"""
+
+
+def test_a_full_disk_is_503_and_nothing_is_lost(tmp_path):
+    program = FULL.format(tests=str(Path(__file__).parents[2]), folder=str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told, after = done.stdout.strip().splitlines()[-2:]
+    assert json.loads(told) == [[503, "unavailable", False]] * 3
+    assert after == "200"
+
+
+# Noise
+
+
+def test_noise_is_never_a_500(client):
+    chance = random.Random(5)
+    good = json.dumps(request_of(2, experiment_metadata={"name": "n"})).encode()
+    for _ in range(300):
+        noisy = bytearray(good)
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(noisy))
+            match chance.randrange(3):
+                case 0:
+                    noisy[at] = chance.randrange(256)
+                case 1:
+                    del noisy[at : at + chance.randint(1, 20)]
+                case _:
+                    noisy[at:at] = noisy[chance.randrange(len(noisy)) :][: chance.randint(1, 20)]
+        answer = client.post("/v1/evaluate", content=bytes(noisy), headers=JSON)
+        assert answer.status_code in (200, 400), (bytes(noisy), answer.text)

@@ -1,0 +1,324 @@
+"""Who may do what: every route, for everybody who should not come in. A route without a row here fails."""
+
+import contextlib
+import re
+import time
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+import pytest
+
+from assay.auth.scopes import DEFAULT
+from assay.serve.http import ROUTES
+from support.evals import AGENT, golden, suite_of
+from support.postgres import server as postgres
+from support.rest_client import Server, request_of, slow, sqlite
+
+EVALUATION = request_of(1)
+SUITE = suite_of(golden("t", "x", "x"))
+EVAL = {"mode": "eval", "evalSuiteRef": SUITE["suiteId"], "agentId": AGENT}
+
+# By operation: the scope it needs (None: open to everybody), a body, whether it names a run.
+ROWS = {
+    "runEvaluation": ("evaluations:create", EVALUATION, False),
+    "runBatch": ("evaluations:create", {"evaluations": [EVALUATION]}, False),
+    "startEvaluation": ("evaluations:create", EVALUATION, False),
+    "listEvaluations": ("evaluations:read", None, False),
+    "getEvaluation": ("evaluations:read", None, True),
+    "followEvaluation": ("evaluations:read", None, True),
+    "cancelEvaluation": ("evaluations:cancel", {}, True),
+    "getOperation": ("evaluations:read", None, True),
+    "listChecks": ("evaluations:read", None, False),
+    "healthCheck": (None, None, False),
+    "getMetrics": ("metrics:read", None, False),
+    "getOpenAPI": (None, None, False),
+    "getDocs": (None, None, False),
+    "getCapabilities": (None, None, False),
+    "getAsyncAPI": (None, None, False),
+    "createRun": ("runs:create", EVAL, False),
+    "getRun": ("runs:read", None, True),
+    "getEvalSummary": ("runs:read", None, True),
+    "getEvalReport": ("runs:read", None, True),
+    "streamRunEvents": ("runs:read", None, True),
+    "pollRunEvents": ("runs:read", None, True),
+    "cancelRun": ("runs:cancel", {}, True),
+    "cancelRunByVerb": ("runs:cancel", {}, True),
+    "bulkCancelRuns": ("runs:cancel", {"runIds": ["run-unknown"]}, False),
+    "forkRun": ("runs:create", {"mode": "replay"}, True),
+    "resolveInterrupt": ("approvals:respond", {"resumeValue": {"action": "accept"}}, True),
+    "getRunAncestry": ("runs:read", None, True),
+    "getWorkflow": ("manifest:read", None, False),
+    "getVerification": ("runs:read", None, True),
+    "diffRuns": ("runs:read", None, True),
+    "annotateRun": ("", {"signal": {"kind": "flag"}}, True),
+    "listAnnotations": ("runs:read", None, True),
+    "listAgents": ("manifest:read", None, False),
+    "getAgent": ("manifest:read", None, False),
+    "putSuite": ("suites:write", SUITE, False),
+    "listSuites": ("suites:read", None, False),
+    "getSuite": ("suites:read", None, False),
+    "listRuns": ("runs:read", None, False),
+}
+ALSO = {"forkRun": {"runs:read"}}  # who copies a run reads it, too
+CLOSED = [route for route in ROUTES if ROWS.get(route.id, ("",))[0] is not None]
+NAMING = [route for route in ROUTES if ROWS.get(route.id, ("", None, False))[2]]
+
+
+def name_of(route):
+    return route.id
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def host(request, tmp_path_factory):
+    with contextlib.ExitStack() as stack:
+        if request.param == "sqlite":
+            address = sqlite(tmp_path_factory.mktemp("matrix"))
+        else:
+            address = stack.enter_context(postgres().database())
+        yield stack.enter_context(Server(address, keys_known_for=0, seeded=True))
+
+
+@pytest.fixture(scope="module")
+def keys(host):
+    soon = datetime.now(UTC) + timedelta(seconds=1)
+    keys = {
+        "none": "",
+        "invented": "assay_abcdefgh_" + "x" * 43,
+        "no key at all": "hunter2",
+        "expired": host.key(expires=soon),
+        "revoked": host.key(revoked=True),
+        "cut off": host.key()[:-1],
+    }
+    time.sleep(max(0.0, (soon - datetime.now(UTC)).total_seconds()) + 0.05)
+    return keys
+
+
+class Ours(NamedTuple):
+    """What routes name: an evaluation and a run of our tenant that have ended; or ids that never were."""
+
+    evaluation: str
+    run: str
+    flow: str  # of a workflow, and it waits
+
+    def filled(self, path):
+        for place in ("{evaluation_id}", "{operation_id}"):
+            path = path.replace(place, self.evaluation)
+        if path.endswith(("{node_id}", "/verification")):
+            path = path.replace("{run_id}", self.flow)
+        path = path.replace("{run_id}", self.run).replace("{agent_id}", AGENT)
+        path = path.replace("{node_id}", "gate").replace("{workflow_id}", "conformance-noop")
+        path = path.replace("{suite_ref}", SUITE["suiteId"])
+        return f"{path}?against={self.run}" if path.endswith(":diff") else path
+
+
+UNKNOWN = Ours("eval_unknown", "run-unknown", "run-unknown")
+
+
+@pytest.fixture(scope="module")
+def ours(host):
+    with host.client() as client:
+        done = client.post("/v1/evaluate", json=EVALUATION).json()["evaluation_id"]
+        assert client.post("/v1/host/assay/suites", json=SUITE).status_code == 201
+        run = client.post("/v1/runs", json=EVAL).json()["runId"]
+        while not client.get(f"/v1/runs/{run}/events/poll?lastSequence=100&timeout=1").json()["isComplete"]:
+            pass
+        flow = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
+        while client.get(f"/v1/runs/{flow}").json()["status"] != "waiting-approval":
+            pass
+        return Ours(done, run, flow)
+
+
+def ask(client, route, named=UNKNOWN):
+    body = ROWS[route.id][1]
+    return client.request(route.method, named.filled(route.path), **({} if body is None else {"json": body}))
+
+
+def test_every_route_has_a_row_and_every_row_a_route():
+    assert {route.id for route in ROUTES} == ROWS.keys()
+    assert {route.id: route.scope for route in ROUTES} == {id: row[0] for id, row in ROWS.items()}
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=name_of)
+@pytest.mark.parametrize(
+    ("key", "code"),
+    [
+        ("none", "unauthenticated"),
+        ("invented", "unauthenticated"),
+        ("no key at all", "unauthenticated"),
+        ("cut off", "unauthenticated"),
+        ("expired", "key_expired"),
+        ("revoked", "key_revoked"),
+    ],
+)
+def test_nobody_comes_in_without_a_good_key(host, keys, ours, route, key, code):
+    with host.client(key=keys[key]) as client:
+        for run in (ours, UNKNOWN):  # whether there is one is not told
+            answer = ask(client, route, run)
+            assert (answer.status_code, answer.json()["error"]) == (401, code)
+            assert answer.headers["www-authenticate"].startswith("Bearer")
+            assert keys[key] == "" or keys[key] not in answer.text
+
+
+OPEN = {"/v1/health", "/v1/openapi.json", "/v1/docs", "/v1/asyncapi.json", "/.well-known/openwop"}
+UNSERVED = [
+    "/v1/",
+    "/v1/nothing",
+    "/v1//health",
+    "/v1/runs/r/artifacts/a",
+    "/v1/runs/r:stop",
+    "/v1/packs/x",
+    "/v1/host/sample/x",
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+@pytest.mark.parametrize("path", UNSERVED)
+def test_a_path_that_is_not_served_wants_a_good_key_too(host, keys, path, method):
+    for key in keys.values():
+        with host.client(key=key) as client:
+            assert client.request(method, path).status_code == 401
+    with host.client(scopes=set()) as client:
+        assert client.request(method, path).status_code == 404
+
+
+def test_what_is_open_is_one_table(host):
+    assert {route.path for route in ROUTES if route.scope is None} == OPEN
+    with host.client(key="") as client:
+        for route in ROUTES:  # a method that it has not
+            told = client.request("PATCH", UNKNOWN.filled(route.path)).status_code
+            assert told == (405 if route.path in OPEN else 401), route.path
+        assert client.get("/nothing").status_code == 404
+
+
+@pytest.mark.parametrize("route", [route for route in CLOSED if route.scope], ids=name_of)
+def test_a_key_without_the_scope_is_forbidden(host, ours, route):
+    scopes = DEFAULT - {route.scope}
+    with host.client(scopes=scopes) as client:
+        answer = ask(client, route, ours)
+        assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
+        assert answer.json()["details"] == {"scopeRequired": route.scope}
+
+
+@pytest.mark.parametrize("route", CLOSED, ids=name_of)
+def test_the_scope_alone_is_enough(host, ours, route):
+    with host.client(scopes={route.scope, *ALSO.get(route.id, ())} - {""}) as client:
+        assert ask(client, route, ours).status_code in (200, 201, 202, 409)
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if ROWS[route.id][0] is None], ids=name_of)
+def test_what_is_open_is_open(host, keys, route):
+    for key in keys.values():
+        with host.client(key=key) as client:
+            assert ask(client, route).status_code == 200
+
+
+@pytest.mark.parametrize("route", NAMING, ids=name_of)
+def test_another_tenants_run_is_exactly_as_unknown_as_one_that_never_was(host, ours, route):
+    with host.client(tenant="other") as client:
+        unknown = Ours(*(one[:5] + "0" * (len(one) - 5) for one in ours))
+        theirs, none = ask(client, route, ours), ask(client, route, unknown)
+    assert (theirs.status_code, none.status_code) == (404, 404)
+    told = theirs.text
+    for one, other in zip(ours, unknown, strict=True):
+        told = told.replace(one, other)
+    assert told == none.text
+    apart = {"date", "x-request-id"}
+    assert {k: v for k, v in theirs.headers.items() if k not in apart} == {
+        k: v for k, v in none.headers.items() if k not in apart
+    }
+
+
+def test_a_run_under_way_is_not_cancelled_listed_or_followed_by_others(host):
+    with host.client() as client, host.client(tenant="other") as other:
+        run = client.post("/v1/evaluations", json=request_of(3, [slow(60)])).json()["operation_id"]
+        for route in NAMING:
+            assert ask(other, route, Ours(run, run, run)).status_code == 404
+        assert run not in other.get("/v1/evaluations").text
+        assert client.get(f"/v1/operations/{run}").json()["status"] in ("pending", "running")
+        client.post(f"/v1/evaluations/{run}:cancel")
+
+
+@pytest.mark.parametrize(
+    ("path", "named"), [("/v1/evaluations", "next_page_token"), ("/v1/host/assay/runs", "nextPageToken")]
+)
+def test_a_page_token_of_another_tenants_list_is_none_of_ours(host, ours, path, named):
+    with host.client() as client, host.client(tenant="other") as other:
+        for _ in range(2):
+            client.post("/v1/evaluate", json=EVALUATION)
+        token = client.get(f"{path}?page_size=1").json()[named]
+        assert client.get(f"{path}?page_size=1&page_token={token}").status_code == 200
+        assert other.get(f"{path}?page_size=1&page_token={token}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/evaluate", EVALUATION),
+        ("/v1/evaluations", EVALUATION),
+        ("/v1/evaluate:batch", {"evaluations": [EVALUATION]}),
+        ("/v1/runs", {"workflowId": "conformance-noop"}),
+    ],
+    ids=["run", "start", "batch", "workflow"],
+)
+def test_an_idempotency_key_is_a_tenants_own(host, path, body):
+    once = {"Idempotency-Key": "the same"}
+    with host.client(tenant="one") as one, host.client(tenant="two") as two:
+        first, again, others = [client.post(path, json=body, headers=once) for client in (one, one, two)]
+    assert first.status_code == again.status_code == others.status_code
+    named = [set(re.findall(r"(?:eval_|run-)\w+", answer.text)) for answer in (first, again, others)]
+    assert named[0] == named[1]
+    assert named[0].isdisjoint(named[2])
+    assert "openwop-idempotent-replay" not in others.headers
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"X-API-Key": "{key}"},
+        {"Authorization": "Bearer {key}"},
+        {"Authorization": "bearer {key}"},
+        {"Authorization": "Bearer {key}", "X-API-Key": "{key}"},
+    ],
+)
+def test_a_key_comes_in_either_header(host, headers):
+    key = host.key()
+    with host.client(key="") as client:
+        told = {name: value.format(key=key) for name, value in headers.items()}
+        assert client.get("/v1/checks", headers=told).status_code == 200
+        two = {"Authorization": f"Bearer {key}", "X-API-Key": host.key(tenant="other")}
+        assert client.get("/v1/checks", headers=two).status_code == 401
+        assert client.get("/v1/checks", headers={"Authorization": f"Basic {key}"}).status_code == 401
+
+
+@pytest.mark.parametrize("name", ["X-API-Key", "Authorization"])
+def test_two_keys_in_one_request_are_none(host, name):
+    """Else one of a client's own would stand beside the one a proxy put there, and who is asking were a matter of order."""
+    keys = [host.key(), host.key(tenant="other")]
+    lines = [(name, f"Bearer {key}" if name == "Authorization" else key) for key in keys]
+    with host.client(key="") as client:
+        for headers in (lines, lines[::-1], [lines[0], lines[0]]):
+            assert client.get("/v1/checks", headers=headers).status_code == 401
+        assert client.get("/v1/checks", headers=lines[:1]).status_code == 200
+
+
+# Decision 39: what a request cannot make the server do.
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"type": "llm_judge", "arguments": {"prompt": "x", "response_format": {"type": "object"}, "provider_config": {"base_url": "http://169.254.169.254/"}}},
+        {"type": "llm_judge", "arguments": {"prompt": "x", "response_format": {"type": "object"}, "provider_config": {"api_key": "${HOME}"}}},
+        {"type": "os:system", "arguments": {"command": "id"}},
+        {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"$ref": "file:///etc/passwd"}}},
+        {"type": "json_schema", "arguments": {"value": "$.output.value", "schema": {"$ref": "http://127.0.0.1:1/x"}}},
+    ],
+)  # fmt: skip
+def test_no_request_makes_the_server_fetch_read_or_run(host, check):
+    with host.client() as client:
+        answer = client.post("/v1/evaluate", json=request_of(1, [check]))
+    assert answer.status_code in (200, 400)
+    if answer.status_code == 200:  # it is then the check's own answer, and nothing was fetched
+        (result,) = answer.json()["results"][0]["check_results"]
+        assert result["status"] == "error"
+    assert "root:" not in answer.text

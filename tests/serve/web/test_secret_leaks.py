@@ -1,0 +1,258 @@
+"""Secrets are nowhere but where they were sent (FEP 6.4): planted everywhere a client can put one, and looked for everywhere else."""
+
+import contextlib
+import io
+import json
+import logging
+import secrets
+
+import grpc
+import pytest
+
+import assay
+from assay.checks.checker import Checker, Text
+from assay.serve.web import logging as logs
+from support.database_dump import everything_of
+from support.grpc_client import Both, connected
+from support.rest_client import CONTAINS, request_of
+from support.token_issuer import Issuer
+
+
+class Remote(Checker):
+    """A check of the operator's own, with a configuration."""
+
+    type = "remote"
+    text: Text
+    config: assay.Opaque
+
+    def run(self, services):
+        return {"passed": True}
+
+
+class Leaky(Checker):
+    """A check whose client says too much when it fails."""
+
+    type = "leaky"
+    waits = False
+    text: Text
+
+    def run(self, services):
+        raise RuntimeError(f"401 for Authorization: Bearer {LEAKED} at https://me:{LEAKED}@judge.example/")
+
+
+def canary(prefix=""):
+    return prefix + secrets.token_hex(24)
+
+
+LEAKED = canary("sk-")
+CONTENT = "words-of-a-task"
+
+
+class Planted:
+    """Every secret that was sent, by where; and everything that came back."""
+
+    def __init__(self):
+        self.secrets: dict[str, str] = {"a check's own failure": LEAKED}
+        self.said: list[str] = []
+
+    def plant(self, where, secret):
+        return self.secrets.setdefault(where, secret)
+
+    def heard(self, answer):
+        self.said.append(f"{answer.status_code} {answer.headers} {answer.text}")
+        return answer
+
+
+CONFIGS = {
+    "an api key": lambda secret: {"api_key": secret},
+    "a header": lambda secret: {"headers": {"Authorization": f"Bearer {secret}"}},
+    "a header in a list": lambda secret: {"more": [{"x-auth-token": secret}]},
+    "an address": lambda secret: {"base_url": f"https://me:{secret}@judge.example/v1"},
+    "a query": lambda secret: {"base_url": f"https://judge.example/v1?sig={secret}"},
+    "a password": lambda secret: {"password": secret},
+}
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A host to which all of it was sent, over both transports; what it said, and its folder."""
+    folder, planted = tmp_path_factory.mktemp("canary"), Planted()
+    lines, heard = io.StringIO(), Heard()
+    keep = logs.handler("json", lines)
+    logging.getLogger().addHandler(keep)
+    logging.getLogger().addHandler(heard)
+    before = logging.getLogger().level
+    logging.getLogger().setLevel(logging.DEBUG)
+    try:
+        with (
+            Issuer() as issuer,
+            Both(
+                f"sqlite:///{folder}/runs.db", jwt=issuer.trust(), checks=[Remote, Leaky], seeded=True
+            ) as host,
+            host.client("") as client,
+        ):
+            send(host, issuer, planted, client)
+            call(host, planted)
+            flow(planted, client)
+    finally:
+        logging.getLogger().removeHandler(keep)
+        logging.getLogger().removeHandler(heard)
+        logging.getLogger().setLevel(before)
+    (folder / "assay.toml").write_text(f'database_url = "sqlite:///{folder}/runs.db"\n')
+    return folder, planted, lines.getvalue(), heard.names
+
+
+class Heard(logging.Handler):
+    """The loggers that spoke, whatever is written of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.names: set[str] = set()
+
+    def emit(self, record):
+        self.names.add(record.name)
+
+
+def flow(planted, client):
+    """A workflow that is given secrets, and shown in every way there is."""
+    headers = {"x-api-key": planted.secrets["a key"]}
+    payload = {
+        "text": f"see {planted.plant('a text of an input', canary('sk-'))} {CONTENT}",
+        "password": planted.plant("a member of an input", f"no id {canary()}"),
+    }
+    body = {"workflowId": "conformance-identity", "inputs": {"payload": payload}}
+    run = planted.heard(client.post("/v1/runs", json=body, headers=headers)).json()["runId"]
+    for mode in ("values", "debug"):
+        stream = {**headers, "accept": "text/event-stream"}
+        told = planted.heard(client.get(f"/v1/runs/{run}/events?streamMode={mode}", headers=stream))
+        assert CONTENT in told.text
+    for path in ("", "/events/poll"):
+        told = planted.heard(client.get(f"/v1/runs/{run}{path}", headers=headers))
+        assert CONTENT in told.text
+        assert "[REDACTED:password]" in told.text
+
+
+def send(host, issuer, planted, client):
+    good = planted.plant("a key", host.key())
+    headers = {"x-api-key": good}
+    done = planted.heard(client.post("/v1/evaluate", json=request_of(2), headers=headers))
+    assert done.status_code == 200
+    gone = planted.plant("a revoked key", host.key(revoked=True))
+    wrong = planted.plant("a wrong key", f"{good[:15]}{canary()[:43]}")
+    token = planted.plant("a token", issuer.token())
+    forged = planted.plant("a forged token", issuer.token(number=1))
+    for text in (gone, wrong, token, forged, planted.plant("a key that is none", canary("sk-"))):
+        planted.heard(client.get("/v1/evaluations", headers={"authorization": f"Bearer {text}"}))
+        planted.heard(client.get(f"/v1/evaluations/{text}", headers=headers))
+        planted.heard(client.get("/v1/evaluations", params={"page_token": text}, headers=headers))
+        planted.heard(client.get("/v1/evaluations", params={text[:90]: "x"}, headers=headers))
+        planted.heard(client.post("/v1/evaluate", json={text: 1}, headers=headers))
+        planted.heard(
+            client.post(
+                "/v1/evaluate", json=request_of(1, [{"type": text, "arguments": {}}]), headers=headers
+            )
+        )
+        planted.heard(client.get("/v1/evaluations", headers={"authorization": f"Basic {text}"}))
+    for what, make in CONFIGS.items():
+        for name, type in (
+            ("config", "remote"),
+            ("model_config", "llm_judge"),
+            ("provider_config", "llm_judge"),
+        ):
+            secret = planted.plant(f"{what} in {name}", canary("sk-"))
+            arguments = (
+                {"text": "$.output.value"}
+                if type == "remote"
+                else {"prompt": "?", "response_format": {"type": "object"}}
+            )
+            check = {"type": type, "arguments": {**arguments, name: make(secret)}}
+            answers = [
+                client.post("/v1/evaluate", json=request_of(2, [check]), headers=headers),
+                client.post("/v1/evaluations", json=request_of(2, [check]), headers=headers),
+                client.post("/v1/evaluate", json=request_of(2, [[check], [CONTAINS]]), headers=headers),
+                client.post(
+                    "/v1/evaluate:batch", json={"evaluations": [request_of(1, [check])]}, headers=headers
+                ),
+                client.post("/v1/evaluate", json=inside(check), headers=headers),
+            ]
+            for answer in map(planted.heard, answers):
+                assert answer.status_code in (200, 400), answer.text
+    leaky = client.post(
+        "/v1/evaluate", json=request_of(1, [{"type": "leaky", "arguments": {"text": "a"}}]), headers=headers
+    )
+    planted.heard(leaky)
+    assert leaky.json()["results"][0]["check_results"][0]["status"] == "error"
+
+
+def inside(check):
+    """A case that brings its checks itself."""
+    return {"test_cases": [{"id": "own", "input": 1, "checks": [check]}], "outputs": [{"value": "Paris"}]}
+
+
+def call(host, planted):
+    with connected(host, key=planted.secrets["a key"]) as client:
+        for secret in list(planted.secrets.values()):
+            with contextlib.suppress(grpc.RpcError):
+                client.ListOperations(metadata=(("x-more", secret),))
+            try:
+                client.GetOperation(operation(secret))
+            except grpc.RpcError as error:
+                planted.said.append(f"{error.details()} {error.trailing_metadata()}")
+
+
+def operation(id):
+    from assay.serve.grpc import fep_pb2
+
+    return fep_pb2.GetOperationRequest(operation_id=id)
+
+
+def found(planted, text):
+    return [where for where, secret in planted.secrets.items() if secret in text]
+
+
+def test_no_secret_is_in_the_database(played):
+    folder, planted, *_ = played
+    kept = everything_of(f"sqlite:///{folder}/runs.db").decode("latin-1")
+    assert "evaluation.completed" in kept
+    assert not found(planted, kept)
+
+
+def test_no_secret_and_no_content_is_in_the_log_at_debug(played):
+    _, planted, lines, loggers = played
+    assert lines
+    assert not found(planted, lines)
+    assert CONTENT not in lines
+    assert {"sse_starlette.sse", "httpcore.http11"} <= loggers  # they say all of it, and are not quoted
+
+
+def test_no_secret_is_in_an_answer(played):
+    _, planted, *_ = played
+    assert len(planted.said) > 100
+    for said in planted.said:
+        assert not found(planted, said), said
+
+
+def test_no_secret_is_in_an_export(played, command):
+    folder, planted, *_ = played
+    ids = json.loads(command("list", "--json", "--limit", "100", folder=folder).out)
+    assert ids
+    for one in ids:
+        if "operation_id" not in one:
+            continue  # a workflow's run
+        done = command(
+            "export", one["operation_id"], "-o", "-", "-o", "out.csv", "-o", "out.json", folder=folder
+        )
+        assert done.code == 0, done.err
+        told = (
+            done.out
+            + done.err
+            + "".join((folder / name).read_text("utf-8") for name in ("out.csv", "out.json"))
+        )
+        assert not found(planted, told)
+
+
+def test_a_secret_in_a_request_is_refused_with_its_place(played):
+    _, planted, *_ = played
+    refused = [said for said in planted.said if "it holds a secret" in said]
+    assert len(refused) >= len(CONFIGS) * 5
+    assert any("checks[0].arguments.config" in said for said in refused)

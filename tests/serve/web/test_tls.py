@@ -1,0 +1,331 @@
+"""TLS, and where a server may listen without it (FEP 6.4)."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import httpx
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from assay.cli.binding import listen
+from assay.errors import UsageError
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.tls import Tls, read
+from support.grpc_client import Both, Client, connected
+from support.rest_client import LOOPS, Server, request_of, sqlite
+
+
+class Papers:
+    """A certificate authority, a server's certificate and a client's, as files."""
+
+    def __init__(self, folder):
+        self.folder, self.ca = folder, trustme.CA()
+        self.server, self.client = self.ca.issue_cert("127.0.0.1"), self.ca.issue_cert("a-client")
+        self.cert, self.key = self.put("cert.pem", self.chain(self.server)), self.put("key.pem", self.server)
+        self.authority = self.put("ca.pem", self.ca.cert_pem)
+
+    def put(self, name, what):
+        what = what.private_key_pem if isinstance(what, trustme.LeafCert) else what
+        path = self.folder / name
+        path.write_bytes(what if isinstance(what, bytes) else what.bytes())
+        return str(path)
+
+    def chain(self, cert):
+        return b"".join(one.bytes() for one in cert.cert_chain_pems)
+
+    def trusting(self, own=None, **versions):
+        """How a client that trusts the authority comes, with a certificate of its own or none."""
+        context = ssl.create_default_context(cafile=self.authority)
+        if own is not None:
+            own.configure_cert(context)
+        for name, value in versions.items():
+            setattr(context, name, value)
+        return context
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory):
+    return Papers(tmp_path_factory.mktemp("papers"))
+
+
+@pytest.fixture(scope="module", params=LOOPS)
+def host(papers, tmp_path_factory, request):
+    serving, address = (
+        ServerLimits(head_seconds=0.6, max_connections=8),
+        sqlite(tmp_path_factory.mktemp("tls")),
+    )
+    tls = read(papers.cert, papers.key)
+    with Server(address, tls=tls, serving=serving, run=request.param) as host:
+        yield host
+
+
+def asked(host, context, **headers):
+    with httpx.Client(base_url=host.url, verify=context, headers=headers) as client:
+        return client.post("/v1/evaluate", json=request_of(2))
+
+
+def test_everything_works_over_tls(host, papers):
+    answer = asked(host, papers.trusting(), authorization=f"Bearer {host.key()}")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["results"]
+    assert answer.headers["strict-transport-security"] == "max-age=31536000"
+
+
+def test_who_does_not_trust_the_certificate_does_not_come_in(host):
+    with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+        asked(host, ssl.create_default_context())
+
+
+def test_plain_http_is_not_answered_on_a_port_of_tls(host):
+    assert b"HTTP" not in host.raw(b"GET /v1/health HTTP/1.1\r\nhost: a\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("version", "good"),
+    [
+        (ssl.TLSVersion.TLSv1, False),
+        (ssl.TLSVersion.TLSv1_1, False),
+        (ssl.TLSVersion.TLSv1_2, True),
+        (ssl.TLSVersion.TLSv1_3, True),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*TLSv1:DeprecationWarning")
+def test_tls_before_1_2_is_refused(host, papers, version, good):
+    assert (
+        host.tls.context().minimum_version == ssl.TLSVersion.TLSv1_2
+    )  # whatever this machine's OpenSSL would take
+    context = papers.trusting(minimum_version=version, maximum_version=version)
+    context.set_ciphers("ALL:@SECLEVEL=0")  # so that it is the server that refuses
+    with contextlib.ExitStack() as stack:
+        if not good:
+            stack.enter_context(pytest.raises((ssl.SSLError, ConnectionError)))
+        plain = stack.enter_context(socket.create_connection(("127.0.0.1", host.port), timeout=10))
+        with context.wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+            assert connection.version() == version.name.replace("_", ".")
+
+
+def test_a_handshake_that_does_not_come_is_not_waited_for(host):
+    with socket.create_connection(("127.0.0.1", host.port), timeout=20) as silent:
+        assert silent.recv(1) == b""  # in head_seconds, and not in asyncio's minute
+
+
+def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for_long(host, papers):
+    silent = [socket.create_connection(("127.0.0.1", host.port), timeout=20) for _ in range(8)]
+    try:
+        assert host.raw(b"", seconds=20) == b""
+        assert host.server.entrances[0].inside <= 8
+        for one in silent:
+            assert one.recv(1) == b""
+    finally:
+        for one in silent:
+            one.close()
+    assert asked(host, papers.trusting(), authorization=f"Bearer {host.key()}").status_code == 200
+
+
+def test_with_an_authority_for_clients_nobody_comes_in_without_a_certificate_of_its(papers, tmp_path):
+    strangers = trustme.CA().issue_cert("a-client")
+    tls = read(papers.cert, papers.key, papers.authority)
+    with Server(sqlite(tmp_path), tls=tls) as host:
+        key = f"Bearer {host.key()}"
+        assert asked(host, papers.trusting(papers.client), authorization=key).status_code == 200
+        assert asked(host, papers.trusting(papers.client)).status_code == 401  # a certificate is no key
+        for own in (None, strangers):
+            with pytest.raises((httpx.ReadError, httpx.RemoteProtocolError, httpx.ConnectError)):
+                asked(host, papers.trusting(own), authorization=key)
+
+
+# Files
+
+
+def wrong_files(papers):
+    other = trustme.CA().issue_cert("other")
+    key = load_pem_private_key(Path(papers.key).read_bytes(), None)
+    locked = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"sesame"))
+    return [
+        ("no such certificate", ("nowhere.pem", papers.key), "--tls-cert: nowhere.pem cannot be read: No such file"),
+        ("no such key", (papers.cert, "nowhere.pem"), "--tls-key: nowhere.pem cannot be read: No such file"),
+        ("a folder", (papers.cert, str(papers.folder)), "cannot be read: Is a directory"),
+        ("the two swapped", (papers.key, papers.cert), "--tls-cert: .* holds no certificate in PEM form"),
+        ("a certificate for a key", (papers.cert, papers.cert), "--tls-key: .* holds no private key in PEM form"),
+        ("another's key", (papers.cert, papers.put("other.pem", other)), "is not the key of the certificate in"),
+        ("a broken key", (papers.cert, papers.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be understood|is not the key"),
+        ("a broken certificate", (papers.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), papers.key), "cannot be understood"),
+        ("a locked key", (papers.cert, papers.put("locked.pem", locked)), "is locked with a password"),
+        ("an empty file", (papers.put("empty.pem", b""), papers.key), "holds no certificate"),
+        ("only a certificate", (papers.cert, ""), "--tls-cert needs --tls-key"),
+        ("only a key", ("", papers.key), "--tls-key needs --tls-cert"),
+        ("only an authority", ("", "", papers.authority), "of no use without"),
+        ("no such authority", (papers.cert, papers.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem cannot be read"),
+        ("an authority that is none", (papers.cert, papers.key, papers.key), "--tls-client-ca: .* holds no certificate"),
+    ]  # fmt: skip
+
+
+def test_files_that_do_not_do_are_refused_in_one_line(papers):
+    for why, given, said in wrong_files(papers):
+        with pytest.raises(UsageError, match=said) as refused:
+            read(*given)
+        assert "\n" not in str(refused.value), why
+        assert "PRIVATE KEY-----" not in str(refused.value), why
+    assert read("", "") is None
+
+
+# Where it listens
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1"])
+def test_on_this_machine_alone_it_needs_no_tls(host):
+    place = listen(host, 0, None)
+    with place.listening:
+        assert place.address.startswith("http://")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
+def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
+    with pytest.raises(
+        UsageError, match=r"would cross it in clear: give --tls-cert and --tls-key, or --insecure"
+    ):
+        listen(host, 0, None)
+    if host == "0.0.0.0":
+        for given in ({"tls": None, "insecure": True}, {"tls": Tls(Path(papers.cert), Path(papers.key))}):
+            place = listen(host, 0, **given)
+            with place.listening:
+                assert place.address.startswith("https://" if given["tls"] else "http://")
+
+
+@pytest.mark.parametrize("host", ["", "nowhere.invalid", "300.1.1.1", "x" * 300, "\0"])
+def test_what_is_no_address(host):
+    with pytest.raises(UsageError, match="--host"):
+        listen(host, 0, None, insecure=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--host", "0.0.0.0"], "--insecure"),
+        (["--tls-cert", "nowhere.pem"], "--tls-cert needs --tls-key"),
+        (["--tls-cert", "nowhere.pem", "--tls-key", "nowhere.pem"], "nowhere.pem cannot be read"),
+    ],
+)
+def test_the_command_refuses_with_one_line_and_opens_nothing(command, tmp_path, options, said):
+    done = command("serve", "--port", "0", *options, folder=tmp_path)
+    assert done.code == 2
+    (line,) = done.told
+    assert said in line
+    assert not (tmp_path / ".assay").exists()
+
+
+def test_the_command_serves_tls(papers, tmp_path):
+    environment = {**os.environ, "ASSAY_TLS_KEY": papers.key}
+    program = [sys.executable, "-m", "assay", "serve", "--port", "0", "--tls-cert", papers.cert]
+    with subprocess.Popen(
+        program, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as serving:
+        assert serving.stdout is not None
+        try:
+            told = serving.stdout.readline()
+            assert told.startswith("assay serves https://127.0.0.1:"), told
+            with httpx.Client(base_url=told.split()[2], verify=papers.trusting()) as client:
+                assert json.loads(client.get("/v1/health").content)["status"] == "healthy"
+        finally:
+            serving.send_signal(signal.SIGTERM)
+            serving.wait(30)
+
+
+# gRPC
+
+
+@contextlib.contextmanager
+def calling(host, papers, own=None, key=None):
+    """A client of gRPC that trusts the authority, with a certificate of its own or none."""
+    more = {}
+    if own is not None:
+        more = {
+            "private_key": own.private_key_pem.bytes(),
+            "certificate_chain": b"".join(one.bytes() for one in own.cert_chain_pems),
+        }
+    trusting = grpc.ssl_channel_credentials(papers.ca.cert_pem.bytes(), **more)
+    with grpc.secure_channel(f"127.0.0.1:{host.grpc_port}", trusting) as channel:
+        yield Client(channel, host.key() if key is None else key)
+
+
+def status_of(client):
+    try:
+        client.ListOperations(timeout=20)
+    except grpc.RpcError as error:
+        return error.code()
+    return grpc.StatusCode.OK
+
+
+@pytest.fixture(scope="module")
+def both(papers, tmp_path_factory):
+    tls = read(papers.cert, papers.key, papers.authority)
+    serving = ServerLimits(head_seconds=0.6, max_connections=4, max_head_bytes=8_192)
+    with Both(sqlite(tmp_path_factory.mktemp("both")), tls=tls, serving=serving) as host:
+        yield host
+
+
+def test_grpc_has_the_same_tls_and_asks_for_the_same_certificates(both, papers):
+    with calling(both, papers, papers.client) as client:
+        assert status_of(client) == grpc.StatusCode.OK
+    with calling(both, papers, papers.client, key="") as client:
+        assert status_of(client) == grpc.StatusCode.UNAUTHENTICATED
+    for own in (None, trustme.CA().issue_cert("a-client")):
+        with calling(both, papers, own) as client:
+            assert status_of(client) == grpc.StatusCode.UNAVAILABLE
+
+
+def test_grpc_answers_nothing_in_clear_on_a_port_of_tls(both):
+    with grpc.insecure_channel(f"127.0.0.1:{both.grpc_port}") as channel:
+        assert status_of(Client(channel, both.key())) == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.filterwarnings("ignore:.*TLSv1:DeprecationWarning")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1], ids=["1.0", "1.1"])
+def test_grpc_refuses_tls_before_1_2(both, papers, version):
+    context = papers.trusting(papers.client, minimum_version=version, maximum_version=version)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    plain = socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20)
+    with plain, pytest.raises((ssl.SSLError, ConnectionError)):
+        context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+
+def test_grpc_does_not_wait_for_a_handshake_that_does_not_come(both):
+    with socket.create_connection(("127.0.0.1", both.grpc_port), timeout=20) as silent:
+        assert silent.recv(1) == b""  # in head_seconds; by itself gRPC waits for two minutes
+
+
+def test_grpc_takes_no_more_connections_than_allowed(tmp_path):
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(max_connections=4)) as host,
+        contextlib.ExitStack() as held,
+    ):
+        alone = (("grpc.use_local_subchannel_pool", 1),)  # else channels to one place are one connection
+        clients = [held.enter_context(connected(host, options=alone)) for _ in range(8)]
+        codes = [status_of(client) for client in clients]
+        assert codes.count(grpc.StatusCode.OK) == 4, codes
+        assert codes.count(grpc.StatusCode.UNAVAILABLE) == 4, codes
+
+
+def test_grpc_takes_no_larger_metadata_than_rest_takes_heads(tmp_path):
+    with (
+        Both(sqlite(tmp_path), serving=ServerLimits(max_head_bytes=8_192)) as host,
+        connected(host) as client,
+    ):
+        client.ListOperations(metadata=(("x-more", "x" * 4_000),))
+        with pytest.raises(grpc.RpcError) as refused:
+            client.ListOperations(metadata=(("x-more", "x" * 9_000),))
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -1,0 +1,155 @@
+"""A process that stands still in the middle of a transaction delays the runs it was writing, and no other (docs/decisions/0042)."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from assay.backends.stores import group_commit as writer
+from assay.backends.stores.connect import open_engine
+from assay.backends.stores.open import open_store
+from assay.errors import Locked
+from assay.ports import CreateRun, Event, PutDocument, RunUpdate, Transaction
+from assay.ports.audit import audit_entry
+from support.postgres import server
+
+TESTS = Path(__file__).parents[1]
+PATIENCE = 60  # a hang guard
+
+
+def opening(run, holder=None):
+    return Transaction(
+        entries=[RunUpdate(run=run, opens=CreateRun(tenant="t", kind="k", holder=holder, seconds=60))],
+        documents=[PutDocument(tenant="t", kind="k", key=run, data=b"1")],
+    )
+
+
+def step(run, **more):
+    return Transaction(entries=[RunUpdate(run=run, events=[Event("step", b"{}", datetime.now(UTC))], **more)])
+
+
+@contextlib.asynccontextmanager
+async def opened(address):
+    store = await open_store(address)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    monkeypatch.setattr(writer, "AT_MOST", 0.6)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_what_is_locked_is_refused_in_time_and_delays_nothing_else():
+    async def main(address):
+        async with opened(address) as store:
+            for run in ("r", "s"):
+                await store.commit(opening(run, holder="me"))
+            with psycopg.connect(address) as other:
+                other.execute("SELECT 1 FROM runs WHERE id = 'r' FOR UPDATE")
+                other.execute("SELECT 1 FROM documents WHERE key = 'r' FOR UPDATE")
+                conducted = asyncio.create_task(store.commit(step("r", holder="me")))
+                change = PutDocument(tenant="t", kind="k", key="r", data=b"2", version=None)
+                refused = [
+                    asyncio.create_task(store.commit(batch))
+                    for batch in (step("r"), Transaction(documents=[change]))
+                ]
+                refused.append(asyncio.create_task(store.release("r", "me")))
+                for _ in range(3):  # all of it while the lock is held
+                    await store.commit(step("s"))
+                assert await store.claim("r", "else", seconds=60) is None
+                assert await store.adopt("else", seconds=60) == []
+                assert await store.renew("me", seconds=60) == {"r": "pending", "s": "pending"}
+                for task in refused:
+                    with pytest.raises(Locked, match="another process is writing it"):
+                        await asyncio.wait_for(task, PATIENCE)
+                await store.commit(step("s"))
+                assert not conducted.done()  # who conducts a run waits for longer
+                other.rollback()
+                assert await asyncio.wait_for(conducted, PATIENCE) == (1,)
+            assert (await store.run("s")).events == 4
+
+    with server().database() as address:
+        asyncio.run(main(address))
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_key_that_another_process_is_writing_holds_up_nothing_else():
+    """It is not there yet, so no row is locked: the database itself waits for the other's end."""
+
+    async def main(address):
+        async with opened(address) as store:
+            await store.commit(Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]))
+            with psycopg.connect(address) as other:
+                other.execute(
+                    "INSERT INTO documents SELECT tenant, kind, 'b', version, updated, coding, key_id, data FROM documents"
+                )
+                waiting = asyncio.create_task(
+                    store.commit(
+                        Transaction(documents=[PutDocument(tenant="t", kind="k", key="b", data=b"")])
+                    )
+                )
+                await asyncio.wait_for(store.commit(opening("s")), PATIENCE)
+                with pytest.raises(Locked):
+                    await asyncio.wait_for(waiting, PATIENCE)
+
+    with server().database() as address:
+        asyncio.run(main(address))
+
+
+def test_a_process_that_stands_still_in_a_transaction_loses_it_and_goes_on_later(zygote):
+    async def main(address):
+        async with opened(address) as store:
+            await store.commit(opening("s"))
+            process = zygote.start(
+                address, "20", folder=TESTS, target="support.workers.stores:work",
+                environ=os.environ | {"ASSAY_FAILPOINT": "commit.written:3:STOP"},
+            )  # fmt: skip
+            try:
+                await asyncio.wait_for(asyncio.to_thread(until_stopped, process.pid), PATIENCE)
+                async with asyncio.timeout(PATIENCE):
+                    await store.commit(step("s"))
+                    while True:
+                        with contextlib.suppress(Locked):
+                            await store.commit(
+                                Transaction(
+                                    entries=[RunUpdate(run="r", head={"seen": True})],
+                                    lines=[audit_entry("t", "run.cancel", "r")],
+                                )
+                            )
+                            break
+                os.kill(process.pid, signal.SIGCONT)
+                told, trouble = await asyncio.to_thread(process.communicate, timeout=PATIENCE)
+            finally:
+                process.close()
+            assert process.returncode == 0, trouble
+            assert sorted(map(int, told.split())) == list(range(20))
+            assert [event.data for event in await store.events("r")] == [b"%d" % n for n in range(20)]
+
+    with server().database() as address:
+        asyncio.run(main(address))
+
+
+def until_stopped(pid):
+    while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("said", ["", "?options=-c%20statement_timeout%3D7777"])
+def test_the_timeouts_of_a_connection_are_ours_where_the_operator_said_nothing(said):
+    with server().database() as address:
+        engine = open_engine(address + ("&" + said[1:] if said and "?" in address else said))
+        with engine.connect() as connection:
+            names = ("lock_timeout", "idle_in_transaction_session_timeout", "statement_timeout")
+            told = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+        engine.dispose()
+        assert told == ["500ms", "2s", "7777ms" if said else "30s"]

@@ -1,0 +1,118 @@
+"""What a key does not seal is what docs/security.md says is not promised: names, and no other word of a run."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assay.backends.ciphers.keyring import KeyRing
+from assay.protocol.agents import InvocationResult
+from support.database_dump import everything_of
+from support.evals import Doing
+from support.openwop_client import asked, ended, log_of, shelved, suite
+from support.postgres import server as postgres
+from support.rest_client import Server, sqlite
+from support.workflows import Played, loop
+
+CIPHER = KeyRing({"a": bytes(range(32))})
+DOCS = Path(__file__).parents[2] / "docs" / "security.md"
+
+# every word that is planted, and whether it lies in clear: under the name that the page has for it
+CLEAR = {
+    "tag": "tags",
+    "suite": "suites",
+    "task": "tasks",
+    "agent": "agents",
+    "workflow": "workflows",
+    "provider": "providers",
+    "model": "models",
+    "criterion": "criteria",
+}
+SEALED = (
+    "evalinput", "evalexpected", "evaloutput", "evalmetadata", "evalconfigurable", "reasoned",
+    "flowinput", "flowoutput", "flowmetadata", "flowconfigurable", "criticsays",
+    "notewords", "label", "cancelreason",
+)  # fmt: skip
+
+
+def word(name):
+    return f"zz{name}zz"
+
+
+async def act(task, scene):
+    scene.usage(provider=word("provider"), model=word("model"), input_tokens=1, output_tokens=1)
+    scene.reason(word("reasoned"))
+    return InvocationResult(outcome="completed", result=word("evaloutput"))
+
+
+def critic(about, scene):
+    return {"verdict": "pass", "notes": word("criticsays"), "criteria": []}
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def disk(request, tmp_path):
+    if request.param == "sqlite":
+        yield sqlite(tmp_path)
+    else:
+        with postgres().database() as address:
+            yield address
+
+
+def fill(client, agent):
+    """A run of every kind, with a word of its own in every place."""
+    task = {
+        "taskId": word("task"),
+        "input": word("evalinput"),
+        "expected": {"kind": "golden", "match": {"strategy": "exact", "value": word("evalexpected")}},
+    }
+    ref = shelved(client, suite(task, name=word("suite")))
+    body = asked(ref, agent) | {"tags": [word("tag")], "metadata": {"m": word("evalmetadata")}}
+    body["configurable"] = {"own": word("evalconfigurable")}
+    made = client.post("/v1/runs", json=body)
+    assert made.status_code == 201, made.text
+    run = made.json()["runId"]
+    assert ended(client, run)["status"] == "completed"
+    note = {"signal": {"kind": "label", "label": word("label")}, "note": word("notewords")}
+    assert client.post(f"/v1/runs/{run}/annotations", json=note).status_code == 201
+    flow = {
+        "workflowId": word("workflow"),
+        "inputs": {"task": word("flowinput")},
+        "tags": [word("tag")],
+        "metadata": {"m": word("flowmetadata")},
+        "configurable": {"own": word("flowconfigurable")},
+    }
+    made = client.post("/v1/runs", json=flow)
+    assert made.status_code == 201, made.text
+    told = log_of(client, made.json()["runId"])
+    assert told[-1]["type"] == "run.completed", told[-1]
+    waiting = client.post("/v1/runs", json={"workflowId": "conformance-approval"}).json()["runId"]
+    client.post(f"/v1/runs/{waiting}/cancel", json={"reason": word("cancelreason")})
+
+
+def hosted(disk, cipher):
+    agent = f"local.{word('agent')}"
+    actor = Played("local.actor", [word("flowoutput")])
+    checks = {
+        word("criterion"): {
+            "type": "contains",
+            "arguments": {"text": "$.output.value", "phrases": [word("flowoutput")]},
+        }
+    }
+    loops = {word("workflow"): loop("local.actor", ["local.critic"], criteria=checks)}
+    agents = (Doing(act, agent_id=agent), actor, Played("local.critic", critic))
+    return Server(disk, cipher=cipher, agents=agents, loops=loops, seeded=True), agent
+
+
+@pytest.mark.parametrize("cipher", [CIPHER, None], ids=["sealed", "clear"])
+def test_with_a_key_names_are_in_clear_and_no_other_word(disk, cipher):
+    server, agent = hosted(disk, cipher)
+    with server, server.client() as client:
+        fill(client, agent)
+    thief = everything_of(disk)
+    found = {name for name in (*CLEAR, *SEALED) if word(name).encode() in thief}
+    assert found == ({*CLEAR} if cipher else {*CLEAR, *SEALED})
+
+
+def test_the_page_lists_every_name_that_is_in_clear():
+    (said,) = re.findall(r"\*\*Not promised\.\*\* Ids, .*?(?=\n\n|\Z)", DOCS.read_text(), re.DOTALL)
+    assert [name for name in CLEAR.values() if not re.search(rf"\b{name}\b", said)] == []

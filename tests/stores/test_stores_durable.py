@@ -1,0 +1,605 @@
+"""What the stores on a database promise beyond the contract: through crashes, other processes, outages, full disks, old shapes."""
+
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+import zstandard
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import event
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from assay.backends.stores import migrate, tables
+from assay.backends.stores.checkpoints import Checkpoints
+from assay.backends.stores.connect import open_engine
+from assay.backends.stores.group_commit import MOST_HERE
+from assay.backends.stores.sql import SqlStore
+from assay.backends.stores.sql_writer import TOGETHER, spans
+from assay.errors import Conflict, EnvironmentFailure, UsageError
+from assay.ports import CreateRun, Event, EvidenceChunk, PutDocument, RunQuery, RunUpdate, Transaction
+from assay.ports.audit import audit_entry
+from support.postgres import server
+
+TESTS = Path(__file__).parents[1]
+NOW = tables.moment(1_800_000_000_000_000)
+OPENED = Transaction(entries=[RunUpdate(run="r", opens=CreateRun(tenant="t", kind="k"))])
+STEP = Transaction(entries=[RunUpdate(run="r", events=[Event("step", b"{}", NOW)])])
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def address(request, tmp_path):
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/runs.db"
+    else:
+        with server().database() as address:
+            yield address
+
+
+@pytest.fixture
+def postgres_address():
+    with server().database() as address:
+        yield address
+
+
+@contextlib.asynccontextmanager
+async def opened(address, **options) -> AsyncGenerator[Any]:
+    store = await SqlStore.open(address, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@contextlib.contextmanager
+def engine_of(address):
+    engine = open_engine(address)
+    yield engine
+    engine.dispose()
+
+
+def passing(name):
+    pass
+
+
+@pytest.fixture
+def worker(zygote, address):
+    """Starts one; it is killed by the failpoint, or by the caller."""
+
+    def start(*arguments, failpoint=""):
+        return zygote.start(
+            address, *arguments, folder=TESTS, target="support.workers.stores:work", pipe=True,
+            environ=os.environ | {"ASSAY_FAILPOINT": failpoint},
+        )  # fmt: skip
+
+    return start
+
+
+async def check_after_crash(address, told):
+    """Nothing that was told is lost; nothing is half there."""
+    async with opened(address) as store:
+        run = await store.run("r")
+        count = run.events if run else 0
+        events = await store.events("r", limit=1_000_000)
+        slots = await store.slots("r", "result", limit=1_000_000)
+        document = await store.document("t", "k", "steps")
+    assert max(told, default=-1) < count
+    assert [(event.sequence, event.data) for event in events] == [(n, b"%d" % n) for n in range(count)]
+    assert [slot.first for slot in slots] == list(range(count))
+    assert (document.version if document else 0) == count
+    return count
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4"])
+async def test_killed_around_a_commit_nothing_told_is_lost_and_nothing_is_half_there(address, worker, point):
+    process = worker(failpoint=point)
+    told, _ = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    count = await check_after_crash(address, map(int, told.split()))
+    told, _ = worker("20").communicate(timeout=30)
+    assert sorted(map(int, told.split())) == list(range(count, count + 20))
+
+
+async def test_killed_at_any_instant_nothing_told_is_lost_and_nothing_is_half_there(address, worker):
+    for _ in range(8):
+        process = worker()
+        first = process.stdout.readline()  # it is at work
+        await asyncio.sleep(random.uniform(0, 0.1))
+        process.kill()
+        told, _ = process.communicate(timeout=30)
+        assert await check_after_crash(address, map(int, (first + told).split())) > 0
+
+
+@pytest.mark.parametrize(
+    "point", ["commit.before:4", "commit.written:4", "commit.after:4", "commit.told:4", ""]
+)
+async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_all(address, worker, point):
+    process = worker("whole", failpoint=point)
+    first = process.stdout.readline()  # it is at work
+    if not point:
+        await asyncio.sleep(random.uniform(0, 0.1))
+        process.kill()
+    told, _ = process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    async with opened(address) as store:
+        there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
+        for id in there:
+            ((event,), (piece,)) = await store.events(id), await store.pieces(id, "result")
+            assert id == f"r{event.data.decode()}" == f"r{piece.data.decode()}"
+        lines = await store.audit(limit=100_000)
+    assert {f"r{n}" for n in (first + told).split()} <= set(there)
+    assert sorted(msgspec.json.decode(one.data)["what"] for one in lines) == sorted(there)
+
+
+@pytest.mark.parametrize("point", ["migrate.before", "migrate.written", "migrate.after"])
+async def test_killed_while_it_makes_the_tables_the_next_start_makes_them(address, worker, point):
+    process = worker(failpoint=point)
+    process.communicate(timeout=30)
+    assert process.returncode == -signal.SIGKILL
+    async with opened(address) as store:
+        await store.commit(OPENED)
+
+
+async def test_what_was_committed_is_there_when_opened_again(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        steps = [asyncio.ensure_future(store.commit(STEP)) for _ in range(10)]
+        await asyncio.sleep(0)
+    assert [await step for step in steps] == [(n,) for n in range(1, 11)]  # closing wrote what was given
+    with pytest.raises(EnvironmentFailure, match="closed"):
+        await store.commit(STEP)
+    async with opened(address) as store:
+        assert (await store.run("r")).events == 10
+
+
+# Other processes
+
+
+async def test_several_processes_write_one_database_and_hear_of_each_other(address):
+    async with opened(address) as here, opened(address) as there:
+        await here.commit(OPENED)
+        waiting = asyncio.create_task(there.wait_for_events("r", after=-1, timeout=10))
+        await asyncio.sleep(0.05)
+        await here.commit(STEP)
+        assert await waiting
+        await asyncio.gather(*(store.commit(STEP) for _ in range(50) for store in (here, there)))
+        assert [event.sequence for event in await there.events("r")] == list(range(101))
+
+        made = [
+            Transaction(documents=[PutDocument(tenant="t", kind="k", key=f"{n}", data=b"")])
+            for n in range(20)
+        ]
+        answers = await asyncio.gather(
+            *(store.commit(batch) for batch in made for store in (here, there)), return_exceptions=True
+        )
+        assert sum(isinstance(answer, Conflict) for answer in answers) == 20
+
+
+async def test_processes_that_start_at_once_make_the_tables_once(worker):
+    workers = [worker("0") for _ in range(3)]
+    assert [process.wait(timeout=30) for process in workers] == [0, 0, 0]
+    for process in workers:
+        process.communicate()
+
+
+async def test_a_caller_that_is_cancelled_leaves_all_or_nothing(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        calls = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
+        await asyncio.sleep(0.001)
+        for call in calls[::2]:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+        await store.commit(STEP)
+        run = await store.run("r")
+        assert 11 <= run.events <= 21
+        assert len(await store.events("r")) == run.events
+
+
+# Written where it stands
+
+
+def opening(run, **more):
+    entry = RunUpdate(run=run, opens=CreateRun(tenant="t", kind="k"), status="completed", **more)
+    return Transaction(entries=[entry], lines=[audit_entry("t", "run.start", run)])
+
+
+@pytest.mark.parametrize(
+    ("batch", "here"),
+    [
+        (opening("new", events=STEP.entries[0].events, evidence=[EvidenceChunk(kind="p", data=b"x")]), True),
+        (Transaction(lines=[audit_entry("t", "run.read", "r")]), True),
+        (Transaction(entries=[*opening("a").entries, *opening("b").entries]), True),
+        (STEP, False),
+        (Transaction(entries=[*opening("a").entries, *STEP.entries]), False),
+        (Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]), False),
+        (Transaction(lines=[audit_entry("a tenant nobody has heard of", "run.start", "x")]), False),
+        (opening("large", evidence=[EvidenceChunk(kind="p", data=b"x" * MOST_HERE), EvidenceChunk(kind="q", data=b"x")]), False),
+    ],
+    ids=["a run", "a line", "two runs", "a step", "a run and a step", "a document", "a tenant", "large"],
+)  # fmt: skip
+async def test_what_asks_nothing_of_a_file_is_written_by_the_event_loop(address, batch, here):
+    """The lock of a file is free for one who does not ask; PostgreSQL is asked, and answers when it likes."""
+    by: list[str] = []
+
+    def reach(name):
+        if name == "commit.written":
+            by.append(threading.current_thread().name)
+
+    async with opened(address, reach=reach) as store:
+        await store.commit(OPENED)
+        await store.commit(opening("first"))
+        await store.commit(batch)
+    sqlite = address.startswith("sqlite")
+    assert by[-1] == ("MainThread" if here and sqlite else "assay-store-writer")
+
+
+async def test_the_commit_that_waits_for_the_disk_is_the_threads(tmp_path):
+    """The first after the log was written back begins it anew, and syncs it."""
+    by: list[str] = []
+
+    def reach(name):
+        if name == "commit.written":
+            by.append(threading.current_thread().name)
+
+    async with opened(f"sqlite:///{tmp_path}/runs.db", reach=reach) as store:
+        await store.commit(opening("first"))
+        await store.commit(opening("second"))
+        await asyncio.to_thread(store._checkpoints._catch_up)
+        await store.commit(opening("third"))
+        await store.commit(opening("fourth"))
+    assert by == ["assay-store-writer", "MainThread", "assay-store-writer", "MainThread"]
+
+
+async def test_while_another_has_the_lock_the_event_loop_goes_on(tmp_path):
+    address = f"sqlite:///{tmp_path}/runs.db"
+    async with opened(address) as store:
+        await store.commit(opening("first"))
+        with engine_of(address) as engine:
+            with engine.connect().execution_options(writes=True) as other, other.begin():
+                waiting = [asyncio.create_task(store.commit(opening(f"r{n}"))) for n in range(3)]
+                for _ in range(20):  # it would stand still for as long as the lock is waited for
+                    await asyncio.sleep(0.01)
+                assert not any(task.done() for task in waiting)
+            assert await asyncio.gather(*waiting) == [(0,)] * 3
+        assert len(await store.runs(RunQuery())) == 4
+
+
+async def test_what_is_given_together_is_written_in_that_order(address):
+    async with opened(address) as store:
+        await store.commit(opening("first"))
+        for many in range(1, 4):
+            entry = RunUpdate(run=f"n{many}", opens=CreateRun(tenant="t", kind="k"))
+            given = [
+                Transaction(entries=[entry]),
+                *(_step(f"n{many}") for _ in range(many)),
+                opening(f"m{many}"),
+            ]
+            expected = [(0,), *((n,) for n in range(1, many + 1)), (0,)]
+            assert await asyncio.gather(*map(store.commit, given)) == expected
+        with pytest.raises(Conflict, match="there is one of that id already"):
+            await store.commit(opening("m1"))
+        again = await asyncio.gather(
+            *map(store.commit, [opening("m1"), opening("x")]), return_exceptions=True
+        )
+        assert [type(one) for one in again] == [Conflict, tuple]
+
+
+def _step(run):
+    return Transaction(entries=[RunUpdate(run=run, events=STEP.entries[0].events)])
+
+
+# Shapes
+
+
+async def test_the_migrations_make_the_tables_the_code_knows(address):
+    async with opened(address):
+        pass
+    assert ScriptDirectory(str(migrate.SCRIPTS)).get_current_head() == migrate.HEAD
+    with engine_of(address) as engine, engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), tables.metadata) == []
+
+
+async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_path):
+    """From the first shape to ours; the one after that is made up here: 0004 adds a column and fills it."""
+    with engine_of(address) as engine:
+        migrate.bring_up(engine, passing, head="0001")
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        await store.commit(STEP)
+    scripts = tmp_path / "newer"
+    (scripts / "versions").mkdir(parents=True)
+    for script in (
+        "env.py",
+        "versions/r0001_three_drawers.py",
+        "versions/r0002_audit.py",
+        "versions/r0003_takeovers.py",
+    ):
+        (scripts / script).write_text((migrate.SCRIPTS / script).read_text())
+    (scripts / "versions" / "r0004_next.py").write_text(
+        "import sqlalchemy as sa\nfrom alembic import op\nrevision, down_revision = '0004', '0003'\n"
+        "def upgrade():\n    op.add_column('runs', sa.Column('next', sa.Text))\n    op.execute('UPDATE runs SET next = id')\n"
+    )
+    with engine_of(address) as engine:
+        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
+        migrate.bring_up(engine, passing, scripts=scripts, head="0004")
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
+
+    with pytest.raises(UsageError, match="shape 0004 of a newer assay; this one knows shapes up to 0003"):
+        await SqlStore.open(address)
+
+
+async def test_a_migration_that_fails_leaves_the_database_as_it_was(address, tmp_path):
+    (tmp_path / "versions").mkdir()
+    (tmp_path / "env.py").write_text((migrate.SCRIPTS / "env.py").read_text())
+    (tmp_path / "versions" / "r0001.py").write_text(
+        "from alembic import op\nrevision, down_revision = '0001', None\n"
+        "def upgrade():\n    op.execute('CREATE TABLE half (id int)')\n    op.execute('nonsense')\n"
+    )
+    with engine_of(address) as engine:
+        with pytest.raises(DBAPIError):
+            migrate.bring_up(engine, passing, scripts=tmp_path, head="0001")
+        assert sa.inspect(engine).get_table_names() == []
+
+
+def test_nothing_heavy_is_loaded_before_it_is_needed(tmp_path):
+    program = (
+        "import asyncio, sys\nfrom assay.backends.stores.open import open_store\n"
+        "assert 'sqlalchemy' not in sys.modules\n"
+        f"asyncio.run(open_store('sqlite:///{tmp_path}/x.db'))\nprint('alembic.command' in sys.modules)"
+    )
+    said = [
+        subprocess.check_output(
+            [sys.executable, "-c", program], text=True, env=os.environ | {"PYTHONPATH": "src"}
+        )
+        for _ in range(2)
+    ]
+    assert said == ["True\n", "False\n"]
+
+
+# A world that refuses
+
+
+async def test_a_database_that_goes_away_and_comes_back_loses_nothing(postgres_address):
+    async with opened(postgres_address) as store:
+        await store.commit(OPENED)
+        with server().away(postgres_address):
+            steps = [asyncio.create_task(store.commit(STEP)) for _ in range(20)]
+            read = asyncio.create_task(store.run("r"))
+            await asyncio.sleep(0.5)
+            assert not any(task.done() for task in (*steps, read))
+        assert await asyncio.gather(*steps) == [(n,) for n in range(1, 21)]
+        assert (await read).id == "r"
+
+
+async def test_a_database_that_stays_away_is_an_error_that_says_so(postgres_address):
+    async with opened(postgres_address, patience=0.3) as store:
+        await store.commit(OPENED)
+        with server().away(postgres_address):
+            for verb in (store.commit(STEP), store.run("r"), store.wait_for_events("r", after=0, timeout=9)):
+                with pytest.raises(EnvironmentFailure, match="the database does not answer"):
+                    await verb
+        await store.commit(STEP)
+        assert (await store.run("r")).events == 1
+
+
+async def test_a_commit_whose_answer_was_lost_is_not_written_twice(postgres_address):
+    """The connection breaks after PostgreSQL committed and before we hear of it."""
+    lost = [OperationalError("COMMIT", {}, ConnectionError("gone"))]
+
+    def reach(name):
+        if name == "commit.after" and lost and armed:
+            raise lost.pop()
+
+    armed = False
+    async with opened(postgres_address, reach=reach) as store:
+        await store.commit(OPENED)
+        armed = True
+        entry = RunUpdate(run="r", expected=0, events=[Event("step", b"{}", NOW)])
+        assert await store.commit(Transaction(entries=[entry])) == (1,)
+        assert not lost
+        assert len(await store.events("r")) == 1
+
+
+async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(address):
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        await (fill if address.startswith("sqlite") else refuse_as_full)(store)
+        evidence = [EvidenceChunk(kind="big", data=os.urandom(3_000_000))]
+        with pytest.raises(EnvironmentFailure, match="disk of the database is full; nothing was written"):
+            await store.commit(
+                Transaction(entries=[RunUpdate(run="r", events=STEP.entries[0].events, evidence=evidence)])
+            )
+        run = await store.run("r")
+        assert (run.events, await store.events("r"), await store.slots("r", "big")) == (0, [], [])
+        assert await store.commit(STEP) == (1,)
+
+
+async def fill(store):
+    """Let SQLite's file not grow by more than a little, on every connection there is and will be."""
+
+    @event.listens_for(store._writing, "begin")
+    def limit(connection):  # pyright: ignore[reportUnusedFunction]
+        connection.exec_driver_sql("PRAGMA max_page_count=300")
+
+
+async def refuse_as_full(store):
+    """PostgreSQL says of big evidence what it says of a full disk."""
+    with store._engine.begin() as connection:
+        connection.exec_driver_sql(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$"
+        )
+        connection.exec_driver_sql(
+            "CREATE TRIGGER full_disk BEFORE INSERT ON evidence FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda path: f"sqlite:///{path}/no/such/folder/runs.db", "unable to open"),
+        (
+            lambda path: (path / "x.db").write_text("not a database" * 100) and f"sqlite:///{path}/x.db",
+            "not a database",
+        ),
+        (lambda path: "postgresql://nobody@127.0.0.1:1/none", "does not answer"),
+    ],
+)
+async def test_a_database_that_cannot_be_opened_is_an_error_that_says_so(tmp_path, make, said):
+    with pytest.raises(EnvironmentFailure, match=said):
+        await SqlStore.open(make(tmp_path), patience=0.2)
+
+
+# At rest
+
+
+@pytest.mark.parametrize("many", [3, 64, 200])
+async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, many):
+    events = [Event(f"e{at}", b"%d" % at, NOW) for at in range(many)]
+    pieces = [EvidenceChunk(kind="p", first=at, last=at, data=b"%d" % at) for at in range(many)]
+    async with opened(address) as store:
+        await store.commit(OPENED)
+        assert await store.commit(
+            Transaction(entries=[RunUpdate(run="r", events=events, evidence=pieces)])
+        ) == (many,)
+        assert [(e.type, e.data) for e in await store.events("r")] == [(e.type, e.data) for e in events]
+        assert await store.pieces("r", "p", limit=many + 1) == pieces
+
+
+def test_rows_are_cut_into_spans_that_follow_each_other():
+    for many in range(300):
+        cut = list(spans(many))
+        assert [at for start, stop in cut for at in range(start, stop)] == list(range(many))
+        assert {stop - start for start, stop in cut} <= set(TOGETHER)
+
+
+def test_the_log_begins_anew_though_commits_never_stop_and_somebody_read_it_meanwhile(tmp_path):
+    """A reader keeps what it sees in the log; what it kept there is written back once it has gone."""
+    engine, writing = (
+        open_engine(f"sqlite:///{tmp_path}/log.db", 2),
+        open_engine(f"sqlite:///{tmp_path}/log.db"),
+    )
+    checkpoints = Checkpoints(engine, grown=50_000, long=20)
+
+    def commit():
+        checkpoints.catch_up()
+        with writing.connect().execution_options(writes=True) as connection, connection.begin():
+            connection.exec_driver_sql("INSERT INTO t VALUES (randomblob(40000))")
+        checkpoints.grew(40_000)
+        if checkpoints._beside:
+            checkpoints._beside.result()
+
+    with writing.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (data)")
+    with engine.connect() as reader, reader.begin():
+        reader.exec_driver_sql("SELECT count(*) FROM t").one()
+        for _ in range(20):
+            commit()
+        assert checkpoints.write_back().pages > 200  # ten a commit, and none could be let go
+    for _ in range(20):
+        commit()
+    assert checkpoints.write_back().pages < 60
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*), sum(length(data)) FROM t").one() == (
+            40,
+            1_600_000,
+        )
+    checkpoints.close()
+    writing.dispose()
+    engine.dispose()
+
+
+async def test_what_is_erased_is_gone_from_the_file(tmp_path):
+    address, piece = f"sqlite:///{tmp_path}/runs.db", EvidenceChunk(kind="e", data=b"canary" * 5000)
+    async with opened(address) as store:
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=[piece])])
+        )
+    assert b"canary" in (tmp_path / "runs.db").read_bytes()
+    async with opened(address) as store:
+        assert await store.erase("r") == 1
+    assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+class Mask:
+    """A cipher to test with: it hides, and it notices a thing in another's place."""
+
+    key_id, ids = "k1", frozenset({"k1"})
+
+    def blind(self, name):
+        return [f"~{hash(name)}"]
+
+    def seal(self, data, place):
+        return bytes(byte ^ 0x5A for byte in place + b"|" + data)
+
+    def open(self, key_id, sealed, place):
+        assert key_id == "k1"
+        found, _, data = bytes(byte ^ 0x5A for byte in sealed).partition(b"|")
+        assert found == place
+        return data
+
+
+async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
+    given = {"short": b"x" * 100, "words": b"again and again " * 1000, "noise": os.urandom(20_000)}
+    pieces = [EvidenceChunk(kind=kind, data=data) for kind, data in given.items()]
+    put = PutDocument(tenant="t", kind="k", key="d", data=given["words"])
+    async with opened(address) as store:
+        await store.commit(Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
+        assert {kind: (await store.pieces("r", kind))[0].data for kind in given} == given
+        assert (await store.document("t", "k", "d")).data == given["words"]
+        query = sa.select(
+            tables.evidence.c.kind, tables.evidence.c.size, sa.func.length(tables.evidence.c.data)
+        )
+        with store._engine.connect() as connection:
+            lies = {kind: (size, there) for kind, size, there in connection.execute(query)}
+            assert lies["short"] == (100, 100)
+            assert lies["noise"] == (20_000, 20_000)
+            assert lies["words"][0] == 16_000 > 20 * lies["words"][1]
+        for damaged in (b"no frame", zstandard.FRAME_HEADER + b"\xe0" + (1 << 50).to_bytes(8, "little")):
+            with store._engine.begin() as connection:
+                connection.execute(sa.update(tables.evidence).values(data=damaged))
+            with pytest.raises(EnvironmentFailure, match=r"evidence r is damaged: ."):
+                await store.pieces("r", "words")
+
+
+@pytest.mark.parametrize("canary", [b"canary" * 200, b"canary" * 2000], ids=["as it is", "squeezed"])
+async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
+    address = f"sqlite:///{tmp_path}/runs.db"
+    piece = EvidenceChunk(kind="results", first=3, last=4, data=canary)
+    put = PutDocument(tenant="t", kind="k", key="d", data=canary)
+    opens = OPENED.entries[0].opens
+    async with opened(address, cipher=Mask()) as store:
+        await store.commit(
+            Transaction(entries=[RunUpdate(run="r", opens=opens, evidence=[piece])], documents=[put])
+        )
+        assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
+        assert await store.pieces("r", "results") == [piece]
+        assert (await store.document("t", "k", "d")).data == canary
+        assert [slot.size for slot in await store.slots("r", "results")] == [len(canary)]
+    with pytest.raises(UsageError, match="sealed with key 'k1'"):
+        async with opened(address):
+            pass

@@ -1,0 +1,138 @@
+"""Processes forked by the zygote, as tests use them: what `subprocess.Popen` is to others."""
+
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from support import zygote
+
+COMMAND = "assay.cli.main:main"
+SECONDS = 60
+
+
+class Process:
+    """One of them. What it writes is in files; `stdout` is there meanwhile where it was asked for."""
+
+    returncode = None
+
+    def __init__(self, line, stdout, out, err):
+        self._line, self.stdout, self._out, self._err = line, stdout, out, err
+        self.pid = zygote.told(line)
+
+    def wait(self, timeout=SECONDS):
+        if self.returncode is None:
+            self._line.settimeout(max(0.001, timeout))
+            try:
+                self.returncode = zygote.told(self._line)
+            except TimeoutError:
+                raise subprocess.TimeoutExpired("a forked process", timeout) from None
+            assert self.returncode is not None, "the zygote is gone"
+            self._line.close()
+        return self.returncode
+
+    def poll(self):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def send_signal(self, sign):
+        if self.poll() is None:
+            with contextlib.suppress(
+                ProcessLookupError
+            ):  # it has ended meanwhile, and we are about to be told
+                os.kill(self.pid, sign)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def communicate(self, timeout=SECONDS):
+        """What it has said, once it has ended; of a pipe, what nobody has read."""
+        self.wait(timeout)
+        with self._out, self._err:
+            for file in (self._out, self._err) if self.stdout is None else (self._err,):
+                file.seek(0)
+            return self._out.read(), self._err.read()
+
+    def close(self):
+        """Whatever it was doing."""
+        self.kill()
+        self.wait()
+        self._out.close()
+        self._err.close()
+
+
+class Zygote:
+    """The one that forks; gone with this process."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="assay-z-", dir="/tmp"))  # a socket's path is short
+        self.path = str(self.folder / "socket")
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", zygote.__file__, self.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )  # fmt: skip
+        assert self._process.stdout.readline() == b"ready\n"
+
+    def start(
+        self,
+        *arguments,
+        folder,
+        target=COMMAND,
+        environ=None,
+        stdin=b"",
+        pipe=False,
+        limits=None,
+        python=sys.executable,
+    ):
+        """
+        `target` with these arguments, there. `stdin` is bytes or a descriptor; `pipe`: `.stdout` is read meanwhile; `python` is
+        what it starts others with.
+        """  # fmt: skip
+        job = {"target": target, "arguments": list(arguments), "folder": str(folder), "limits": limits or {},
+               "environ": dict(os.environ if environ is None else environ), "numbers": [0, 1, 2],
+               "python": str(python)}  # fmt: skip
+        err = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  # the process's, until it is closed
+        with contextlib.ExitStack() as ours:
+            if not isinstance(stdin, int):
+                given = ours.enter_context(tempfile.TemporaryFile())
+                given.write(stdin)
+                given.seek(0)
+                stdin = given.fileno()
+            if pipe:
+                reading, writing = os.pipe()
+                ours.callback(os.close, writing)
+                out = os.fdopen(reading, encoding="utf-8")
+            else:
+                out = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
+                writing = out.fileno()
+            line = zygote.ask(self.path, job, [stdin, writing, err.fileno()])
+            return Process(line, out if pipe else None, out, err)
+
+    @functools.cached_property
+    def bin(self):
+        """A folder with an `assay` that a shell can run."""
+        return self._script("bin/assay", COMMAND).parent
+
+    @functools.cached_property
+    def worker(self):
+        """What takes Python's place where `--jobs` starts its workers."""
+        return self._script("worker", "assay.cli.shard:main")
+
+    def _script(self, name, target):
+        script = self.folder / name
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(
+            f"#!{sys.executable} -IS\nimport sys\nsys.path.insert(0, {os.path.dirname(__file__)!r})\n"
+            f"from zygote import stand_in\nstand_in({self.path!r}, {target!r}, sys.argv[1:])\n"
+        )
+        script.chmod(0o755)
+        return script
+
+    def close(self):
+        self._process.communicate()
+        shutil.rmtree(self.folder)

@@ -1,0 +1,53 @@
+"""Tasks for worker processes; and, run as a program, a parent that is killed while its worker is busy."""
+
+import os
+import re
+import sys
+import time
+
+from assay.errors import ValueFault
+from assay.workers import pool
+
+
+def spin():
+    while True:  # looks at signals
+        pass
+
+
+def stick():
+    re.search(r"\d+x", "1" * 500_000)  # looks at none
+
+
+def fault():
+    raise ValueFault("not this")
+
+
+DEEDS = {
+    b"pid": lambda: str(os.getpid()).encode(),
+    b"spin": spin,
+    b"stick": stick,
+    b"die": lambda: os._exit(3),
+    b"eat": lambda: bytes(4 << 30),
+    b"sleep": lambda seconds: time.sleep(float(seconds)),
+    b"fault": fault,
+}
+
+
+def task(common):
+    def run(item):
+        deed, *words = item.split()
+        return common + words[0] if deed == b"say" else DEEDS[deed](*words) or b""
+
+    return run
+
+
+def batch(*items, common=b"", seconds=0.2, tenant=None):
+    return pool.Batch("support.pool_program:task", list(items), seconds, common=common, tenant=tenant)
+
+
+if __name__ == "__main__":
+    (pid,) = pool.submit(batch(b"pid", seconds=1.0)).result()
+    sys.stdout.write(f"{pid.decode()}\n")
+    sys.stdout.flush()
+    pool.submit(batch(b"stick", seconds=0.5))
+    sys.stdin.read()

@@ -1,0 +1,272 @@
+"""A server of our own on loopback, in a thread with its own loop, and clients for it."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from assay.agenteval.kind import AgentEvalKind, EvalDependencies
+from assay.agenteval.request import EvalLimits as EvalHost
+from assay.agenteval.service import AgentEvalService
+from assay.app import tokens
+from assay.auth import keys
+from assay.auth.authenticator import Authenticator
+from assay.auth.jwt_settings import JwtSettings
+from assay.auth.scopes import DEFAULT
+from assay.backends.engines.local import LocalEngine
+from assay.backends.stores.open import open_store
+from assay.checks import STANDARD
+from assay.checks.checker import Checker, Text, verdict
+from assay.fep.execute import ExecutionOptions
+from assay.fep.kind import EvaluationKind
+from assay.fep.service import EvaluationService
+from assay.ports import Limits, Services
+from assay.runs.executor import RunExecutor
+from assay.seams.mock_agent import SEAM_NODES
+from assay.seams.routes import SAMPLE_AGENTS
+from assay.seams.workflows import samples
+from assay.serve.http import ROUTES, http_app
+from assay.serve.openwop.build import build_host
+from assay.serve.openwop.features import OpenWopFeatures
+from assay.serve.web.event_loop import run
+from assay.serve.web.limits import ServerLimits
+from assay.serve.web.server import server
+from assay.workflow.activities import ActivityRunner
+from assay.workflow.critics import Critics
+from assay.workflow.interpreter import ExecutionEnvironment
+from assay.workflow.kind import WorkflowKind
+from assay.workflow.nodes import NODES
+from assay.workflow.service import WorkflowService
+from assay.workflow.verifier_loop import library
+from support.evals import Doing, Judges, Some
+
+NOBODY = ssl.SSLContext(
+    ssl.PROTOCOL_TLS_CLIENT
+)  # trusted; reading who the system trusts takes 40 ms a client
+
+
+class Slow(Checker):
+    """Takes its time, and says whether the text is long enough."""
+
+    type = "slow"
+    text: Text
+    seconds: float = 0.05
+
+    async def run(self, services):
+        await asyncio.sleep(self.seconds)
+        return verdict(len(self.text) > 2)
+
+
+async def answered(task):
+    """What an agent of ours makes of a task: `wait` seconds later, what it is told to `say`."""
+    told = task if isinstance(task, dict) else {"say": task}
+    await asyncio.sleep(told.get("wait", 0))
+    return told.get("say")
+
+
+LOOPS = [pytest.param(asyncio.run, id="asyncio"), pytest.param(run, id="libuv")]
+
+
+class Server:
+    """`with Server(address) as server:`; what happens inside is on a loop of its own."""
+
+    def beside(self, host):
+        """Another transport on the same host, if there is one: something to wait for."""
+        return asyncio.sleep(0)
+
+    def __init__(
+        self, address, *, serving=None, limits=None, checks=(), patience=30.0, keys_known_for=3.0, routes=None,
+        cipher=None, jwt=None, tls=None, agents=(), judge=None, tools=None, offer=None,
+        loops=None, seeded=False, host=None, critic_seconds=60.0, run=run,
+    ):  # fmt: skip
+        self.address, self.serving, self.patience = address, serving or ServerLimits(), patience
+        self.limits, self.known_for = limits or Limits(), keys_known_for
+        self.registry = STANDARD.extended([Slow, *checks])
+        self.routes, self.cipher, self.jwt, self.tls = routes, cipher, jwt or JwtSettings(), tls
+        self.agents, self.judge, self.tools = (Doing(answered), *agents), judge, tools
+        self.offering, self.host_limits = offer or OpenWopFeatures(), host or EvalHost()
+        self.loops, self.seeded, self.critic_seconds = loops or {}, seeded, critic_seconds
+        self._run = run
+        self._ready = threading.Event()
+        self._trouble = None
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=lambda: self._run(self._main()), daemon=True)
+        self._thread.start()
+        assert self._ready.wait(30)
+        if self._trouble:
+            raise self._trouble
+        return self
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self._thread.join(30)
+        assert not self._thread.is_alive(), "the server does not stop"
+
+    async def _main(self):
+        try:
+            self.store = await open_store(self.address, patience=self.patience, cipher=self.cipher)
+        except BaseException as trouble:
+            self._trouble = trouble
+            self._ready.set()
+            raise
+        self.loop = asyncio.get_running_loop()
+        services = Services(limits=self.limits, recorded=True)
+        kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
+        means = EvalDependencies(
+            agents=Some(*self.agents),
+            registry=self.registry,
+            services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
+            tools=self.tools,
+            host=self.host_limits,
+        )
+        evals = AgentEvalKind(self.store, means)
+        environment = ExecutionEnvironment(nodes=NODES | SEAM_NODES)
+        there = library(self.loops, samples().values() if self.seeded else (), environment.nodes)
+        cast = Some(*self.agents, *(SAMPLE_AGENTS if self.seeded else ()))
+        critics = Critics(cast, self.registry, services, seconds=self.critic_seconds)
+        performer = ActivityRunner(
+            self.store, there, cast, critics, services, self.tools, environment=environment
+        )
+        flows = WorkflowKind(performer, environment, services.clock)
+        kinds = {kind.name: kind, evals.name: evals, flows.name: flows}
+        self.desk = RunExecutor(
+            self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
+        )
+        performer.hands = self.desk
+        self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
+        self.office = EvaluationService(self.store, self.registry, services)
+        self.surface = build_host(
+            self.store,
+            AgentEvalService(self.store, means),
+            self.offering,
+            self.serving,
+            self.limits,
+            self.room,
+        )
+        gate = Authenticator(self.store, seconds=self.known_for, tokens=await tokens(self.jwt))
+        routes = ROUTES if self.routes is None else self.routes
+        self.app = http_app(self.desk, self.office, self.surface, gate.authenticate, self.serving, routes)
+        await self.desk.open()
+        listening = socket.socket()
+        listening.bind(("127.0.0.1", 0))
+        self.port = listening.getsockname()[1]
+        self.server = server(self.app, self.serving, host="127.0.0.1", port=self.port, tls=self.tls)
+        started = asyncio.create_task(self.server.serve(sockets=[listening]))
+        beside = asyncio.create_task(self.beside(self.app.state.server))
+        while not self.server.started and not started.done():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self._ready.set()
+        await started
+        await beside
+        await self.desk.close(5)
+        await self.store.close()
+
+    def do(self, work):
+        """Run a coroutine on the server's loop."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result(30)
+
+    def key(self, tenant="acme", scopes=DEFAULT, expires=None, *, revoked=False):
+        now = datetime.now(UTC)
+
+        async def make():
+            made, text = await keys.create(
+                self.store, tenant=tenant, scopes=scopes, now=now - timedelta(hours=1), expires=expires
+            )
+            if revoked:
+                await keys.revoke(self.store, made.id, now=now)
+            return text.reveal()
+
+        return self.do(make())
+
+    @property
+    def url(self):
+        return f"{'https' if self.tls else 'http'}://127.0.0.1:{self.port}"
+
+    @contextlib.contextmanager
+    def client(self, key=None, **key_of):
+        """An httpx client with a key of its own."""
+        headers = {} if key == "" else {"Authorization": f"Bearer {key or self.key(**key_of)}"}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=60, verify=NOBODY) as client:
+            yield client
+
+    def raw(self, data, *, seconds=10.0, close=False):
+        """Bytes out, bytes back until the server closes."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=seconds) as connection:
+            connection.sendall(data)
+            if close:
+                connection.shutdown(socket.SHUT_WR)
+            answer = b""
+            with contextlib.suppress(TimeoutError, ConnectionResetError):
+                while part := connection.recv(65536):
+                    answer += part
+            return answer
+
+
+CONTAINS = {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["Paris"]}}
+SLOW = {"type": "slow", "arguments": {"text": "$.output.value"}}
+
+
+def request_of(many=3, checks=(CONTAINS,), **more):
+    return {
+        "test_cases": [{"id": f"c{at}", "input": f"question {at}"} for at in range(many)],
+        "outputs": [{"value": f"Paris {at}"} for at in range(many)],
+        "checks": list(checks),
+        **more,
+    }
+
+
+def slow(seconds):
+    return {"type": "slow", "arguments": {"text": "$.output.value", "seconds": seconds}}
+
+
+def lines_of(request):
+    """The same request as lines."""
+    head = {name: request[name] for name in ("checks", "experiment_metadata") if name in request}
+    contexts = [
+        {"test_case": case, "output": output}
+        for case, output in zip(request["test_cases"], request["outputs"], strict=True)
+    ]
+    return "".join(json.dumps(line) + "\n" for line in (head, *contexts)).encode()
+
+
+def sqlite(folder: Path) -> str:
+    return f"sqlite:///{folder}/runs.db"
+
+
+class Frame(NamedTuple):
+    id: str
+    name: str
+    data: dict
+
+
+def events_of(client, id, after=None, most=None):
+    """The server-sent events of a run, to the end or up to so many."""
+    headers = {"last-event-id": after} if after else {}
+    frames: list[Frame] = []
+    with client.stream("GET", f"/v1/evaluations/{id}/events", headers=headers) as answer:
+        if answer.status_code == 204:
+            return frames
+        assert answer.status_code == 200, answer.read()
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        held: dict[str, str] = {}
+        for line in answer.iter_lines():
+            if line.startswith(":"):
+                continue
+            if line:
+                name, _, value = line.partition(": ")
+                held[name] = value
+            elif held:
+                frames.append(Frame(held["id"], held["event"], json.loads(held["data"])))
+                held = {}
+                if most is not None and len(frames) >= most:
+                    break
+    return frames

@@ -1,0 +1,190 @@
+"""
+One process that has loaded assay, and forks: a process of its own in milliseconds, real down to SIGKILL.
+
+`python zygote.py SOCKET`: whoever connects there sends a job and the descriptors it is to have, hears its process id and,
+in the end, how it ended. It goes when its standard input closes.
+"""
+
+import _socket
+import array
+import marshal
+import os
+import sys
+
+LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
+          "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
+          "assay.backends.tools.from_settings", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
+          "assay.cli.keeping", "assay.cli.report", "assay.cli.running", "assay.cli.saving", "assay.cli.serving",
+          "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.seams.routes",
+          "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
+
+
+def ask(path, job, descriptors):
+    """The connection on which a job's end will be told. `job["numbers"]` says which number each descriptor is to have."""
+    line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    line.connect(path)
+    body = marshal.dumps(job)
+    rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, array.array("i", descriptors))]
+    line.sendmsg([len(body).to_bytes(4)], rights)
+    while body:
+        body = body[line.send(body) :]
+    return line
+
+
+def told(line):
+    """The next number that is said there; None where nothing more will be."""
+    text = b""
+    while not text.endswith(b"\n"):
+        part = line.recv(1)
+        if not part:
+            return None
+        text += part
+    return int(text)
+
+
+def stand_in(path, target, arguments):
+    """Be that job, for whoever starts processes: its descriptors are ours, and so is its end."""
+    numbers = [int(name) for name in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{name}")]
+    job = {"target": target, "arguments": arguments, "folder": os.getcwd(), "environ": dict(os.environ),
+           "limits": {}, "numbers": numbers, "python": sys.executable}  # fmt: skip
+    line = ask(path, job, numbers)
+    told(line)
+    code = told(line)
+    assert code is not None, "the zygote is gone"
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def serve(path):
+    """Fork for whoever asks, and tell how it ended. A job's process comes out of this, with the job."""
+    import select
+    import signal
+    import socket
+
+    listening = socket.socket(socket.AF_UNIX)
+    listening.bind(path)
+    listening.listen(64)
+    woken, wakes = socket.socketpair()
+    wakes.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    print("ready", flush=True)  # noqa: T201
+    lines = {}
+    while True:
+        ready, _, _ = select.select([listening, woken, 0], [], [])
+        if 0 in ready:
+            os._exit(0)
+        if woken in ready:
+            woken.recv(4096)
+            reap(lines)
+        if listening in ready:
+            line, _ = listening.accept()
+            size, descriptors, _, _ = socket.recv_fds(line, 4, 32)
+            body = line.recv(int.from_bytes(size), socket.MSG_WAITALL)
+            pid = (
+                os.fork() if size and len(body) == int.from_bytes(size) else -1
+            )  # who asked may have been killed
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for one in (listening, woken, wakes, line, *lines.values()):
+                    one.close()
+                return marshal.loads(body), descriptors
+            for one in descriptors:
+                os.close(one)
+            tell(line, pid)
+            if pid > 0:
+                lines[pid] = line
+
+
+def reap(lines):
+    while lines:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with lines.pop(pid) as line:
+            tell(line, os.waitstatus_to_exitcode(status))
+
+
+def tell(line, number):
+    try:
+        line.send(f"{number}\n".encode())
+    except OSError:
+        return  # nobody waits for it any more
+
+
+def become(job, descriptors):
+    """Where, what and with what a process of its own would have begun."""
+    import fcntl
+    import importlib
+    import resource
+
+    from assay.runs import ids
+
+    aside = [fcntl.fcntl(given, fcntl.F_DUPFD, 200) for given in descriptors]
+    os.closerange(3, 200)
+    for number, given in zip(job["numbers"], aside, strict=True):
+        os.dup2(given, number)
+        os.close(given)
+    sys.executable = job["python"]
+    os.chdir(job["folder"])
+    os.environ.clear()
+    os.environ.update(job["environ"])
+    for name, most in job["limits"].items():
+        resource.setrlimit(getattr(resource, name), (most, most))
+    sys.stdin = open(0, closefd=False)  # noqa: SIM115  # as long as we live
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        prompt = number == 2 or os.isatty(number) or bool(os.environ.get("PYTHONUNBUFFERED"))
+        stream = open(number, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
+        stream.reconfigure(line_buffering=prompt)
+        setattr(sys, name, stream)
+    ids._random.seed()  # ids of its own
+    module, _, name = job["target"].partition(":")
+    sys.argv = [module, *job["arguments"]]
+    sys.path += filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    getattr(importlib.import_module(module), name)()
+
+
+def load():
+    """All that takes long, and leaves no thread behind: a store has been made once, and a page of help written."""
+    import gc
+    import importlib
+    import tempfile
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    for name in LOADED:
+        importlib.import_module(name)
+    from assay.cli.main import app
+
+    before = os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
+        os.chdir(folder)
+        app(["list"], standalone_mode=False)
+        os.chdir(before)
+    assert len(os.listdir("/proc/self/task")) == 1, "what has threads cannot fork"
+    gc.collect()
+    gc.freeze()
+
+
+def leave(code):
+    """As Python ends, but for taking everything apart: that would cost more than most jobs."""
+    import atexit
+    import threading
+
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit(code or 0)
+
+
+if __name__ == "__main__":
+    sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # tests/, for `support`
+    load()
+    try:
+        become(*serve(sys.argv[1]))
+    except SystemExit as end:
+        leave(end.code)
+    leave(0)

@@ -1,0 +1,123 @@
+"""Worker processes: answers in order, limits that hold, turns that are fair, and none that outlives its parent."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from assay.errors import ForeignFault, TimeFault, ValueFault
+from assay.workers import pool as workers
+from assay.workers.pool import Pool
+from support import pool_program
+from support.pool_program import batch
+
+
+@pytest.fixture(scope="module")
+def pool():
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+def outcomes(pool, *items, **how):
+    return pool.submit(batch(*items, **how)).result(60)
+
+
+@pytest.mark.parametrize(
+    ("item", "kind", "words"),
+    [
+        (b"spin", TimeFault, "no answer within 0.2 s"),
+        (b"stick", TimeFault, "its process was killed"),
+        (b"die", ForeignFault, "exit code 3"),
+        (b"eat", ForeignFault, "more memory"),
+        (b"fault", ValueFault, "not this"),
+        (b"else", ForeignFault, "KeyError"),
+    ],
+)
+def test_one_item_that_ends_badly_ends_alone(pool, item, kind, words):
+    before, bad, after = outcomes(pool, b"say a", item, b"say b", common=b">")
+    assert (before, after) == (b">a", b">b")
+    assert type(bad) is kind
+    assert words in str(bad)
+
+
+def test_outcomes_are_in_order_and_processes_are_used_again(pool):
+    many = [b"say %d" % at for at in range(10_000)]
+    assert outcomes(pool, *many) == [b"%d" % at for at in range(10_000)]
+    assert len({outcomes(pool, b"pid")[0] for _ in range(8)}) <= 2
+    assert outcomes(pool) == []
+
+
+def test_a_task_that_is_not_there_is_a_fault(pool):
+    (outcome,) = pool.submit(workers.Batch("support.pool_program:nothing", [b""], 1.0)).result(60)
+    assert isinstance(outcome, ForeignFault)
+
+
+def test_a_long_queue_of_one_owner_delays_no_other(pool):
+    greedy = [pool.submit(batch(*[b"sleep 0.1"] * 50, tenant="greedy")) for _ in range(20)]
+    began = time.monotonic()
+    assert pool.submit(batch(b"say a", tenant="modest")).result(60) == [b"a"]
+    assert time.monotonic() - began < 60  # of 100 s that wait in the other's line
+    assert not any(one.done() for one in greedy)
+    for one in greedy:
+        one.cancel()
+    assert outcomes(pool, b"say b", tenant="greedy") == [b"b"]
+
+
+def test_an_event_loop_waits_without_standing_still(pool):
+    async def main():
+        waiting = asyncio.wrap_future(pool.submit(batch(b"sleep 0.3", b"say a", seconds=5.0)))
+        ticks = 0
+        while not waiting.done():
+            await asyncio.sleep(0.01)
+            ticks += 1
+        return await waiting, ticks
+
+    told, ticks = asyncio.run(main())
+    assert told == [b"", b"a"]
+    assert ticks > 2
+
+
+def test_a_pool_that_is_closed_answers_what_waits():
+    pool = Pool(1)
+    held = [pool.submit(batch(b"sleep 30", seconds=30.0)) for _ in range(3)]
+    pool.close()
+    late = pool.submit(batch(b"say a"))
+    assert all(isinstance(one, ForeignFault) for future in [*held, late] for one in future.result(60))
+
+
+def test_a_fork_has_a_pool_of_its_own():
+    assert workers.submit(batch(b"say a")).result(60) == [b"a"]
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if workers.processes() == 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert workers.submit(batch(b"say b")).result(60) == [b"b"]
+
+
+def test_a_worker_dies_with_its_parent_even_a_busy_one():
+    program = [sys.executable, pool_program.__file__]
+    parent = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        worker = int(parent.stdout.readline())
+        time.sleep(0.1)
+        parent.send_signal(signal.SIGKILL)
+    finally:
+        parent.kill()
+        parent.communicate()
+    until = time.monotonic() + 60
+    while alive(worker) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not alive(worker)
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,742 @@
+"""The phases of the execution model (contract §13), each with what proves it; the table is the one discovery reads."""
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from inspect import getmembers, isfunction
+from typing import Any
+
+import jsonschema_rs
+import pytest
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from assay.errors import InvalidRequest, NotFound
+from assay.protocol.agents import MemoryEntry
+from assay.seams import routes as seams
+from assay.seams.workflows import samples
+from assay.workflow.agent_memory import AsOf, MemoryWrite, fold, puts, rows
+from assay.workflow.cache_key import cache_key
+from assay.workflow.definition import document_of, read
+from assay.workflow.execution_model import PHASES, HostInfo, execution_model
+from assay.workflow.fork import fork
+from assay.workflow.interpreter import ExecutionEnvironment
+from assay.workflow.llm import program_mock
+from assay.workflow.replayer import Replayer
+from assay.workflow.steps import read_request, read_steps
+from support.spec_files import SHARED
+from support.workflows import ME, OTHER, House, Played, loop
+
+pytestmark = pytest.mark.anyio
+
+SCHEMA = SHARED / "openwop" / "schemas" / "capabilities.schema.json"
+
+
+def plan(*decisions, dispatch=None, id="conformance-planned", variables=()):
+    shown = document_of(samples()["conformance-dispatch-loop"])
+    shown["nodes"][0]["config"] = {"mockDispatchPlan": list(decisions)}
+    shown["nodes"][1]["config"] |= dispatch or {}
+    shown["variables"] = [{"name": name, "type": "string"} for name in variables]
+    return read(shown | {"id": id})
+
+
+def next_worker(*ids, **more):
+    return {"kind": "next-worker", "nextWorkerIds": list(ids), **more}
+
+
+END = {"kind": "terminate", "reason": "goal-reached"}
+
+
+@pytest.mark.parametrize("number", range(1, len(PHASES) + 1))
+def test_every_phase_of_the_table_is_proved_here(number):
+    mine = [
+        name
+        for name, _ in getmembers(sys.modules[__name__], isfunction)
+        if name.startswith(f"test_phase_{number}_")
+    ]
+    assert mine or number == 6  # the verifier has a file of its own, test_verified.py
+
+
+@pytest.mark.parametrize(
+    ("host", "version"),
+    [(HostInfo(), 6), (HostInfo(host_id=""), 2), (HostInfo(gating=False), 6), (HostInfo(replay=False), 3)],
+    ids=["all", "nameless", "watching", "without replay"],
+)
+def test_the_version_is_the_highest_with_all_below(host, version):
+    said = execution_model(host)
+    assert said["version"] == version
+    assert said["verifier"] == {"supported": True, "gating": host.gating}
+    assert ("crossHostCausation" in said) == (version >= 3)
+    assert ("replayDeterminism" in said) == (version >= 4)
+    assert ("statefulResume" in said) == (version >= 5)
+    if SCHEMA.is_file():
+        text = json.loads(SCHEMA.read_text())["properties"]["multiAgent"]
+        jsonschema_rs.validator_for(text).validate({"executionModel": said})
+
+
+# 1
+
+
+async def test_phase_1_multi_agent_handoff_state_machine():
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-handoff")
+        events = await house.events(run)
+        variables = (await house.room.snapshot(run))["variables"]
+    assert (run.status, variables) == ("completed", {"parentResult": "handoff-complete"})
+    decided = next(event for event in events if event["type"] == "runOrchestrator.decided")
+    chain = [event for event in events if event["type"] == "core.workflowChain.event"]
+    assert [event["payload"]["phase"] for event in chain] == [
+        "dispatch.began", "dispatch.succeeded", "child.completed", "output.harvested",
+    ]  # fmt: skip
+    assert [event["causationId"] for event in chain] == [
+        decided["eventId"], *(event["eventId"] for event in chain[:-1])
+    ]  # fmt: skip
+    assert chain[-1]["payload"]["harvestedKeys"] == ["parentResult"]
+    assert {event["payload"]["parentRunId"] for event in chain} == {run.id}
+
+
+async def test_phase_1_dispatch_loop():
+    async with House() as house:
+        run = await house.run("conformance-dispatch-loop")
+        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+        assert [one["decision"]["kind"] for one in decided] == ["next-worker", "terminate"]
+        assert len({one["agentId"] for one in decided}) == 1
+        assert (await house.room.snapshot(run))["runOrchestrator"] == {"agentId": decided[0]["agentId"]}
+        assert all(one.keys() <= {"agentId", "decision", "iteration", "causationHostId"} for one in decided)
+        short = await house.run("conformance-dispatch-loop", configurable={"maxLoopIterations": 1})
+        assert short.head["error"]["code"] == "loop_limit_exceeded"
+
+
+async def test_phase_1_orchestrator_termination():
+    async with House() as house:
+        run = await house.run("conformance-orchestrator-terminate")
+        assert run.status == "completed"
+        assert len(await house.events(run, "runOrchestrator.decided")) == 1
+
+
+async def test_phase_1_two_workers_are_two_chains_and_the_second_sees_what_the_first_left():
+    async with House() as house:
+        run = await house.run("conformance-dispatch-cross-worker-handoff")
+        children = [event["payload"]["childRunId"] for event in await house.events(run, "node.dispatched")]
+        second = await house.store.run(children[1])
+        assert (await house.room.snapshot(second))["inputs"] == {"input": "hello"}
+        began = [
+            e
+            for e in await house.events(run, "core.workflowChain.event")
+            if e["payload"]["phase"] == "dispatch.began"
+        ]
+    assert len({event["causationId"] for event in began}) == 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict", "status"),
+    [(["pass", "pass"], "pass", "completed"), (["fail", "pass"], "fail", "failed"), (["pass", "revise"], "revise", "failed")],
+)  # fmt: skip
+async def test_phase_1_of_two_workers_in_one_turn_the_strictest_verdict_counts(verdicts, verdict, status):
+    """Where one of them is rejected, the run cannot end in success, whatever comes after it."""
+    shown = document_of(plan(next_worker("conformance-noop", "conformance-noop"), END))
+    shown["nodes"][1]["settings"] = {"critics": [{"agent": "test.critic"}]}
+    async with House(Played("test.critic", verdicts), workflows=[read(shown)]) as house:
+        run = await house.run("conformance-planned")
+    assert (run.status, run.head["verdict"], run.head["goalSatisfied"]) == (
+        status,
+        verdict,
+        status == "completed",
+    )
+    if status == "failed":
+        assert run.head["error"]["code"] == "decision_rejected"
+
+
+async def test_phase_1_an_unset_variable_leaves_the_childs_input_absent():
+    async with House() as house:
+        for id, wanted in (("conformance-dispatch-input-mapping", {"childGreeting": "Alice"}), ("conformance-dispatch-input-mapping-no-default", {})):  # fmt: skip
+            run = await house.run(id)
+            (dispatched,) = await house.events(run, "node.dispatched")
+            child = await house.store.run(dispatched["payload"]["childRunId"])
+            assert (await house.room.snapshot(child))["inputs"] == wanted
+
+
+async def test_phase_1_a_child_that_fails_is_not_harvested_and_the_supervisor_goes_on():
+    flow = plan(next_worker("conformance-failure"), END, dispatch={"outputMapping": {"a": "b"}})
+    async with House(workflows=[flow]) as house:
+        run = await house.run("conformance-planned")
+        phases = [event["payload"] for event in await house.events(run, "core.workflowChain.event")]
+    assert run.status == "completed"
+    assert [one["phase"] for one in phases] == ["dispatch.began", "dispatch.succeeded", "child.failed"]
+    assert phases[-1]["error"]["code"] == "node_failed"
+
+
+async def test_phase_1_a_child_that_is_cancelled_in_the_middle():
+    flow = plan(next_worker("conformance-cancellable"), END, dispatch={"outputMapping": {"a": "delayMs"}})
+    async with House(workflows=[flow]) as house:
+        run = await house.room.start(ME, "conformance-planned")
+        dispatched = await house.until(run, "node.dispatched")
+        await house.desk.cancel(dispatched[0]["payload"]["childRunId"], "t")
+        run = await house.desk.ended(run.id)
+        phases = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
+    assert (run.status, phases[-1]) == ("completed", "child.cancelled")
+
+
+async def test_phase_1_cancelling_a_parent_cancels_its_child():
+    async with House(workflows=[plan(next_worker("conformance-cancellable"), END)]) as house:
+        run = await house.room.start(ME, "conformance-planned")
+        dispatched = await house.until(run, "node.dispatched")
+        assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
+        child = await house.desk.ended(dispatched[0]["payload"]["childRunId"])
+        assert child.status == "cancelled"
+        assert (await house.types(run))[-1] == "run.cancelled"
+
+
+@pytest.mark.parametrize(
+    ("decisions", "dispatch", "code"),
+    [
+        ([next_worker("nobody")], {}, "unknown_child_workflow"),
+        (
+            [next_worker("conformance-noop", "conformance-noop")],
+            {"fanOutPolicy": "reject"},
+            "fan_out_unsupported",
+        ),
+        ([next_worker("conformance-noop")] * 3, {"iterationCap": 2}, "loop_limit_exceeded"),
+        ([{"kind": "next-worker"}], {}, "validation_error"),
+    ],
+)
+async def test_phase_1_what_cannot_be_dispatched_fails_the_run(decisions, dispatch, code):
+    async with House(workflows=[plan(*decisions, dispatch=dispatch)]) as house:
+        run = await house.run("conformance-planned")
+        assert (run.status, run.head["error"]["code"]) == ("failed", code)
+        types = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
+        assert ("dispatch.failed" in types) == (code == "unknown_child_workflow")
+
+
+async def test_phase_1_a_dispatch_without_a_decision_fails():
+    shown = document_of(samples()["conformance-dispatch-loop"])
+    shown["nodes"] = list(reversed(shown["nodes"]))
+    shown["edges"] = [shown["edges"][1]]
+    async with House(workflows=[read(shown | {"id": "conformance-backwards"})]) as house:
+        run = await house.run("conformance-backwards")
+        assert run.head["error"]["code"] == "no_pending_decision"
+
+
+async def test_phase_1_a_workflow_that_starts_itself_ends():
+    async with House(workflows=[plan(next_worker("conformance-planned"), END)]) as house:
+        assert (await house.run("conformance-planned")).status == "completed"
+        codes = {run.head["error"]["code"] for run in house.store._runs.values() if run.status == "failed"}
+    assert codes == {"recursion_limit_exceeded"}
+
+
+# 2
+
+
+async def test_phase_2_multi_agent_confidence_escalation():
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-confidence-escalation")
+        events = await house.events(run)
+        assert run.status == "waiting-approval"
+        (told,) = [event for event in events if event["type"] == "core.workflowChain.confidence-escalated"]
+        assert not [event for event in events if event["type"] == "core.workflowChain.event"]
+        (decided,) = [event for event in events if event["type"] == "runOrchestrator.decided"]
+        assert told["causationId"] == decided["eventId"]
+        assert (told["payload"]["confidence"], told["payload"]["floor"]) == (0.3, 0.5)
+        assert told["payload"]["originalDecision"] == decided["payload"]["decision"]
+        run = await house.answer(run, "dispatch", {"action": "accept"})
+        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+    assert run.status == "completed"
+    assert [one["iteration"] for one in decided] == [1, 2]  # the same decision ran, and was not decided twice
+    assert decided[1]["decision"]["reason"] == "plan-exhausted"
+
+
+@pytest.mark.parametrize(
+    ("confidence", "kind", "escalates"),
+    [
+        (0.5, "next-worker", False),
+        (0.49, "terminate", True),
+        (None, "terminate", False),
+        (0.0, "next-worker", True),
+    ],
+)
+async def test_phase_2_the_floor_is_strict_and_holds_for_terminate(confidence, kind, escalates):
+    decision = next_worker("conformance-noop") if kind == "next-worker" else dict(END)
+    if confidence is not None:
+        decision["confidence"] = confidence
+    async with House(workflows=[plan(decision)]) as house:
+        run = await house.run("conformance-planned")
+    assert (run.status == "waiting-approval") is escalates
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "iterations"),
+    [
+        ({"action": "reject"}, "failed", [1]),
+        (
+            {"action": "edit-accept", "decision": dict(END)},
+            "completed",
+            [1, 2],
+        ),  # another decision, another turn
+    ],
+)
+async def test_phase_2_a_person_may_refuse_or_decide_otherwise(value, status, iterations):
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-confidence-escalation")
+        run = await house.answer(run, "dispatch", value)
+        decided = [
+            event["payload"]["iteration"] for event in await house.events(run, "runOrchestrator.decided")
+        ]
+    assert (run.status, decided) == (status, iterations)
+
+
+@pytest.mark.parametrize("edit", [{}, {"decision": None}, {"decision": {"kind": "vibe"}}])
+async def test_phase_2_a_decision_that_is_none_changes_nothing(edit):
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-confidence-escalation")
+        with pytest.raises(InvalidRequest) as refused:
+            await house.room.respond(ME, run.id, "dispatch", {"action": "edit-accept", **edit})
+        assert refused.value.problems[0].place == "resumeValue.decision"
+        assert (await house.store.run(run.id)).events == run.events
+
+
+async def test_phase_2_orchestrator_conservative_path():
+    async with House() as house:
+        run = await house.run("conformance-orchestrator-low-confidence")
+        assert run.status == "waiting-approval"
+        assert not await house.events(run, "runOrchestrator.decided")
+        (held,) = await house.events(run, "node.suspended")
+        assert (held["payload"]["reason"], held["payload"]["agentId"]) == (
+            "low-confidence",
+            "core.conformance.low-conf-supervisor",
+        )
+        run = await house.answer(run, "supervisor", {"action": "accept"})
+        decided = [event["payload"] for event in await house.events(run, "runOrchestrator.decided")]
+    assert run.status == "completed"
+    assert decided[0]["decision"]["nextWorkerIds"] == ["conformance-noop"]
+    assert [one["iteration"] for one in decided] == [1, 2]
+
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def entry(id, ends=None):
+    stamp = T0.isoformat()
+    end = UNSET if ends is None else (T0 + timedelta(seconds=ends)).isoformat()
+    return MemoryEntry(id=id, content=id, createdAt=stamp, expiresAt=end)
+
+
+@pytest.mark.parametrize(
+    ("row", "seen"),
+    [
+        (MemoryWrite(entry=entry("a"), run="me", step=1, at=T0), True),
+        (
+            MemoryWrite(entry=entry("a"), run="me", step=3, at=T0),
+            False,
+        ),  # this turn's own write: seen in the next
+        (MemoryWrite(entry=entry("a"), run="child", step=9, at=T0), True),  # another's, before the turn began
+        (MemoryWrite(entry=entry("a"), run="child", step=0, at=T0 + timedelta(seconds=11)), False),
+        (MemoryWrite(entry=entry("a", ends=5), run="child", step=0, at=T0), False),  # expired by then
+        (
+            MemoryWrite(entry=entry("a", ends=60), run="child", step=0, at=T0),
+            True,
+        ),  # whatever the clock says today
+    ],
+)
+def test_phase_2_memory_is_folded_as_of_a_moment(row, seen):
+    view = AsOf(run="me", step=3, at=T0 + timedelta(seconds=10))
+    assert bool(fold([row], view)) is seen
+
+
+async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by_later_runs():
+    views = []
+
+    async def remembers(task, scene):
+        views.append(sorted(entry.content for entry in await scene.memory.list()))
+        await scene.memory.write(f"turn {len(views)}", tags=["t"])
+        await scene.memory.write("a secret: sk-0123456789abcdefghij", ttl=0)
+        views[-1].append(len(await scene.memory.list()))  # its own write is not in its view
+        return len(views)
+
+    worker = Played("test.actor", remembers)
+    judge = Played("test.critic", ["revise", "pass"])
+    async with House(worker, judge, loops={"loop": loop(memory="notes")}) as house:
+        await house.run("loop", {"task": 1})
+        await house.run("loop", {"task": 2})
+        found = await rows(house.store, "t", ("default", "notes"))
+        assert not await rows(house.store, "other", ("default", "notes"))  # another tenant remembers nothing
+        assert not await rows(house.store, "t", ("default", "../\0notes"))
+    assert views == [[0], ["turn 1", 1], ["turn 1", "turn 2", 2]]
+    assert not [row for row in found if "sk-0123" in row.entry.content]
+
+
+async def test_phase_2_a_write_lands_with_its_step_or_not_at_all():
+    changes = puts("t", ("default", "notes"), "run-1", 4, [entry("a"), entry("b")], T0)
+    assert len({change.key for change in changes}) == 2
+    assert {change.kind for change in changes} == {"memory"}
+
+
+# 3
+
+
+async def test_phase_3_cross_host_ancestry_endpoint():
+    async with House() as house:
+        run = await house.run("conformance-dispatch-loop")
+        (dispatched,) = await house.events(run, "node.dispatched")
+        child = dispatched["payload"]["childRunId"]
+        assert await house.room.ancestry(run.id, "t", "h/1") == {
+            "runId": run.id,
+            "hostId": "h/1",
+            "parent": None,
+        }
+        assert (await house.room.ancestry(child, "t", "h/1"))["parent"] == {
+            "runId": run.id, "hostId": "h/1", "cause": "core.dispatch",
+        }  # fmt: skip
+        parent = await house.run("conformance-subworkflow-parent")
+        (dispatched,) = await house.events(parent, "node.dispatched")
+        told = await house.room.ancestry(dispatched["payload"]["childRunId"], "t", "h/1")
+        assert told["parent"]["cause"] == "core.subWorkflow"
+        with pytest.raises(NotFound):
+            await house.room.ancestry(run.id, "other", "h/1")
+
+
+async def test_phase_3_no_event_of_this_host_claims_a_cause_on_another():
+    async with House() as house:
+        run = await house.run("conformance-multi-agent-handoff")
+        assert not [event for event in await house.events(run) if "causationHostId" in event["payload"]]
+
+
+# 4
+
+
+FLAT: dict[str, Any] = {
+    "provider": "openai", "model": "gpt-4o-mini",
+    "messages": [{"role": "system", "content": "Answer in one word."}, {"role": "user", "content": "Capital of Peru?"}],
+    "tools": [
+        {"name": "lookup", "parameters": {"type": "object", "properties": {"q": {"type": "string"}}}},
+        {"name": "calc", "parameters": {"type": "object"}},
+    ],
+    "temperature": 0.2, "seed": 7, "maxOutputTokens": 16, "responseFormat": {"type": "text"},
+    "stream": True, "metadata": {"traceId": "t-1"}, "runId": "run-1",
+}  # fmt: skip
+KEY = "807ea8d782f32429ebfa5b0aeeeb6e0f2a98d95d6763b596f8ef0966d1052d4b"
+MINIMAL = {"provider": "anthropic", "model": "claude-x", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({}, True),
+        ({"tools": list(reversed(FLAT["tools"]))}, True),  # their order says nothing
+        (
+            {"stream": False, "metadata": {}, "runId": "x", "user": "u", "timeout": 3, "traceparent": "00"},
+            True,
+        ),
+        ({"seed": 8}, False),
+        ({"temperature": 0.3}, False),
+        ({"stop": ["."]}, False),
+        ({"messages": list(reversed(FLAT["messages"]))}, False),  # theirs does
+        ({"providerOptions": {"vendor.openai.logitBias": {}}}, False),
+        ({"model": "gpt-4o"}, False),
+    ],
+)
+def test_phase_4_replay_llm_cache_key(changes, same):
+    assert (cache_key(FLAT | changes) == KEY) is same
+
+
+def test_phase_4_replay_llm_cache_key_portable():
+    assert cache_key(MINIMAL) == "c92498949e9cc0e38bb2887e88e55b6936932e219b8344f0a7059b1de960073d"
+    for missing in MINIMAL:
+        with pytest.raises(InvalidRequest):
+            cache_key({name: value for name, value in MINIMAL.items() if name != missing})
+
+
+VALID = {"content": {"valid": True}, "stopReason": "end_turn"}
+REFUSAL = {"stopReason": "safety", "refusalText": "I will not"}
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [(VALID, REFUSAL), (REFUSAL, VALID)], ids=["valid-refusal", "refusal-valid"]
+)
+async def test_phase_4_replay_divergence_at_refusal(first, then):
+    async with House() as house:
+        await program_mock(house.store, "t", "structured-call", [first])
+        source = await house.run("conformance-phase4-replay-divergence")
+        assert source.status == ("completed" if first is VALID else "failed")
+        await program_mock(house.store, "t", "structured-call", [then])
+        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay", 0)).id)
+        events = await house.events(run)
+    assert (run.status, run.head["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
+    (told,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
+    kinds = ("valid", "refusal") if first is VALID else ("refusal", "valid")
+    assert (told["originalEnvelopeKind"], told["replayEnvelopeKind"]) == kinds
+    assert (told["sourceRunId"], told["nodeId"]) == (source.id, "structured-call")
+    assert [event["type"] for event in events[-3:]] == [
+        "replay.divergedAtRefusal",
+        "node.failed",
+        "run.failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("type", "payload", "how"),
+    [("node.completed", {"nodeId": "a", "more": 1}, "output"), ("variable.changed", {"name": "x"}, "type-mismatch")],
+)  # fmt: skip
+async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_on(type, payload, how):
+    """The source was told by other code than is here now: pure nodes run again, and the first difference is said once."""
+    async with House() as house:
+        source = await house.run("conformance-multi-node")
+        log, steps = await house.store.events(source.id), await read_steps(house.store, source.id)
+        at = [event.type for event in log].index("node.completed")
+        told = json.loads(log[at].data) | {"payload": payload}
+        log[at] = replace(log[at], type=type, data=json.dumps(told).encode())
+        request = replace(await read_request(house.store, source.id), source=source.id, replay=True)
+    drive = Replayer("run-again", request, ExecutionEnvironment(), log)
+    facts = [fact for kept in steps for fact in drive.feed(kept.result)]
+    (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
+    assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)
+    assert (diverged.original_event_id, diverged.divergence_kind) == (told["eventId"], how)
+    assert drive.over.status == "completed"
+    assert [fact.type for fact in facts].count("node.completed") == 3
+
+
+async def test_phase_4_a_replay_that_agrees_completes():
+    async with House() as house:
+        source = await house.run("conformance-phase4-nondet-tool")
+        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        assert run.status == "completed"
+        assert await house.types(run) == await house.types(source)
+
+
+CLOCKS = ("durationMs", "decidedAt")
+
+
+def _placed(value, places):
+    """An event of the same run, by its place in the log."""
+    if isinstance(value, dict):
+        return {name: _placed(one, places) for name, one in value.items()}
+    return places.get(value, value) if isinstance(value, str) else value
+
+
+def without_ids(events):
+    """As they are but for ids and clocks; causes as places in the log."""
+    places = {event["eventId"]: event["sequence"] for event in events}
+    return [
+        (
+            event["type"],
+            {name: _placed(value, places) for name, value in event["payload"].items() if name not in CLOCKS},
+            event.get("nodeId"),
+            places.get(event.get("causationId")),
+        )
+        for event in events
+    ]
+
+
+async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
+    worker, judge = Played("test.actor", ["a", "b"]), Played("test.critic", ["fail", "pass"])
+    async with House(worker, judge, loops={"loop": loop()}) as house:
+        source = await house.answer(await house.run("loop", {"task": "t"}), "actor", {"action": "accept"})
+        asked = len(worker.tasks) + len(judge.tasks)
+        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        assert run.status == "completed"
+        assert len(worker.tasks) + len(judge.tasks) == asked
+        assert without_ids(await house.events(run)) == without_ids(await house.events(source))
+        told = await house.events(run)
+        own = {event["eventId"] for event in told}
+        assert own & {event["eventId"] for event in await house.events(source)} == set()
+        targets = [event["payload"]["target"] for event in told if event["type"] == "agent.verified"]
+        assert len(targets) == 2
+        assert set(targets) <= own  # its own, and not its source's
+        assert "replay.diverged" not in {event["type"] for event in told}
+        handed = await house.run("conformance-multi-agent-handoff")
+        runs = len(house.store._runs)
+        again = await house.desk.ended((await fork(house.room, ME, handed.id, "replay")).id)
+        assert len(house.store._runs) == runs + 1  # no child was started
+        assert without_ids(await house.events(again)) == without_ids(await house.events(handed))
+
+
+async def test_phase_4_a_cancelled_run_replays_as_cancelled():
+    async with House() as house:
+        source = await house.run("conformance-approval")
+        source = await house.desk.cancel(source.id, "t")
+        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        assert run.status == "cancelled"
+
+
+async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itself():
+    worker, judge = Played("test.actor", ["a", "b", "c"]), Played("test.critic", ["revise", "pass", "pass"])
+    async with House(worker, judge, loops={"loop": loop()}) as house:
+        source = await house.run("loop", {"task": "t"})
+        events = await house.events(source)
+        mine = [event["sequence"] for event in events if event["payload"].get("agentId") == "test.actor"]
+        second = mine[3]  # after the three of its first turn: where its second begins
+        run = await house.desk.ended((await fork(house.room, ME, source.id, "branch", second)).id)
+        assert (run.status, run.head["mode"]) == ("completed", "branch")
+        assert worker.tasks[-1]["turn"] == 2  # the first turn was not asked again
+        assert len(worker.tasks) == 3
+        mine = without_ids(await house.events(run))
+        assert [one[0] for one in mine[:second]] == [one[0] for one in without_ids(events)[:second]]
+
+
+@pytest.mark.parametrize("where", ["the beginning", "the middle"])
+async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the_fork(where):
+    worker = Played("test.actor", lambda task, scene: "r")
+    judge = Played("test.critic", lambda task, scene: "revise")
+    async with House(worker, judge, loops={"loop": loop(max_turns=4)}) as house:
+
+        async def forked(run, mode, start=0, **options):
+            made = await fork(
+                house.room, ME, run.id, mode, start, {"configurable": options} if options else None
+            )
+            ended = await house.desk.ended(made.id)
+            snapshot = await house.room.snapshot(ended)
+            return ended, (
+                ended.head["error"]["details"]["cap"],
+                ended.head["iteration"],
+                snapshot["configurable"],
+            )
+
+        source = await house.run("loop", {"task": "t"})
+        events = await house.events(source)
+        turns = [one["sequence"] for one in events if one["type"] == "runOrchestrator.decided"]
+        start = 0 if where == "the beginning" else turns[1]
+        cap, secret = "configurable.maxLoopIterations", "sk-0123456789abcdefgh1234"
+        shorter, said = await forked(source, "branch", start, maxLoopIterations=2, note=secret)
+        kept = {"maxLoopIterations": 2, "note": "[REDACTED:openai-key]"}
+        assert said == (cap, 2, kept)
+        asked = len(worker.tasks)
+        replayed, said = await forked(shorter, "replay")
+        assert (said, len(worker.tasks)) == ((cap, 2, kept), asked)
+        assert without_ids(await house.events(replayed)) == without_ids(await house.events(shorter))
+        _, said = await forked(shorter, "branch", shorter.events - 1, maxLoopIterations=3)
+        assert said == (cap, 3, kept | {"maxLoopIterations": 3})
+
+
+async def test_phase_4_children_of_a_branch_have_its_options():
+    worker = Played("test.actor", lambda task, scene: "r")
+    loops = {"inner": loop(critics=[]), "loop": loop("workflow:inner", [])}
+    async with House(worker, loops=loops) as house:
+        source = await house.run("loop", {"task": "t"}, {"mine": 1})
+        made = await fork(house.room, ME, source.id, "branch", 0, {"mine": 2})
+        ended = await house.desk.ended(made.id)
+        events = await house.events(ended)
+        (child,) = [one["payload"]["childRunId"] for one in events if one["type"] == "node.dispatched"]
+        below = await house.room.snapshot(await house.store.run(child))
+        assert below["configurable"] == {"mine": 2}
+
+
+@pytest.mark.parametrize(
+    ("mode", "from_seq", "overlay", "wrong"),
+    [
+        ("branch", None, {}, InvalidRequest),
+        ("replay", 0, {"configurable": {"maxLoopIterations": 1}}, InvalidRequest),
+        ("branch", 0, {"configurable": {"maxLoopIterations": 0}}, InvalidRequest),
+        ("branch", 0, {"configurable": 5}, InvalidRequest),
+        ("branch", 0, {"configurable": "abc"}, InvalidRequest),
+        ("branch", 0, {"configurable": None}, InvalidRequest),
+        ("branch", 0, {"configurable": {"temperature": "hot"}}, InvalidRequest),
+        ("replay", 0, {"configurable": []}, InvalidRequest),
+    ],
+)
+async def test_phase_4_a_fork_that_makes_no_sense_is_refused(mode, from_seq, overlay, wrong):
+    async with House() as house:
+        source = await house.run("conformance-noop")
+        with pytest.raises(wrong):
+            await fork(house.room, ME, source.id, mode, from_seq, overlay)
+        with pytest.raises(NotFound):
+            await fork(house.room, OTHER, source.id, "replay")
+        assert len(house.store._runs) == 1
+
+
+async def test_phase_4_bounds_come_before_what_is_kept():
+    from assay.errors import ForkRejected
+
+    async with House() as house:
+        source = await house.run("conformance-noop")
+        with pytest.raises(ForkRejected, match="nothing begins at 99") as refused:
+            await fork(house.room, ME, source.id, "replay", 99)
+        assert refused.value.code == "invalid_from_seq"
+        await house.store.erase(source.id, kind="step")
+        with pytest.raises(ForkRejected) as refused:
+            await fork(house.room, ME, source.id, "replay", 0)
+        assert refused.value.code == "replay_memory_snapshot_unavailable"
+        assert refused.value.details == {
+            "fromSeq": 0,
+            "sourceRunId": source.id,
+            "reason": "retention_expired",
+        }
+
+
+# 5
+
+
+async def test_phase_5_agent_loop_iteration_monotonic():
+    async with House() as house:
+        told = await seams.agent_loop(house.room, ME, {"turns": 3})
+    assert told["decisions"] == [{"iteration": 1}, {"iteration": 2}, {"iteration": 3}]
+
+
+async def test_phase_5_agent_loop_stateful_resume():
+    async with House() as house:
+        told = await seams.agent_loop(house.room, ME, {"turns": 4, "suspendAtTurn": 2, "resume": True})
+        assert (told["resumedIteration"], [one["iteration"] for one in told["decisions"]]) == (
+            2,
+            [1, 2, 3, 4],
+        )
+        held = await seams.agent_loop(house.room, ME, {"turns": 4, "suspendAtTurn": 2})
+        assert held["decisions"] == [{"iteration": 1}]
+        for bad in ({}, {"turns": 0}, {"turns": True}, [], {"turns": 2, "suspendAtTurn": "x"}):
+            with pytest.raises(InvalidRequest):
+                await seams.agent_loop(house.room, ME, bad)
+
+
+async def test_phase_5_a_loop_that_waits_is_there_after_a_restart():
+    async with House() as house:
+        run = await house.run("conformance-orchestrator-low-confidence")
+    async with House(store=house.store) as later:
+        run = await later.answer(run, "supervisor", {"action": "accept"})
+        assert run.status == "completed"
+        decided = [
+            event["payload"]["iteration"] for event in await later.events(run, "runOrchestrator.decided")
+        ]
+    assert decided == [1, 2]
+
+
+async def test_phase_5_a_held_turn_counts_once_against_the_bound():
+    async with House() as house:
+        run = await house.run(
+            "conformance-orchestrator-low-confidence", configurable={"maxLoopIterations": 1}
+        )
+        assert run.status == "waiting-approval"
+        run = await house.answer(run, "supervisor", {"action": "accept"})
+        (breach,) = await house.events(run, "cap.breached")
+    assert (run.head["error"]["code"], breach["payload"]["observed"]) == ("loop_limit_exceeded", 2)
+
+
+# the seams of the verifier
+
+
+@pytest.mark.parametrize("verdict", ["pass", "fail", "revise"])
+async def test_phase_6_verify_run(verdict):
+    async with House(*seams.SAMPLE_AGENTS) as house:
+        told = await seams.verify_run(house.room, ME, {"simulateVerdict": verdict, "task": "CANARY"})
+        for bad in ({}, {"simulateVerdict": "ok"}, []):
+            with pytest.raises(InvalidRequest):
+                await seams.verify_run(house.room, ME, bad)
+    success = told["status"] == "completed" or told["outcome"] == "completed" or told["committed"]
+    assert success is (verdict == "pass")
+    assert {(one["type"], one["verdict"]) for one in told["events"]} == {("agent.verified", verdict)}
+    assert "CANARY" not in json.dumps(told)
+
+
+@pytest.mark.parametrize(
+    ("policy", "action", "merged"),
+    [
+        ({"checksum": True}, None, True),
+        ({"checksum": True, "requireApproval": True}, "accept", True),
+        ({"checksum": True, "requireApproval": True}, "reject", False),
+        ({"checksum": True, "requireApproval": True}, None, False),
+    ],
+)
+async def test_phase_6_subrun_attest(policy, action, merged):
+    async with House() as house:
+        body = {"childOutputs": {"x": 1, "y": [2]}, "outputAttestation": policy, "approvalAction": action}
+        told = await seams.attest(house.room, ME, body)
+    assert told["merged"] is merged
+    assert told.get("mergedValues") == ({"x": 1, "y": [2]} if merged else None)
+    assert told["attestation"]["algorithm"] == "sha256"
+    assert told["harvestedEvent"]["harvestedKeys"] == ["x", "y"]

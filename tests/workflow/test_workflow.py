@@ -1,0 +1,487 @@
+"""The workflow runner: its nodes, bounds, interrupts, child runs and samples (contract §11, §13), scenarios by their names in §10.8 and §13.12."""
+
+import asyncio
+import functools
+import json
+from datetime import timedelta
+from typing import Any
+
+import jsonschema_rs
+import msgspec
+import pytest
+
+from assay.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from assay.ports import Principal
+from assay.protocol.agents import InvocationResult
+from assay.protocol.event_types import EVENTS
+from assay.seams.mock_agent import SEAM_NODES
+from assay.seams.workflows import fixtures, samples
+from assay.workflow.decisions import read_decision
+from assay.workflow.definition import document_of, problems, read
+from assay.workflow.execution_model import HostInfo, execution_model
+from assay.workflow.fork import fork
+from assay.workflow.library import Library
+from assay.workflow.nodes import NODES
+from assay.workflow.service import RESTING
+from support.spec_files import SHARED
+from support.workflows import ME, OTHER, House, Played, loop
+
+pytestmark = pytest.mark.anyio
+
+SCHEMAS = SHARED / "openwop" / "schemas"
+shared = pytest.mark.skipif(not SCHEMAS.is_dir(), reason="the published schemas are not here")
+
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+async def house(anyio_backend):
+    async with House() as house:
+        yield house
+
+
+def schema(name):
+    return json.loads((SCHEMAS / f"{name}.schema.json").read_text())
+
+
+# samples
+
+
+@shared
+@pytest.mark.parametrize("id", sorted(samples()))
+def test_a_sample_is_a_workflow_by_the_published_schema(id):
+    shown = document_of(samples()[id])
+    text = json.loads((SCHEMAS / "workflow-definition.schema.json").read_text())
+    text["properties"].pop("defaults")  # it leads to a schema that is not among those published here
+    text["$defs"]["WorkflowNode"]["properties"]["agent"] = schema("agent-ref")
+    jsonschema_rs.validator_for(text).validate(shown)
+    for node in shown["nodes"]:
+        if node["typeId"] == "core.dispatch":
+            jsonschema_rs.validator_for(schema("dispatch-config")).validate(node["config"])
+        if node["typeId"] == "core.conformance.mock-agent":
+            jsonschema_rs.validator_for(schema("core-conformance-mock-agent-config")).validate(node["config"])
+
+
+@shared
+@pytest.mark.parametrize("id", sorted(samples()))
+def test_a_sample_has_the_nodes_of_the_published_fixture(id):
+    published = json.loads((SHARED / "openwop" / "fixtures" / f"{id}.json").read_text())
+    ours = document_of(samples()[id])
+    assert [(one["id"], one["typeId"]) for one in ours["nodes"]] == [
+        (one["id"], one["typeId"]) for one in published["nodes"]
+    ]
+    assert {one["name"] for one in ours["variables"]} == {one["name"] for one in published["variables"]}
+
+
+INPUTS = {
+    "conformance-identity": {"payload": {"a": [1]}},
+    "conformance-delay": {"delayMs": 5},
+    "conformance-cancellable": {"delayMs": 5},
+    "conformance-run-duration-breach": {"delayMs": 5},
+}
+ENDS = {
+    "conformance-failure": "failed",
+    "conformance-approval": "waiting-approval",
+    "conformance-multi-agent-confidence-escalation": "waiting-approval",
+    "conformance-orchestrator-low-confidence": "waiting-approval",
+    "conformance-agent-low-confidence": "waiting-approval",
+}
+
+
+@pytest.mark.parametrize("id", fixtures(seeded=True))
+async def test_every_sample_that_is_advertised_runs(house, id):
+    run = await house.run(id, INPUTS.get(id))
+    assert run.status == ENDS.get(id, "completed")
+
+
+def test_nothing_is_advertised_that_is_not_seeded():
+    assert fixtures(seeded=False) == []
+
+
+@shared
+@pytest.mark.parametrize("id", fixtures(seeded=True))
+async def test_its_events_fit_the_published_schemas(house, id):
+    run = await house.run(id, INPUTS.get(id))
+    for event in await house.events(run):
+        run_event().validate(event)
+        payload_validator(event["type"]).validate(event["payload"])
+
+
+VERIFIED = {"agentId": "local.tests.critic", "target": "ev-42", "verdict": "pass"}
+SHAPES = [
+    (VERIFIED, True),
+    (VERIFIED | {"criteria": ["schema-valid", "grounded"], "confidence": 0.9}, True),
+    (VERIFIED | {"causationHostId": "other.example/main"}, True),
+    (VERIFIED | {"verdict": "ok"}, False),
+    (VERIFIED | {"result": "the text"}, False),
+    (VERIFIED | {"content": {}}, False),
+    (VERIFIED | {"confidence": 1.1}, False),
+    (VERIFIED | {"target": ""}, False),
+    ({"target": "ev-42", "verdict": "pass"}, False),
+]
+ENDINGS = [
+    ([{"key": "goal-answered", "met": True}], True),
+    ([{"key": "goal-answered", "met": False}], True),
+    ([{"key": "goal-answered"}], False),
+    ([{"met": True}], False),
+    ([{"key": "a", "met": True, "why": "x"}], False),
+    ([{"key": "a", "met": "yes"}], False),
+]
+
+
+@shared
+@pytest.mark.parametrize(("payload", "fits"), SHAPES)
+def test_agent_verifier_shape(payload, fits):
+    """And what we can say is what the published schema knows: nothing else can be written down."""
+    assert payload_validator("agent.verified").is_valid(payload) is fits
+    ours = {field.encode_name for field in msgspec.structs.fields(EVENTS["agent.verified"])}
+    assert ours | {"causationHostId"} == published_payloads()["agentVerified"]["properties"].keys()
+
+
+@shared
+@pytest.mark.parametrize(("criteria", "fits"), ENDINGS)
+def test_agent_verifier_shape_success_criteria(criteria, fits):
+    decision = {"kind": "terminate", "reason": "goal-reached", "successCriteria": criteria}
+    assert jsonschema_rs.validator_for(schema("orchestrator-decision")).is_valid(decision) is fits
+    assert accepts(lambda: read_decision(decision)) is fits
+
+
+@shared
+@pytest.mark.parametrize(("version", "fits"), [(6, True), (7, False)])
+def test_agent_verifier_shape_execution_model(version, fits):
+    model = execution_model(HostInfo()) | {"version": version}
+    family = schema("capabilities")["properties"]["multiAgent"]
+    assert jsonschema_rs.validator_for(family).is_valid({"executionModel": model}) is fits
+
+
+def accepts(reading):
+    try:
+        reading()
+    except ValueError:
+        return False
+    return True
+
+
+@shared
+@pytest.mark.parametrize("verify", ["decision", "tools"])
+async def test_the_events_of_a_verified_loop_fit_the_published_schemas(verify):
+    actor = Played(
+        "test.actor",
+        [InvocationResult(outcome="completed", result="R", confidence=0.1), ValueError("x"), "S"],
+    )
+    critic = Played("test.critic", [{"verdict": "revise", "confidence": 0.4}, "fail", "pass"])
+    loops = {
+        "loop": loop(verify=verify, criteria=["good"], approval_seconds=60),
+        "outer": loop("workflow:loop", [], approve=True),
+    }
+    async with House(actor, critic, loops=loops) as house:
+        run = await house.run("loop", {"task": "t"})
+        for _ in range(3):
+            if run.status == "waiting-approval":
+                run = await house.answer(run, "actor", {"action": "accept"})
+        assert run.status == "completed"
+        outer = await house.run("outer", {"task": "t"})
+        for event in [*await house.events(run), *await house.events(outer)]:
+            run_event().validate(event)
+            payload_validator(event["type"]).validate(event["payload"])
+
+
+@functools.cache
+def run_event():
+    return jsonschema_rs.validator_for(schema("run-event"))
+
+
+@functools.cache
+def payload_validator(type):
+    """The published schema of one type's payload, with what it leads to."""
+    defs = published_payloads()
+    name = defs["_typeIndex"]["properties"][type]["$ref"].rsplit("/", 1)[-1]
+    used: dict = {}
+
+    def inlined(value):
+        if isinstance(value, list):
+            return [inlined(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        ref = value.get("$ref", "")
+        if ref.endswith(".schema.json"):
+            return (
+                inlined(schema("orchestrator-decision")) if "decision" in ref else schema("suspend-request")
+            )
+        if ref.startswith("#/$defs/") and (inner := ref.rsplit("/", 1)[-1]) in defs and inner not in used:
+            used[inner] = None
+            used[inner] = inlined(defs[inner])
+        return {key: inlined(one) for key, one in value.items()}
+
+    whole: Any = schema("suspend-request") if name == "interruptRequested" else inlined(defs[name])
+    return jsonschema_rs.validator_for({"$defs": used} | whole)
+
+
+@functools.cache
+def published_payloads():
+    return schema("run-event-payloads")["$defs"]
+
+
+# registration
+
+
+def test_a_workflow_that_cannot_run_is_refused_with_all_that_is_wrong():
+    bad = read(
+        document_of(samples()["conformance-dispatch-loop"])
+        | {
+            "nodes": [
+                document_of(samples()["conformance-dispatch-loop"])["nodes"][1]
+                | {
+                    "config": {
+                        "askUserRouting": "conversation",
+                        "fanOutPolicy": "all",
+                        "x": 1,
+                        "iterationCap": 0,
+                    }
+                },
+                document_of(samples()["conformance-noop"])["nodes"][0] | {"typeId": "acme.nothing"},
+                document_of(samples()["conformance-noop"])["nodes"][0],
+            ],
+        }
+    )
+    found = {str(problem) for problem in problems(bad, NODES)}
+    assert len(found) == 9, found
+    with pytest.raises(InvalidRequest):
+        Library([bad])
+
+
+def test_what_a_suite_makes_a_node_say_is_for_its_own_workflows():
+    shown = document_of(samples()["conformance-agent-reasoning"])
+    mocks = {"mockReasoning", "mockToolCalls", "mockHandoff", "mockDecision"}
+    places = {problem.place for problem in problems(read(shown | {"id": "ours"}), NODES | SEAM_NODES)}
+    assert places == {"nodes[0].typeId", *(f"nodes[0].config.{name}" for name in mocks)}
+    planned = document_of(samples()["conformance-orchestrator-terminate"])
+    assert [one.place for one in problems(read(planned | {"id": "ours"}), NODES)] == [
+        "nodes[0].config.mockDecisions"
+    ]
+    for call in ({"toolId": "a:b"}, {"toolId": "a:b", "result": 1, "error": {}}):
+        shown["nodes"][0]["config"]["mockToolCalls"] = [call]
+        assert [one.place for one in problems(read(shown), NODES | SEAM_NODES)] == [
+            "nodes[0].config.mockToolCalls[0]"
+        ]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "inputs", "configurable", "place"),
+    [
+        ("nothing", {}, {}, "workflowId"),
+        ("conformance-identity", {}, {}, "inputs.payload"),
+        ("conformance-noop", [], {}, "inputs"),
+        ("conformance-noop", {}, [], "configurable"),
+        ("conformance-noop", {}, {"recursionLimit": 0}, "configurable.recursionLimit"),
+        ("conformance-noop", {}, {"runTimeoutMs": "1"}, "configurable.runTimeoutMs"),
+        ("conformance-noop", {}, {"maxLoopIterations": True}, "configurable.maxLoopIterations"),
+        ("conformance-noop", {}, {"escalationThreshold": 2}, "configurable.escalationThreshold"),
+        ("conformance-noop", {}, {"reasoningVerbosity": "loud"}, "configurable.reasoningVerbosity"),
+    ],
+)
+async def test_a_run_that_makes_no_sense_is_refused_and_nothing_has_happened(
+    house, workflow, inputs, configurable, place
+):
+    before = len(house.store._runs)
+    with pytest.raises(InvalidRequest) as refused:
+        await house.room.start(ME, workflow, inputs, configurable)
+    assert place in [problem.place for problem in refused.value.problems]
+    assert len(house.store._runs) == before
+
+
+# scenarios
+
+
+async def test_failure_path(house):
+    run = await house.run("conformance-failure")
+    assert run.head["error"].keys() == {"code", "message"}
+    failed = {event["type"]: event["payload"] for event in await house.events(run)}
+    assert failed["node.failed"]["error"] == failed["run.failed"]["error"] == run.head["error"]
+
+
+async def test_multi_node_ordering(house):
+    run = await house.run("conformance-multi-node")
+    assert [event["payload"]["nodeId"] for event in await house.events(run, "node.completed")] == [
+        "a",
+        "b",
+        "c",
+    ]
+
+
+async def test_identity_gives_back_what_it_was_given(house):
+    payload = {"deep": [1, {"a": None}]}
+    run = await house.run("conformance-identity", {"payload": payload})
+    assert (await house.room.snapshot(run))["variables"]["payload"] == payload
+
+
+async def test_event_ordering(house):
+    run = await house.run("conformance-noop")
+    events = await house.events(run)
+    assert [event["sequence"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events if event["type"].startswith("run.")] == [
+        "run.started",
+        "run.completed",
+    ]
+    assert events[-1]["type"] == "run.completed"
+
+
+@pytest.mark.parametrize("limit", [1, 5])
+async def test_cap_breach(house, limit):
+    run = await house.run("conformance-cap-breach", configurable={"recursionLimit": limit})
+    assert run.head["error"]["code"] == "recursion_limit_exceeded"
+    (breach,) = await house.events(run, "cap.breached")
+    assert breach["payload"]["kind"] == "node-executions"
+    assert (breach["payload"]["limit"], breach["payload"]["observed"]) == (limit, limit + 1)
+
+
+async def test_run_execution_bounds_shape(house):
+    run = await house.run("conformance-run-duration-breach", configurable={"runTimeoutMs": 20})
+    assert (run.status, run.head["error"]["code"]) == ("failed", "run_timeout")
+    (breach,) = await house.events(run, "cap.breached")
+    assert breach["payload"]["kind"] == "run-duration"
+    assert breach["payload"]["observed"] > breach["payload"]["limit"] == 20
+
+
+async def test_cancellation(house):
+    run = await house.room.start(ME, "conformance-cancellable", {"delayMs": 60_000})
+    await house.store.wait_for_events(run.id, after=0, timeout=10)
+    assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
+    assert (await house.types(run))[-1] == "run.cancelled"
+
+
+# interrupts
+
+
+async def test_interrupt_approval(house):
+    run = await house.run("conformance-approval")
+    assert (await house.room.snapshot(run))["currentNodeId"] == "gate"
+    for bad in ({"action": "maybe"}, {}, "accept", None):
+        with pytest.raises(InvalidRequest):
+            await house.room.respond(ME, run.id, "gate", bad)
+    with pytest.raises(NotFound):
+        await house.room.respond(ME, run.id, "nowhere", {"action": "accept"})
+    with pytest.raises(NotFound):
+        await house.room.respond(OTHER, run.id, "gate", {"action": "accept"})
+    with pytest.raises(Forbidden):
+        await house.room.respond(Principal(tenant="t", id="x"), run.id, "gate", {"action": "accept"})
+    assert (await house.store.run(run.id)).status == "waiting-approval"  # nothing of that changed anything
+    assert (await house.answer(run, "gate", {"action": "accept"})).status == "completed"
+    with pytest.raises(Conflict):
+        await house.room.respond(ME, run.id, "gate", {"action": "reject"})
+
+
+async def test_a_room_shows_a_run_to_nobody_but_its_tenant(house):
+    run = await house.run("conformance-noop")
+    assert (await house.room.report(run.id, "t")).run_id == run.id
+    for asking in (
+        house.room.get(run.id, OTHER.tenant),
+        house.room.report(run.id, OTHER.tenant),
+        house.room.ancestry(run.id, OTHER.tenant, "host"),
+        fork(house.room, OTHER, run.id, "replay"),
+    ):
+        with pytest.raises(NotFound):
+            await asking
+
+
+async def test_a_gate_that_is_rejected_fails_the_run(house):
+    run = await house.answer(await house.run("conformance-approval"), "gate", {"action": "reject"})
+    assert (run.status, run.head["error"]["code"]) == ("failed", "decision_rejected")
+    (received,) = await house.events(run, "approval.received")
+    assert received["payload"]["decidedBy"] == "key-me"
+
+
+async def test_of_many_who_answer_at_once_one_is_heard(house):
+    run = await house.run("conformance-approval")
+    answers = [house.room.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
+    came = await asyncio.gather(*answers, return_exceptions=True)
+    assert sum(isinstance(one, Conflict) for one in came) == 7
+    assert (await house.desk.ended(run.id)).status == "completed"
+
+
+async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
+    gate = document_of(samples()["conformance-approval"])
+    gate["nodes"][0]["config"]["expiresSeconds"] = 60
+    gate = read(gate | {"id": "gate-with-an-end"})
+    async with House(workflows=[gate]) as house:
+        run = await house.run("gate-with-an-end")
+        other = await house.run("gate-with-an-end")
+        assert await house.room.expire() == 0
+    async with House(workflows=[gate], store=house.store) as later:
+        assert (await later.answer(run, "gate", {"action": "accept"})).status == "completed"
+        now = later.room._clock.now()
+        later.room._clock = Later(now + timedelta(seconds=61))
+        with pytest.raises(Conflict):
+            await later.room.respond(ME, other.id, "gate", {"action": "accept"})
+        ended = await later.desk.ended(other.id)
+        assert (ended.status, ended.head["error"]["code"]) == ("failed", "decision_rejected")
+        third = await later.run("gate-with-an-end")
+        later.room._clock = Later(now + timedelta(seconds=200))
+        assert await later.room.expire() == 1
+        assert (await later.desk.ended(third.id)).status == "failed"
+        (received,) = await later.events(third, "approval.received")
+        assert received["payload"]["action"] == "timeout"
+
+
+class Later:
+    def __init__(self, now):
+        self._now = now
+
+    def now(self):
+        return self._now
+
+
+async def test_a_run_that_waits_can_be_cancelled(house):
+    run = await house.run("conformance-approval")
+    assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
+    with pytest.raises(Conflict):
+        await house.room.respond(ME, run.id, "gate", {"action": "accept"})
+
+
+def test_waiting_statuses_are_those_of_the_schema():
+    assert {"waiting-approval", "waiting-input", "waiting-external"} == RESTING
+
+
+# agents
+
+
+async def test_agent_reasoning_events(house):
+    run = await house.run("conformance-agent-reasoning")
+    events = await house.events(run)
+    assert [event["type"] for event in events if event["type"].startswith("agent.")] == [
+        "agent.reasoned", "agent.toolCalled", "agent.toolReturned", "agent.handoff", "agent.decided",
+    ]  # fmt: skip
+    called, returned = (
+        next(e for e in events if e["type"] == f"agent.tool{what}") for what in ("Called", "Returned")
+    )
+    assert called["payload"]["callId"] == returned["payload"]["callId"]
+    assert returned["causationId"] == called["eventId"]
+    assert called["payload"]["toolName"] == "openwop.echo:echo"
+    assert (called["payload"]["inputs"], returned["payload"]["outcome"]) == ({"x": 1}, {"x": 1})
+
+
+async def test_reasoning_is_not_told_where_nobody_wants_it(house):
+    run = await house.run("conformance-agent-reasoning", configurable={"reasoningVerbosity": "off"})
+    assert "agent.reasoned" not in await house.types(run)
+
+
+async def test_agent_metadata(house):
+    run = await house.run("conformance-agent-identity")
+    assert (await house.room.snapshot(run))["agent"]["agentId"] == "core.conformance.identity-agent"
+
+
+async def test_agent_confidence_escalation(house):
+    run = await house.run("conformance-agent-low-confidence")
+    (suspended,) = await house.events(run, "node.suspended")
+    told = suspended["payload"]
+    assert (told["reason"], told["kind"]) == ("low-confidence", "low-confidence")
+    assert told["observed"] < told["threshold"]
+    assert isinstance(told["agentId"], str)
+    run = await house.answer(run, "low-conf-decider", {"action": "accept"})
+    assert run.status == "completed"
+    assert len(await house.events(run, "agent.decided")) == 2
+    lower = await house.run("conformance-agent-low-confidence", configurable={"escalationThreshold": 0.4})
+    assert lower.status == "completed"

@@ -1,21 +1,26 @@
-"""Whether an eval can be had as it was asked for: the refusals of contract §3.2, steps 5 to 13, in their order."""
+"""Plans an eval, or refuses it: steps 5 to 13 of contract §3.2, in order. Nothing has happened yet."""
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.modes import MODES, offered
+from assay.agenteval.modes import MODES, Tasks, offered
 from assay.agenteval.request import MOST_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
-from assay.protocol.suite import AgentEvalSuite, EvalTask
+from assay.protocol.suite import AgentEvalSuite
 
-Tasks = tuple[EvalTask, ...]
+TAKES_NONE = {  # why, or what to do, by the kind of agent
+    "callable": ": add a parameter `ctx` to its function",
+    "http": ": its settings say takes_{what} = false",
+    "command": ": its settings say takes_{what} = false",
+    "manifest": ": its manifest has no {what}",
+}
 
 
 class EvalPlan(Struct, frozen=True, kw_only=True):
-    """An eval that makes sense; nothing has happened yet."""
+    """An eval that can run as requested."""
 
-    asked: EvalRequest
+    request: EvalRequest
     card: AgentCard
     suite: AgentEvalSuite
     modes: tuple[str, ...]
@@ -25,143 +30,149 @@ class EvalPlan(Struct, frozen=True, kw_only=True):
     baseline: Baseline | None = None
 
 
-def plan(asked: EvalRequest, known: EvalFacts, host: EvalLimits) -> EvalPlan:
-    """Pure. The first step that refuses is the one that is told, with all that is wrong at it."""
-    _require_names(asked)
-    card = _card(asked, known)
-    suite = _suite(known)
-    _check_target(asked, card, suite)
-    modes, tasks = _select_tasks(asked, known, suite)
-    if len(suite.tasks) > host.max_tasks:
-        told = f"{len(suite.tasks)} tasks, and at most {host.max_tasks} are taken"
-        raise EvalRefused(Problem("tasks", told), field="evalSuiteRef")
+def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan:
+    """The plan, or an EvalRefused from the first step that fails, with every problem of that step. It has no side effect."""
+    _require_names(request)
+    card = _card(request, facts)
+    suite = _suite(facts)
+    _check_target(request, card, suite)
+    modes, tasks = _select_tasks(request, facts, suite)
+    if len(suite.tasks) > limits.max_tasks:
+        message = f"{len(suite.tasks)} tasks; expected at most {limits.max_tasks}"
+        raise EvalRefused(Problem("tasks", message), field="evalSuiteRef")
     for mode in modes:
-        MODES[mode].meet(asked, known, suite, tasks)
+        MODES[mode].check(request, facts, suite, tasks)
     live = any(MODES[mode].live for mode in modes)
-    _scorable(known, tasks)
+    _check_judge(facts, tasks)
     _check_tools(card, tasks, live=live)
     for mode in modes:
-        MODES[mode].last(asked, known, suite, tasks)
+        MODES[mode].check_last(request, facts, suite, tasks)
     _check_handoff(card, tasks)
     return EvalPlan(
-        asked=asked,
+        request=request,
         card=card,
         suite=suite,
         modes=modes,
         tasks=tasks,
         live=live,
-        seconds=asked.seconds or host.seconds,
-        baseline=known.baseline if "regression" in modes else None,
+        seconds=request.seconds or limits.seconds,
+        baseline=facts.baseline if "regression" in modes else None,
     )
 
 
-def _require_names(asked: EvalRequest) -> None:
-    """Step 5, and what `configurable` says that is no choice."""
+def _require_names(request: EvalRequest) -> None:
+    """Step 5, and the ranges of numbers in `configurable`."""
     missing = [
         Problem(name, "an eval needs this")
-        for name, value in (("evalSuiteRef", asked.suite_ref), ("agentId", asked.agent_id))
+        for name, value in (("evalSuiteRef", request.suite_ref), ("agentId", request.agent_id))
         if not value
     ]
     if missing:
         raise EvalRefused(missing, field=missing[0].place)
-    if not 1 <= asked.trials <= MOST_TRIALS:
+    if not 1 <= request.trials <= MOST_TRIALS:
         place = "configurable.trials"
         raise EvalRefused(Problem(place, f"expected a whole number from 1 to {MOST_TRIALS}"), field=place)
-    if asked.seconds is not None and not asked.seconds > 0:
+    if request.seconds is not None and not request.seconds > 0:
         place = "configurable.timeout"
         raise EvalRefused(Problem(place, "expected a number of seconds above 0"), field=place)
 
 
-def _card(asked: EvalRequest, known: EvalFacts) -> AgentCard:
+def _card(request: EvalRequest, facts: EvalFacts) -> AgentCard:
     """Step 6."""
-    if known.card is None:
-        raise EvalRefused(Problem("agentId", f"there is no agent {asked.agent_id!r} here"), field="agentId")
-    return known.card
+    if facts.card is None:
+        raise EvalRefused(Problem("agentId", f"there is no agent {request.agent_id!r} here"), field="agentId")
+    return facts.card
 
 
-def _suite(known: EvalFacts) -> AgentEvalSuite:
+def _suite(facts: EvalFacts) -> AgentEvalSuite:
     """Step 7, and the duplicates of step 11."""
-    if isinstance(known.suite, AgentEvalSuite):
-        return known.suite
-    problems = known.suite.problems if isinstance(known.suite, InvalidRequest) else ()
+    if isinstance(facts.suite, AgentEvalSuite):
+        return facts.suite
+    problems = facts.suite.problems if isinstance(facts.suite, InvalidRequest) else ()
     problems = problems or (Problem("evalSuiteRef", "there is no such suite here"),)
-    raise EvalRefused(problems, field="evalSuiteRef", errors=[one.place for one in problems if one.place])
+    raise EvalRefused(
+        problems, field="evalSuiteRef", errors=[problem.place for problem in problems if problem.place]
+    )
 
 
-def _check_target(asked: EvalRequest, card: AgentCard, suite: AgentEvalSuite) -> None:
+def _check_target(request: EvalRequest, card: AgentCard, suite: AgentEvalSuite) -> None:
     """Steps 8 and 9."""
     target = suite.target_agent_id
-    if target is not UNSET and target != card.agent_id and not asked.allow_target_mismatch:
-        told = (
-            f"the suite is for {target}, and this is {card.agent_id}"
+    if target is not UNSET and target != card.agent_id and not request.allow_target_mismatch:
+        message = (
+            f"the suite is for {target}, and this agent is {card.agent_id}"
             " (configurable.allowTargetMismatch runs it all the same)"
         )
-        raise EvalRefused(Problem("agentId", told), field="agentId")
+        raise EvalRefused(Problem("agentId", message), field="agentId")
     allowed = suite.allowed_models
     if allowed is not UNSET and card.model_class not in allowed:
-        told = f"the suite is for models of {', '.join(allowed)}, and this agent's is {card.model_class}"
-        raise EvalRefused(Problem("agentId", told), field="agentId")
+        message = f"the suite is for models of {', '.join(allowed)}, and this agent's is {card.model_class}"
+        raise EvalRefused(Problem("agentId", message), field="agentId")
 
 
 def _select_tasks(
-    asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite
+    request: EvalRequest, facts: EvalFacts, suite: AgentEvalSuite
 ) -> tuple[tuple[str, ...], Tasks]:
     """Step 10, and which tasks the modes cover (§6.3)."""
     place = "configurable.evalModes"
-    modes = tuple(dict.fromkeys(suite.modes if asked.modes is None else asked.modes))
-    here = offered(judge=known.no_judge is None)
+    modes = tuple(dict.fromkeys(suite.modes if request.modes is None else request.modes))
+    available = offered(judge=facts.no_judge is None)
     problems = [Problem(place, "expected at least one mode")] if not modes else []
     for mode in modes:
         if mode not in suite.modes:
             problems.append(
                 Problem(place, f"the suite has no mode {mode!r}; it has {', '.join(suite.modes)}")
             )
-        elif mode not in here:
-            why = f" ({known.no_judge})" if mode in MODES and MODES[mode].judge and known.no_judge else ""
+        elif mode not in available:
+            reason = f" ({facts.no_judge})" if mode in MODES and MODES[mode].judge and facts.no_judge else ""
             problems.append(
-                Problem(place, f"mode {mode!r} is not offered here{why}; there are {', '.join(here)}")
+                Problem(place, f"mode {mode!r} is not offered here{reason}; there are {', '.join(available)}")
             )
     if problems:
-        lacking = [mode for mode in modes if mode not in suite.modes or mode not in here]
-        raise EvalRefused(problems, field=place, unsupported=lacking, advertised=here)
+        unsupported = [mode for mode in modes if mode not in suite.modes or mode not in available]
+        raise EvalRefused(problems, field=place, unsupported=unsupported, advertised=available)
     kinds = {MODES[mode].covers for mode in modes} - {None}
     tasks = tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
     if not tasks:
-        told = f"no task of the suite is covered by {', '.join(modes)}"
-        raise EvalRefused(Problem(place, told), field=place)
+        message = f"no task of the suite is covered by {', '.join(modes)}"
+        raise EvalRefused(Problem(place, message), field=place)
     return modes, tasks
 
 
-def _scorable(known: EvalFacts, tasks: Tasks) -> None:
-    """Step 13: whether each task can be scored as things are."""
-    judged = [task.task_id for task in tasks if task.expected.kind == "rubric"]
-    if judged and known.no_judge is not None:
-        raise EvalRefused(Problem("tasks", f"rubrics need a judge: {known.no_judge}"), tasks=judged)
+def _check_judge(facts: EvalFacts, tasks: Tasks) -> None:
+    """Step 13: rubrics need a judge."""
+    rubrics = [task.task_id for task in tasks if task.expected.kind == "rubric"]
+    if rubrics and facts.no_judge is not None:
+        raise EvalRefused(Problem("tasks", f"rubrics need a judge: {facts.no_judge}"), tasks=rubrics)
 
 
 def _check_tools(card: AgentCard, tasks: Tasks, *, live: bool) -> None:
-    """Step 13: whether the agent has a way to the fixtures."""
+    """Step 13: tasks with fixtures need an agent that can use them."""
     if live:
         return
     for name, takes in (("tool_responses", card.takes_tools), ("memory_seed", card.takes_memory)):
-        given = [one.task_id for one in tasks if one.fixtures is not UNSET and getattr(one.fixtures, name)]
-        if given and not takes:
+        affected = [
+            task.task_id for task in tasks if task.fixtures is not UNSET and getattr(task.fixtures, name)
+        ]
+        if affected and not takes:
             what = "tools" if name == "tool_responses" else "memory"
-            told = f"these tasks have fixtures for {what}, and agent {card.agent_id} has no way to take any"
-            raise EvalRefused(Problem("tasks", told), tasks=given)
+            message = f"these tasks have fixtures for {what}, and agent {card.agent_id} takes no {what}"
+            reason = TAKES_NONE.get(card.kind, "").format(what=what)
+            raise EvalRefused(Problem("tasks", message + reason), tasks=affected)
 
 
 def _check_handoff(card: AgentCard, tasks: Tasks) -> None:
-    """Step 13, at last: the agent's own idea of a task."""
-    wrong = {task.task_id: some for task in tasks if (some := task_problems(card, task.input, "input"))}
-    if wrong:  # places, and not what stands there: an input is content
+    """Step 13: the agent's hand-off schema for tasks."""
+    wrong = {task.task_id: found for task in tasks if (found := task_problems(card, task.input, "input"))}
+    if wrong:  # paths alone: an input is content
         raise EvalRefused(
             [
                 Problem(
-                    f"tasks[{id}].{one.place}", f"this is no task for {card.agent_id}, by its hand-off schema"
+                    f"tasks[{id}].{problem.place}",
+                    f"the hand-off schema of {card.agent_id} refuses this input",
                 )
-                for id, some in wrong.items()
-                for one in some
+                for id, found in wrong.items()
+                for problem in found
             ],
             tasks=list(wrong),
         )

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from assay.agenteval.judging import reasons
-from assay.agenteval.run_header import RESULTS, read_request, read_tasks
+from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of
 from assay.fep.statistics import pass_k
@@ -17,6 +17,7 @@ from assay.ports import Event, Run, Store
 from assay.protocol.event_record import read_stored
 from assay.protocol.events import TrialEnded
 from assay.protocol.json_types import JSON, is_object
+from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import EvalTask
 from assay.runs.paging import read_chunks, read_events
 from assay.stats.intervals import Rate, clustered_mean, clustered_rate
@@ -231,3 +232,26 @@ def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return repr(text if len(text) <= 80 else f"{text[:79]}…") if isinstance(value, str) else text[:80]
+
+
+class _Outputs(Struct):
+    outputs: EvalSummary | None = None
+
+
+_outputs = msgspec.json.Decoder(_Outputs).decode
+
+
+async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
+    """The scorecard of a run that completed, as it was recorded; none of any other."""
+    if run.status != "completed" or run.kind != KIND:
+        return None
+    (last,) = await store.events(run.id, after=run.events - 2)
+    return _outputs(read_stored(last.data).payload).outputs
+
+
+async def recorded_results(
+    store: Store, run: Run, start: int = 0, stop: int | None = None
+) -> AsyncIterator[bytes]:
+    """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
+    async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
+        yield chunk.data

@@ -81,7 +81,3 @@ def overrides_of(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
         max_tokens=configurable.get("maxTokens"),
     )
     return agent.tuned(tuning) if isinstance(agent, Overridable) and tuning != ModelOverrides() else agent
-
-
-def no_requirement(asked: EvalRequest, known: EvalFacts, suite: AgentEvalSuite, tasks: Any) -> None:
-    """What a mode needs that needs nothing."""

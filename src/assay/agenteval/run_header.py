@@ -86,30 +86,30 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def request_of(plan: EvalPlan) -> EvalHeader:
-    asked, suite, baseline = plan.asked, plan.suite, plan.baseline
+    request, suite, baseline = plan.request, plan.suite, plan.baseline
     return EvalHeader(
         suite_id=suite.suite_id,
         suite_version=suite.version,
-        suite_ref=asked.suite_ref or "",
-        suite_digest=asked.suite_digest or digest_of(msgspec.to_builtins(suite)),
-        principal=asked.principal,
+        suite_ref=request.suite_ref or "",
+        suite_digest=request.suite_digest or digest_of(msgspec.to_builtins(suite)),
+        principal=request.principal,
         agent_id=plan.card.agent_id,
         agent_version=plan.card.version,
-        agent_spec=asked.agent_spec,
+        agent_spec=request.agent_spec,
         model_class=plan.card.model_class,
         free=plan.card.free,
         modes=plan.modes,
         live=plan.live,
-        trials=asked.trials,
+        trials=request.trials,
         total=len(plan.tasks),
         seconds=plan.seconds,
-        judge=asked.judge,
+        judge=request.judge,
         thresholds=Thresholds() if suite.thresholds is UNSET else suite.thresholds,
         baseline_run_id=baseline.run_id if baseline else None,
         baseline_score=baseline.score if baseline else None,
-        configurable=asked.configurable,
-        tags=asked.tags,
-        metadata=asked.metadata,
+        configurable=request.configurable,
+        tags=request.tags,
+        metadata=request.metadata,
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from assay import app
 from assay.agenteval.fork import same_agent, scored_of
-from assay.agenteval.reading import recorded_summary
+from assay.agenteval.report import recorded_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.api.suites import TENANT, suite_from, with_model

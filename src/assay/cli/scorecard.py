@@ -6,8 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
-from assay.agenteval.reading import recorded_results, recorded_summary
-from assay.agenteval.report import EvalReport, Reason
+from assay.agenteval.report import EvalReport, Reason, recorded_results, recorded_summary
 from assay.cli.exporting import Export
 from assay.cli.page import Page, Table, Text, cell
 from assay.cli.report import rate

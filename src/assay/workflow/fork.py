@@ -11,8 +11,8 @@ from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted
 from assay.runs.ids import new_id
+from assay.runs.options import configurable_problems
 from assay.workflow.execution import WorkflowRequest
-from assay.workflow.library import configurable_problems
 from assay.workflow.service import WorkflowService
 from assay.workflow.steps import read_request, read_steps
 

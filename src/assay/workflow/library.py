@@ -1,7 +1,6 @@
 """Which workflows there are, and how a run of one begins."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from reprlib import repr as brief
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -11,7 +10,6 @@ from assay.ports import CreateRun, DeleteDocument, EvidenceChunk, PutDocument, R
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.event_record import CONTENT
-from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import stable_id
@@ -76,49 +74,3 @@ def open_transaction(
     entry = RunUpdate(run=run, opens=opens, head=head, evidence=evidence)
     lines = [audited(tenant, "run.start", run)]
     return Transaction(entries=[entry], documents=list(documents), lines=lines)
-
-
-WHOLE = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "model": (lambda said: isinstance(said, str) and said != "", "the name of a model, PROVIDER:MODEL"),
-    "temperature": (lambda said: _number(said) and 0 <= said <= 2, "a number from 0 to 2"),
-    "maxTokens": (
-        lambda said: isinstance(said, int) and _number(said) and said >= 1,
-        "a whole number from 1",
-    ),
-    "promptOverrides": (
-        lambda said: is_object(said) and all(isinstance(one, str) for one in said.values()),
-        "texts by their names",
-    ),
-}
-
-
-def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
-    """What of the options we read makes no sense; others pass through (contract §3.1)."""
-    found: list[Problem] = []
-    for name, least in WHOLE.items():
-        value = configurable.get(name, least)
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            found.append(
-                Problem(f"configurable.{name}", f"expected a whole number from {least}, got {brief(value)}")
-            )
-    share = configurable.get("escalationThreshold", 0)
-    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
-        found.append(
-            Problem("configurable.escalationThreshold", f"expected a number from 0 to 1, got {brief(share)}")
-        )
-    if (said := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
-        found.append(
-            Problem("configurable.reasoningVerbosity", f"expected summary, full or off, got {brief(said)}")
-        )
-    return found + [
-        Problem(f"configurable.{name}", f"expected {words}")
-        for name, (fits, words) in VALUES.items()
-        if name in configurable and not fits(configurable[name])
-    ]

@@ -36,6 +36,7 @@ from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted
 from assay.runs.ids import new_id
+from assay.runs.options import configurable_problems
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics
 from assay.workflow.decisions import read_decision
@@ -44,7 +45,7 @@ from assay.workflow.effects import Result, Wait
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
-from assay.workflow.library import KIND, Library, configurable_problems, open_transaction
+from assay.workflow.library import KIND, Library, open_transaction
 from assay.workflow.replayer import replay_run
 from assay.workflow.report import VerificationReport, reported
 

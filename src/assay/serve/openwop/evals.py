@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from assay.agenteval.detail import detail_of
 from assay.agenteval.fork import EVIDENCE, branch_point, same_agent, scored_of
-from assay.agenteval.reading import recorded_results
+from assay.agenteval.report import recorded_results
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
 from assay.agenteval.service import AgentEvalService
@@ -21,11 +21,11 @@ from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
+from assay.runs.options import configurable_problems
 from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import LINES, Response, answer
-from assay.workflow.library import configurable_problems
 
 TYPES: dict[str, tuple[type, str]] = {
     "trials": (int, "a whole number"),

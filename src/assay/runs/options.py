@@ -1,0 +1,53 @@
+"""Validation of the options of a run (`configurable`, contract §3.1)."""
+
+from collections.abc import Callable, Mapping
+from reprlib import repr as brief
+from typing import Any
+
+from assay.errors import Problem
+from assay.protocol.json_types import is_object
+
+MINIMUM = {"recursionLimit": 1, "runTimeoutMs": 1, "maxLoopIterations": 1}
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "model": (lambda value: isinstance(value, str) and value != "", "the name of a model, PROVIDER:MODEL"),
+    "temperature": (lambda value: _number(value) and 0 <= value <= 2, "a number from 0 to 2"),
+    "maxTokens": (
+        lambda value: isinstance(value, int) and _number(value) and value >= 1,
+        "a whole number from 1",
+    ),
+    "promptOverrides": (
+        lambda value: is_object(value) and all(isinstance(text, str) for text in value.values()),
+        "texts by their names",
+    ),
+}
+
+
+def configurable_problems(configurable: Mapping[str, Any]) -> list[Problem]:
+    """Every option with a bad value. Unknown options are not a problem: they pass through."""
+    problems: list[Problem] = []
+    for name, minimum in MINIMUM.items():
+        value = configurable.get(name, minimum)
+        if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
+            problems.append(
+                Problem(f"configurable.{name}", f"expected a whole number from {minimum}, got {brief(value)}")
+            )
+    share = configurable.get("escalationThreshold", 0)
+    if not isinstance(share, int | float) or isinstance(share, bool) or not 0 <= share <= 1:
+        problems.append(
+            Problem("configurable.escalationThreshold", f"expected a number from 0 to 1, got {brief(share)}")
+        )
+    if (value := configurable.get("reasoningVerbosity", "off")) not in ("summary", "full", "off"):
+        problems.append(
+            Problem("configurable.reasoningVerbosity", f"expected summary, full or off, got {brief(value)}")
+        )
+    return problems + [
+        Problem(f"configurable.{name}", f"expected {words}")
+        for name, (fits, words) in VALUES.items()
+        if name in configurable and not fits(configurable[name])
+    ]

@@ -1,4 +1,4 @@
-"""Contexts without end: `python make_many.py 20000 > many.jsonl`."""
+"""Generates contexts: `python make_many.py 20000 > many.jsonl`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A small classifier of tickets: words that speak for a queue. It answers with the queue and how sure it is."""
+"""A small classifier of tickets: it counts words that belong to each queue and returns the queue."""
 
 WORDS = {
     "returns": ("back", "return", "refund", "exchange"),

@@ -1,8 +1,8 @@
 """
 A client over gRPC: `python over_grpc.py 127.0.0.1:8322 KEY`.
 
-It needs grpcio, grpcio-tools and googleapis-common-protos, and the proto: grpcio makes the stubs as the program starts. It evaluates,
-then follows an evaluation as it is streamed, and is told what is wrong with a third.
+It needs grpcio, grpcio-tools, googleapis-common-protos and the proto; grpcio generates the stubs at the start. It runs an evaluation, streams
+a second one, and reads the error of a third.
 """
 
 import sys
@@ -16,16 +16,16 @@ fep, services = grpc.protos_and_services("fep/v1/fep.proto")
 
 
 def request(check: str = "contains"):
-    asked = fep.EvaluationRequest()
+    evaluation = fep.EvaluationRequest()
     for id, question, answer in (
         ("fr", "What is the capital of France?", "Paris"),
         ("es", "What is the capital of Spain?", "I believe it is Barcelona."),
     ):
-        asked.test_cases.add(id=id).input.string_value = question
-        asked.outputs.add().value.string_value = answer
-    one = asked.checks.shared_checks.checks.add(type=check)
-    one.arguments.update({"text": "$.output.value", "phrases": ["Paris"]})
-    return asked
+        evaluation.test_cases.add(id=id).input.string_value = question
+        evaluation.outputs.add().value.string_value = answer
+    shared = evaluation.checks.shared_checks.checks.add(type=check)
+    shared.arguments.update({"text": "$.output.value", "phrases": ["Paris"]})
+    return evaluation
 
 
 def main(address: str, key: str) -> None:
@@ -45,9 +45,9 @@ def main(address: str, key: str) -> None:
         try:
             service.RunEvaluation(request("vibes"), metadata=metadata, timeout=30)
         except grpc.RpcError as refused:
-            told = dict(refused.trailing_metadata())
+            trailers = dict(refused.trailing_metadata())
             error = fep.FepError()
-            Status.FromString(told["grpc-status-details-bin"]).details[0].Unpack(error)
+            Status.FromString(trailers["grpc-status-details-bin"]).details[0].Unpack(error)
             print(refused.code().name, error.code, dict(error.details)["problems"][0]["place"])
 
 

@@ -1,7 +1,7 @@
 """
-A client of the run surface, with nothing but Python's own library: `python over_openwop.py http://127.0.0.1:8321 KEY AGENT`.
+A client for agent evals that uses only the standard library: `python over_openwop.py http://127.0.0.1:8321 KEY AGENT`.
 
-It puts a suite on the shelf, runs an agent against it, follows the run to its end, reads its scorecard, and corrects a score.
+It stores a suite, runs an agent on it, follows the run to its end, reads the scorecard and corrects a score.
 """
 
 import json
@@ -12,9 +12,9 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 
-def task(id: str, said: str, wanted: str) -> dict[str, Any]:
-    match = {"strategy": "exact", "value": wanted}
-    return {"taskId": id, "input": said, "expected": {"kind": "golden", "match": match}}
+def task(id: str, input: str, expected: str) -> dict[str, Any]:
+    match = {"strategy": "exact", "value": expected}
+    return {"taskId": id, "input": input, "expected": {"kind": "golden", "match": match}}
 
 
 SUITE = {
@@ -31,20 +31,20 @@ class Client:
 
     def open(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
-        said = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
-        asked = Request(self._address + path, data, said, method=method)  # noqa: S310  # the caller's own address
+        fields = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
+        request = Request(self._address + path, data, fields, method=method)  # noqa: S310  # the caller's own address
         try:
-            return urlopen(asked, timeout=60)  # noqa: S310
+            return urlopen(request, timeout=60)  # noqa: S310
         except HTTPError as refused:
-            told = json.load(refused)
-            sys.exit(f"{refused.code} {told['error']}: {told['message']}")
+            error = json.load(refused)
+            sys.exit(f"{refused.code} {error['error']}: {error['message']}")
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         with self.open(method, path, body) as answer:
             return json.load(answer)
 
     def events(self, run: str) -> Iterator[dict[str, Any]]:
-        """Until the run ends. What has no id is in no log: progress, for whoever looks on."""
+        """Yield the events until the run ends. Frames without an id, such as progress, are not in the log."""
         with self.open("GET", f"/v1/runs/{run}/events", Accept="text/event-stream") as answer:
             frame: dict[str, str] = {}
             for raw in answer:
@@ -67,8 +67,8 @@ def main(address: str, key: str, agent: str) -> None:
         if event["type"] == "eval.scored":
             scored[event["payload"]["taskId"]] = event["eventId"]
     summary = client.ask("GET", f"/v1/runs/{run}/eval-summary")
-    for one in summary["tasks"]:
-        print(one["taskId"], one["score"])
+    for result in summary["tasks"]:
+        print(result["taskId"], result["score"])
     print("score", summary["aggregateScore"], "passed" if summary["passed"] else "not passed")
 
     signal = {"kind": "correction", "correction": json.dumps({"score": 1, "passed": True})}

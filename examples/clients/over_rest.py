@@ -1,7 +1,7 @@
 """
-A client over REST, with nothing but Python's own library: `python over_rest.py http://127.0.0.1:8321 KEY`.
+A client over REST that uses only the standard library: `python over_rest.py http://127.0.0.1:8321 KEY`.
 
-It evaluates, then starts an evaluation, follows it to its end, and reads its result.
+It runs an evaluation. Then it starts another, polls it to its end, and reads its result.
 """
 
 import json
@@ -28,13 +28,13 @@ class Client:
     def ask(self, method: str, path: str, body: Any = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json"}
-        asked = Request(self._address + path, data, headers, method=method)  # noqa: S310  # the caller's own address
+        request = Request(self._address + path, data, headers, method=method)  # noqa: S310  # the caller's own address
         try:
-            with urlopen(asked, timeout=30) as answer:  # noqa: S310
+            with urlopen(request, timeout=30) as answer:  # noqa: S310
                 return json.load(answer)
         except HTTPError as refused:
-            said = json.load(refused)
-            sys.exit(f"{refused.code} {said['error']}: {said['message']}")
+            error = json.load(refused)
+            sys.exit(f"{refused.code} {error['error']}: {error['message']}")
 
 
 def main(address: str, key: str) -> None:

@@ -1,4 +1,4 @@
-"""A plain function to be evaluated: a slug from a title, with a bug that its suite finds."""
+"""A plain function under test: it makes a slug from a title, with a bug that its suite finds."""
 
 import re
 

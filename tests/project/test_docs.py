@@ -34,15 +34,16 @@ from assay.checks.checker import Checker, Nodes, Text
 from assay.cli.main import app
 from assay.ports import Limits, Provider
 from assay.ports.config import AgentConfig, McpServer, ToolConfig, VerifierLoopConfig
+from assay.protocol.event_types import EVENTS
 from assay.protocol.schemas import NOUNS
 from assay.serve.http import ROUTES
 from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.responses import STATUS
 from assay.settings import PREFIX, TABLES, Settings
-from support.documents import DOCS, FENCE, ROOT, page_name, section, table
+from support.documents import DOCS, FENCE, ROOT, cells, page_name, section, table
 
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 FILES = ("json", "yaml", "toml", "python", "csv")
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 SECONDS = re.compile(r"\bin \d[\d,]*\.\d s\b")
@@ -290,24 +291,32 @@ def test_a_file_that_is_named_is_there(page):
         assert any(place.is_file() for place in places), f"{page_name(page)} names {name}"
 
 
-def test_the_page_of_the_service_has_every_route_with_its_scope():
-    rows = table((DOCS / "service.md").read_text("utf-8"), "route", "scope", "what it does")
+def test_the_rest_page_has_every_route_with_its_scope():
+    rows = table((DOCS / "rest.md").read_text("utf-8"), "route", "scope", "what it does")
     told = [(route, scope) for route, scope, _ in rows]
     said = {None: "none", "": "any key"}
     known = [(f"`{one.method} {one.path}`", said.get(one.scope, f"`{one.scope}`")) for one in ROUTES]
     assert told == known
 
 
-def test_the_page_of_the_service_has_every_status_it_says_no_with():
-    rows = table((DOCS / "service.md").read_text("utf-8"), "status", "codes")
+def test_the_rest_page_has_every_error_status():
+    rows = table((DOCS / "rest.md").read_text("utf-8"), "status", "codes")
     known = {status for route in ROUTES for status in route.refuses} | set(STATUS.values())
     assert {int(status) for status, _ in rows} == known
 
 
-def test_the_readme_leads_to_every_page():
-    text = (ROOT / "README.md").read_text("utf-8")
+def test_the_index_links_every_page():
+    text = (DOCS / "README.md").read_text("utf-8")
+    assert "(docs/README.md)" in (ROOT / "README.md").read_text("utf-8")
     for page in DOCS.glob("*.md"):
-        assert f"(docs/{page.name})" in text, page.name
+        assert page.name == "README.md" or f"({page.name})" in text, page.name
+
+
+def test_the_page_of_events_has_every_type():
+    tables = section(DOCS / "events.md", "## Event types")
+    rows = [line for line in tables.splitlines() if line.startswith("| `")]
+    documented = [name for row in rows for name in re.findall(r"`([\w.-]+)`", cells(row)[0])]
+    assert sorted(documented) == sorted(EVENTS)
 
 
 def test_every_level_of_the_protocol_has_its_lines_and_every_line_a_test_that_exists():

@@ -313,7 +313,7 @@ def test_a_watch_that_is_off_counts_nothing():
 
 
 def test_the_page_has_every_metric():
-    text = (Path(__file__).parents[3] / "docs" / "observing.md").read_text("utf-8")
+    text = (Path(__file__).parents[3] / "docs" / "observability.md").read_text("utf-8")
     rows = re.findall(r"^\| `(assay_\w+)` \| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE)
     known = [(name, ", ".join(one.labels) or "–", one.about) for name, one in (COUNTERS | TIMES).items()]
     assert rows == [*known, *((name, "–", about) for name, about in GAUGES.items())]

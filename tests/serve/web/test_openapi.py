@@ -70,8 +70,8 @@ def test_every_body_that_is_read_is_told_of():
     assert (options["max_concurrent"]["minimum"], options["timeout_ms"]["minimum"]) == (1, 1)
 
 
-def test_the_page_of_the_service_has_every_status_with_its_codes():
-    page = (Path(__file__).parents[3] / "docs" / "service.md").read_text("utf-8")
+def test_the_rest_page_has_every_status_with_its_codes():
+    page = (Path(__file__).parents[3] / "docs" / "rest.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", page, re.MULTILINE)
     told = {int(status): set(re.findall(r"`([a-z_]+)`", codes)) for status, codes in rows}
     codes = {status: set[str]() for status in STATUS.values()}

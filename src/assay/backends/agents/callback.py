@@ -1,7 +1,7 @@
 """
 Where an HTTP agent calls back: a server of ours on this machine's loopback, with an address for one invocation alone.
 
-Each POST to it is a frame (docs/agents.md), answered as a command's are. Once the invocation is over its address is gone.
+Each POST to it is a frame (docs/agent-protocol.md), answered as a command's are. Once the invocation is over its address is gone.
 """
 
 import asyncio

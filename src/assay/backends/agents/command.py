@@ -1,4 +1,4 @@
-"""An agent that is a command: JSON lines on stdin and stdout, a process of its own for every invocation (docs/agents.md)."""
+"""An agent that is a command: JSON lines on stdin and stdout, a process of its own for every invocation (docs/agent-protocol.md)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""What an agent on the other side of a wire says (docs/agents.md): its end, and the frames by which it acts before."""
+"""What an agent on the other side of a wire says (docs/agent-protocol.md): its end, and the frames by which it acts before."""
 
 from typing import Annotated, Any
 

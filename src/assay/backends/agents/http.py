@@ -1,4 +1,4 @@
-"""An agent behind an address: JSON in, JSON out, and a callback for tools and memory (docs/agents.md)."""
+"""An agent behind an address: JSON in, JSON out, and a callback for tools and memory (docs/agent-protocol.md)."""
 
 import asyncio
 from collections.abc import Mapping

@@ -58,7 +58,7 @@ def services(settings: Settings, policy: ProviderPolicy | None = None, *, cache:
         limits=settings.limits,
         providers=LazyProviders(lambda: providers(settings, policy, cache=cache)),
         repeats=RepeatCounter() if cache else None,
-        recorded=not policy.trusted,
+        persists_requests=not policy.trusted,
     )
 
 

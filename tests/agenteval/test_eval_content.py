@@ -25,11 +25,11 @@ class Tools:
     def __init__(self, canary):
         self._canary = canary
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool, description=self._canary("a tool's description")) for tool in tools]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         if arguments.get("n") == 2:

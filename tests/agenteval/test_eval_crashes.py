@@ -51,7 +51,7 @@ def by_node(events):
 async def read(store):
     (run,) = await store.runs(RunQuery())
     events = await read_page(store, run.id, limit=100_000)
-    results = await store.slots(run.id, "results", limit=1000)
+    results = await store.chunk_infos(run.id, "results", limit=1000)
     return run, events, results
 
 

@@ -165,11 +165,11 @@ class Asked(MemoryStore):
 
     many = 0
 
-    async def pieces(self, run, kind, **more):
+    async def chunks(self, run, kind, **more):
         self.many += kind == "request"
         for _ in range(100):
             await asyncio.sleep(0)
-        return await super().pieces(run, kind, **more)
+        return await super().chunks(run, kind, **more)
 
 
 def test_tasks_that_begin_together_ask_for_their_request_once():
@@ -567,11 +567,11 @@ class LiveTools:
     def __init__(self):
         self.calls = []
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool) for tool in tools if tool in ("shop:orders", "shop:stock")]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         self.calls.append(tool)
@@ -706,7 +706,7 @@ def test_a_bug_of_ours_ends_a_run_with_a_well_formed_event():
             assert ended.status == "failed"
             assert events[-1]["type"] == "run.failed"
             assert events[-1]["payload"]["error"]["code"] == "internal_error"
-            (broken,) = hosted.kind.broken(run, "a bug in assay: KeyError", "internal_error").events
+            (broken,) = hosted.kind.failure_events(run, "a bug in assay: KeyError", "internal_error").events
             assert b'"code":"internal_error"' in broken.data
 
     asyncio.run(main())
@@ -843,8 +843,8 @@ class Noting:
         self.began.append((name, parent))
         yield
 
-    def here(self): ...
-    def past(self, name, seconds, attributes, within): ...
+    def current(self): ...
+    def record_span(self, name, seconds, attributes, within): ...
     def close(self): ...
 
 

@@ -45,11 +45,11 @@ class Live:
     def __init__(self):
         self.called = []
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool, transport="mcp") for tool in tools]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         self.called.append((tool, arguments))

@@ -619,13 +619,13 @@ async def test_a_manifest_runs_on_a_script_and_says_so(folder):
 
 async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
     agent = app.resolve_agent("manifest.json", load({}))
-    tuned = agent.tuned(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
+    tuned = agent.with_overrides(ModelOverrides(model="demo:other", temperature=0.5, max_tokens=7))
     finish, stage = await done(tuned, "Say something.")
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
     _, ask = agent._choose(ModelOverrides(temperature=0.5, max_tokens=7))
     assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})
     with pytest.raises(InvalidRequest, match="gives embeddings"):
-        agent.tuned(ModelOverrides(model="wordllama:any"))
+        agent.with_overrides(ModelOverrides(model="wordllama:any"))
     await agent.close()
 
 

@@ -183,7 +183,7 @@ async def python():
 
 
 async def test_a_function_says_itself_what_it_takes(python):
-    (spec,) = python.known(["shop:orders"])
+    (spec,) = python.static_specs(["shop:orders"])
     assert spec.description == "The orders of a customer."
     assert spec.input_schema == {
         "type": "object",
@@ -270,7 +270,7 @@ async def test_a_server_that_is_not_there_is_a_fault_before_and_a_failure_in_a_c
 
 async def test_what_is_known_of_an_mcp_tool_starts_nothing():
     box = ConfiguredTools({}, {"shop": McpServer(command="/no/such/thing")}, {})
-    assert [spec.id for spec in box.known(["shop:orders", "other:x"])] == ["shop:orders"]
+    assert [spec.id for spec in box.static_specs(["shop:orders", "other:x"])] == ["shop:orders"]
     await box.close()
 
 
@@ -303,7 +303,7 @@ async def test_a_tool_that_cannot_be_is_refused_with_its_place(tools, servers, t
         {},
     )
     with pytest.raises(UsageError, match=told):
-        box.known(["a:b"])
+        box.static_specs(["a:b"])
 
 
 KEY = "q7f1c9b3e5a2d8x4"

@@ -121,7 +121,7 @@ class Scripted:
     def __init__(self, script, timeout=None):
         self.model, self._timeout = ScriptedModel(script), timeout
 
-    def judge(self, provider_config, model_config):
+    def model(self, provider_config, model_config):
         return self.model, CompletionRequest(
             messages=(), model="m", parameters=dict(model_config or {}), timeout=self._timeout
         )

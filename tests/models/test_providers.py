@@ -47,7 +47,7 @@ def providers(*known, models=None, **policy):
 
 def chosen(known, provider_config, model_config):
     """The provider and the model that a judge would ask."""
-    model, ask = known.judge(provider_config, model_config)
+    model, ask = known.model(provider_config, model_config)
     return getattr(
         model, "_inner", model
     )._line.provider, ask.model  # it may be watched: its calls are counted
@@ -109,7 +109,7 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
 )  # fmt: skip
 def test_what_cannot_be_asked_is_refused_with_its_place(known, provider_config, model_config, place, said):
     with pytest.raises(InvalidRequest) as refusal:
-        providers(*known).judge(provider_config, model_config)
+        providers(*known).model(provider_config, model_config)
     (problem,) = refusal.value.problems
     assert problem.place == place
     assert said in problem.message
@@ -118,7 +118,7 @@ def test_what_cannot_be_asked_is_refused_with_its_place(known, provider_config, 
 
 def test_a_model_of_the_settings_that_leads_nowhere_is_told():
     with pytest.raises(InvalidRequest, match="expected PROVIDER:MODEL of a provider that is configured"):
-        providers(LOCAL, models={"judge": "vibes:m"}).judge(None, None)
+        providers(LOCAL, models={"judge": "vibes:m"}).model(None, None)
 
 
 def test_variables_are_the_users_own_and_described_parts_win():
@@ -162,20 +162,20 @@ def test_a_request_to_a_server_may_only_name_a_provider(described):
     with pytest.raises(
         InvalidRequest, match="a request may only name a provider that this host has configured"
     ):
-        known.judge(described, {"model": "m"})
+        known.model(described, {"model": "m"})
     assert chosen(known, {"provider_name": "local"}, {"model": "m"})[0].name == "local"
     assert chosen(known, None, None)[0].name == "local"
     with pytest.raises(InvalidRequest, match="no provider"):
-        known.judge({"provider_name": "${MY_KEY}"}, {"model": "m"})
+        known.model({"provider_name": "${MY_KEY}"}, {"model": "m"})
 
 
 def test_one_line_however_often_it_is_chosen():
     known = providers(LOCAL)
     assert not known.remote
-    one, other = (known.judge(None, {"model": "m"})[0] for _ in range(2))
+    one, other = (known.model(None, {"model": "m"})[0] for _ in range(2))
     assert one is other
-    assert known.judge(None, {"model": "another"})[0] is one
-    assert known.judge({"timeout": 3}, {"model": "m"})[0] is not one
+    assert known.model(None, {"model": "another"})[0] is one
+    assert known.model({"timeout": 3}, {"model": "m"})[0] is not one
     assert known.remote
 
 
@@ -184,7 +184,7 @@ def test_the_policy_bounds_time_and_shares_what_is_allowed():
     found, _ = chosen(known, {"provider_name": "local"}, {"model": "m"})
     assert (found.deadline, found.max_concurrency) == (5, 2)
     assert chosen(known, {"provider_name": "other"}, {"model": "m"})[0].requests_per_minute == 15
-    _, ask = known.judge({"provider_name": "local"}, {"model": "m"})
+    _, ask = known.model({"provider_name": "local"}, {"model": "m"})
     assert ask.timeout == 5
 
 

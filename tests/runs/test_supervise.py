@@ -95,17 +95,17 @@ def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path,
             runs = [await house.run("gate") for _ in range(3)]
             clock = house.room._clock = Later(house.room._clock)
             clock.offset = timedelta(hours=1)
-            bad, story = runs[1].id, house.kind.story
+            bad, story = runs[1].id, house.kind.restore
 
             async def torn(store, run):
                 if run.id == bad:
                     raise KeyError(SECRET)
                 return await story(store, run)
 
-            house.kind.story = torn
+            house.kind.restore = torn
             assert await house.room.expire() == 2
             assert deaths("expiry") == 1
-            house.kind.story = story
+            house.kind.restore = story
             assert await house.room.expire() == 1
             for run in runs:
                 ended = await asyncio.wait_for(house.desk.ended(run.id), PATIENCE)

@@ -162,7 +162,7 @@ async def read(store, run="r", many=40):
     assert (found.name, found.head) == (f"{CANARY} experiment", {"error": f"{CANARY} error"})
     assert run in [one.id for one in await store.runs(RunQuery(tenant="t", name=f"{CANARY} experiment"))]
     assert await store.runs(RunQuery(tenant="t", name="another")) == []
-    assert len(await store.pieces(run, "results", limit=1000)) == many
+    assert len(await store.chunks(run, "results", limit=1000)) == many
     assert (await store.document("t", "suite", run)).data == f"{CANARY} suite".encode()
 
 
@@ -178,7 +178,7 @@ async def opened(address, cipher=None, **more):
 async def reseal(store):
     many, following = 0, ""
     while True:
-        step = await store.reseal(following)
+        step = await store.reencrypt(following)
         many, following = many + step.many, step.following
         if not following:
             return many
@@ -219,7 +219,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
         async with opened(disk, BOTH) as store:
             following = ""
             for _ in range(steps):
-                following = (await store.reseal(following)).following
+                following = (await store.reencrypt(following)).following
             await read(store)
             if steps and not following:
                 break
@@ -315,13 +315,13 @@ async def test_a_thing_in_anothers_place_is_refused(tmp_path):
                 "UPDATE runs SET head = (SELECT head FROM runs WHERE id = 'one') WHERE id = 'two'"
             )
         for reading in (
-            store.pieces("two", "results"),
+            store.chunks("two", "results"),
             store.document("t", "suite", "two"),
             store.run("two"),
         ):
             with pytest.raises(EnvironmentFailure, match="was changed, moved from another place"):
                 await reading
-        assert len(await store.pieces("one", "results", limit=1000)) == 40
+        assert len(await store.chunks("one", "results", limit=1000)) == 40
 
 
 # The service and the command

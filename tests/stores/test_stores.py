@@ -172,9 +172,9 @@ async def test_what_does_not_fit_is_refused_whole(store, batch, what):
 
     assert refused.value.what == what
     assert (await store.run("free")).events == (await store.run("free")).head.get("good", 0) == 0
-    assert await store.slots("free", "note") == []
+    assert await store.chunk_infos("free", "note") == []
     assert await store.document("t", "suite", "good") is None
-    assert (await store.pieces("open", "request"))[0].data == b"first"
+    assert (await store.chunks("open", "request"))[0].data == b"first"
     assert await store.run("new") is None
 
 
@@ -249,7 +249,7 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
         )
 
     async def firsts(**query):
-        return [piece.first for piece in await store.pieces("r", "results", limit=99, **query)]
+        return [piece.first for piece in await store.chunks("r", "results", limit=99, **query)]
 
     assert await firsts() == [0, 10, 20, 40]
     assert await firsts(start=9) == [0, 10, 20, 40]
@@ -260,7 +260,7 @@ async def test_a_range_of_many_results_is_read_in_pieces(store):
     assert await firsts(start=50) == await firsts(start=30, stop=40) == await firsts(key="other") == []
 
     cases, at = [], 5
-    while pieces := await store.pieces("r", "results", start=at, stop=25, limit=2):
+    while pieces := await store.chunks("r", "results", start=at, stop=25, limit=2):
         cases += [msgspec.json.decode(line)["case"] for piece in pieces for line in piece.lines(at, 25)]
         at = pieces[-1].last + 1
     assert cases == list(range(5, 25))
@@ -275,17 +275,17 @@ async def test_evidence_lies_under_kind_key_and_ordinal_until_erased(store):
     await store.commit(opening(evidence=pieces))
     await store.commit(opening("other", evidence=pieces))
 
-    slots = await store.slots("r", "judge")
+    slots = await store.chunk_infos("r", "judge")
     assert [(slot.key, slot.first, slot.size) for slot in slots] == [("a", 0, 1), ("a", 1, 1), ("b", 0, 1)]
-    assert await store.slots("r", "judge", after=slots[0], limit=1) == slots[1:2]
-    assert await store.slots("r", "judge", after=slots[-1]) == []
-    assert await store.pieces("r", "judge", key="a") == [pieces[2], pieces[1]]
+    assert await store.chunk_infos("r", "judge", after=slots[0], limit=1) == slots[1:2]
+    assert await store.chunk_infos("r", "judge", after=slots[-1]) == []
+    assert await store.chunks("r", "judge", key="a") == [pieces[2], pieces[1]]
 
     assert [await store.erase("r", kind="judge", limit=2) for _ in range(3)] == [2, 1, 0]
-    assert await store.slots("r", "judge") == []
-    assert await store.slots("r", "request") == [ChunkInfo(kind="request")]
+    assert await store.chunk_infos("r", "judge") == []
+    assert await store.chunk_infos("r", "request") == [ChunkInfo(kind="request")]
     assert [await store.erase("r"), await store.erase("r")] == [1, 0]
-    assert len(await store.slots("other", "judge")) == 3
+    assert len(await store.chunk_infos("other", "judge")) == 3
 
 
 # Documents
@@ -341,9 +341,9 @@ async def test_what_lies_beside_many_events_is_read_at_once(store):
     ]
     await store.commit(opening(evidence=[*pieces, *more]))
     keys = [f"k{at}" for at in range(1100, -1, -1)]
-    found = await store.beside("r", "content", [*keys, "none", "k7"])
+    found = await store.contents("r", "content", [*keys, "none", "k7"])
     assert found == {f"k{at}": b"%d" % at for at in range(1101)}
-    assert await store.beside("r", "content", []) == await store.beside("none", "content", ["k1"]) == {}
+    assert await store.contents("r", "content", []) == await store.contents("none", "content", ["k1"]) == {}
 
 
 async def test_old_documents_are_swept(store):
@@ -568,7 +568,7 @@ async def test_any_batches_leave_what_a_plain_model_has(store, groups):
         assert (run.status, run.events) == (status, len(events))
         found = await store.events(prefix + id_)
         assert [(event.sequence, event.data) for event in found] == list(enumerate(events))
-        slots = await store.slots(prefix + id_, "e")
+        slots = await store.chunk_infos(prefix + id_, "e")
         assert [slot.first for slot in slots] == sorted(pieces)
     kept = await store.documents(prefix, "suite")
     assert {document.key: (document.version, document.data) for document in kept} == model.documents

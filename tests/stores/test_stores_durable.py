@@ -100,7 +100,7 @@ async def check_after_crash(address, told):
         run = await store.run("r")
         count = run.events if run else 0
         events = await store.events("r", limit=1_000_000)
-        slots = await store.slots("r", "result", limit=1_000_000)
+        slots = await store.chunk_infos("r", "result", limit=1_000_000)
         document = await store.document("t", "k", "steps")
     assert max(told, default=-1) < count
     assert [(event.sequence, event.data) for event in events] == [(n, b"%d" % n) for n in range(count)]
@@ -146,7 +146,7 @@ async def test_killed_while_it_writes_whole_runs_each_is_there_whole_or_not_at_a
     async with opened(address) as store:
         there = [run.id for run in await store.runs(RunQuery(limit=100_000))]
         for id in there:
-            ((event,), (piece,)) = await store.events(id), await store.pieces(id, "result")
+            ((event,), (piece,)) = await store.events(id), await store.chunks(id, "result")
             assert id == f"r{event.data.decode()}" == f"r{piece.data.decode()}"
         lines = await store.audit(limit=100_000)
     assert {f"r{n}" for n in (first + told).split()} <= set(there)
@@ -434,7 +434,7 @@ async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(addr
                 Transaction(entries=[RunUpdate(run="r", events=STEP.entries[0].events, evidence=evidence)])
             )
         run = await store.run("r")
-        assert (run.events, await store.events("r"), await store.slots("r", "big")) == (0, [], [])
+        assert (run.events, await store.events("r"), await store.chunk_infos("r", "big")) == (0, [], [])
         assert await store.commit(STEP) == (1,)
 
 
@@ -487,7 +487,7 @@ async def test_however_many_rows_a_batch_has_they_are_there_in_order(address, ma
             Transaction(entries=[RunUpdate(run="r", events=events, evidence=pieces)])
         ) == (many,)
         assert [(e.type, e.data) for e in await store.events("r")] == [(e.type, e.data) for e in events]
-        assert await store.pieces("r", "p", limit=many + 1) == pieces
+        assert await store.chunks("r", "p", limit=many + 1) == pieces
 
 
 def test_rows_are_cut_into_spans_that_follow_each_other():
@@ -569,7 +569,7 @@ async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
     put = PutDocument(tenant="t", kind="k", key="d", data=given["words"])
     async with opened(address) as store:
         await store.commit(Transaction(entries=[RunUpdate(run="r", opens=OPENED.entries[0].opens, evidence=pieces)], documents=[put]))  # fmt: skip
-        assert {kind: (await store.pieces("r", kind))[0].data for kind in given} == given
+        assert {kind: (await store.chunks("r", kind))[0].data for kind in given} == given
         assert (await store.document("t", "k", "d")).data == given["words"]
         query = sa.select(
             tables.evidence.c.kind, tables.evidence.c.size, sa.func.length(tables.evidence.c.data)
@@ -583,7 +583,7 @@ async def test_what_can_be_squeezed_is_and_comes_back_as_it_was(address):
             with store._engine.begin() as connection:
                 connection.execute(sa.update(tables.evidence).values(data=damaged))
             with pytest.raises(EnvironmentFailure, match=r"evidence r is damaged: ."):
-                await store.pieces("r", "words")
+                await store.chunks("r", "words")
 
 
 @pytest.mark.parametrize("canary", [b"canary" * 200, b"canary" * 2000], ids=["as it is", "squeezed"])
@@ -597,9 +597,9 @@ async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
             Transaction(entries=[RunUpdate(run="r", opens=opens, evidence=[piece])], documents=[put])
         )
         assert not any(b"canary" in path.read_bytes() for path in tmp_path.iterdir())
-        assert await store.pieces("r", "results") == [piece]
+        assert await store.chunks("r", "results") == [piece]
         assert (await store.document("t", "k", "d")).data == canary
-        assert [slot.size for slot in await store.slots("r", "results")] == [len(canary)]
+        assert [slot.size for slot in await store.chunk_infos("r", "results")] == [len(canary)]
     with pytest.raises(UsageError, match="sealed with key 'k1'"):
         async with opened(address):
             pass

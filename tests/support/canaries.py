@@ -36,10 +36,10 @@ class Spans:
         self.told.append(repr((name, dict(attributes), parent)))
         return nullcontext()
 
-    def here(self):
+    def current(self):
         return None
 
-    def past(self, name, seconds, attributes, within):
+    def record_span(self, name, seconds, attributes, within):
         self.told.append(repr((name, dict(attributes))))
 
     def close(self): ...

@@ -70,7 +70,7 @@ class Judges:
     def __init__(self, script):
         self.model = ScriptedModel(script)
 
-    def judge(self, provider_config, model_config):
+    def model(self, provider_config, model_config):
         return self.model, CompletionRequest(messages=(), model="scripted")
 
     def embedding(self, provider_config, model_config):
@@ -136,7 +136,7 @@ class Hosted:
         told = []
         for event in await self.store.events(run.id, limit=100_000):
             known = read_stored(event.data)
-            pieces = await self.store.pieces(run.id, CONTENT, key=known.eventId)
+            pieces = await self.store.chunks(run.id, CONTENT, key=known.eventId)
             content = msgspec.json.decode(pieces[0].data) if pieces else None
             told.append(envelope(run.id, event.type, event.at, event.sequence, event.data, content))
         return told

@@ -119,7 +119,7 @@ class Server:
             self._ready.set()
             raise
         self.loop = asyncio.get_running_loop()
-        services = Services(limits=self.limits, recorded=True)
+        services = Services(limits=self.limits, persists_requests=True)
         kind = EvaluationKind(self.store, self.registry, services, ExecutionOptions(concurrency=16))
         means = EvalDependencies(
             agents=Some(*self.agents),

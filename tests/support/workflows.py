@@ -121,7 +121,7 @@ class House:
         found = []
         for event in await self.store.events(run.id, limit=10_000):
             document = envelope(run.id, event.type, event.at, event.sequence, event.data)
-            pieces = await self.store.pieces(run.id, "content", key=document["eventId"])
+            pieces = await self.store.chunks(run.id, "content", key=document["eventId"])
             if pieces:
                 import json
 

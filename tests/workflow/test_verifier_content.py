@@ -23,11 +23,11 @@ class Box:
     def __init__(self, canary):
         self._canary, self._calls = canary, 0
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool, description=self._canary("a tool's description")) for tool in tools]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         self._calls += 1
@@ -190,7 +190,7 @@ async def test_8_1_the_keys_of_criteria_are_a_closed_vocabulary(said, configured
         keys = [one["key"] for one in decided[-1]["payload"]["decision"]["successCriteria"]]
         assert (ended.status, keys) == ("completed", list(dict.fromkeys([told, "undeclared"])))
         _, owned = await everything(house)
-        steps = b"".join(one.data for one in await house.store.pieces(judged.id, "step"))
+        steps = b"".join(one.data for one in await house.store.chunks(judged.id, "step"))
     assert told in configured or told == said or said not in owned
     assert (b"REDACTED" if said == SECRET else said.encode()) in steps  # the evidence has what it said
 

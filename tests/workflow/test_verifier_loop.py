@@ -547,11 +547,11 @@ class Box:
     def __init__(self, answers):
         self._answers = list(answers)
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool) for tool in tools]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         return self._answers.pop(0)

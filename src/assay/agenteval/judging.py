@@ -61,7 +61,7 @@ def no_judge(providers: Providers | None, model: JSON) -> str | None:
     if providers is None:
         return "this host has no providers"
     try:
-        providers.judge(None, model or None)
+        providers.model(None, model or None)
     except InvalidRequest as refusal:
         return refusal.problems[0].message
     return None

@@ -55,7 +55,7 @@ class AgentEvalKind:
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
 
-    async def story(self, store: Store, run: Run) -> EvalState:
+    async def restore(self, store: Store, run: Run) -> EvalState:
         request = await read_request(store, run.id)
         order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
         means = self._means
@@ -68,7 +68,7 @@ class AgentEvalKind:
         began = run.started if run else None
         return TimeBudget(means.services.clock, began, request.run_seconds(means.host.run_seconds))
 
-    def started(self, run: Run) -> UnitOutcome:
+    def start_events(self, run: Run) -> UnitOutcome:
         head = run.head
         began = PendingEvent(
             type="run.started",
@@ -102,7 +102,7 @@ class AgentEvalKind:
             task.cancel()
         return True
 
-    def broken(self, run: Run, why: str, code: str) -> Ending:
+    def failure_events(self, run: Run, why: str, code: str) -> Ending:
         error = payloads.ErrorOf(code=code, message=why)
         fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
         events = split([fact], self._means.services.clock.now()).events

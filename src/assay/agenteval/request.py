@@ -80,4 +80,8 @@ def overrides_of(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
         temperature=configurable.get("temperature"),
         max_tokens=configurable.get("maxTokens"),
     )
-    return agent.tuned(tuning) if isinstance(agent, Overridable) and tuning != ModelOverrides() else agent
+    return (
+        agent.with_overrides(tuning)
+        if isinstance(agent, Overridable) and tuning != ModelOverrides()
+        else agent
+    )

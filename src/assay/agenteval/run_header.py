@@ -136,7 +136,7 @@ def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
 
 
 async def read_request(store: Store, run: str) -> EvalHeader:
-    (kept,) = await store.pieces(run, REQUEST)
+    (kept,) = await store.chunks(run, REQUEST)
     return msgspec.json.decode(kept.data, type=EvalHeader)
 
 

@@ -38,7 +38,7 @@ class AgentEvalService:
         if isinstance(suite, AgentEvalSuite) and means.tools is not None:
             some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
             named = sorted({one.tool for responses in some for one in responses})
-            tools = {spec.id for spec in means.tools.known(named)}
+            tools = {spec.id for spec in means.tools.static_specs(named)}
         return EvalFacts(
             card=agent.card if agent else None,
             suite=suite,

@@ -38,7 +38,7 @@ class EvalState:
     def add(self, event: Event) -> None:
         self._fold.add(event)
 
-    def recorded(self) -> None: ...
+    def on_commit(self) -> None: ...
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         request, fold = self._fold.request, self._fold

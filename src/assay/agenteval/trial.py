@@ -136,7 +136,7 @@ class TrialRunner:
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
         names = card.tools if card.tools is not None else tuple(one.tool for one in responses)
-        described = {one.id: one for one in bench.tools.known(names)} if bench.tools and names else {}
+        described = {one.id: one for one in bench.tools.static_specs(names)} if bench.tools and names else {}
         tools, memory = FixtureTools(responses, described), SeededMemory(self._seeds, bench.services.clock)
         return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
 

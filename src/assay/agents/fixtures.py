@@ -33,12 +33,12 @@ class FixtureTools:
         self._asked: dict[str, int] = {}
         self._specs = specs or {}
 
-    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
+    def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         """A tool that nobody described is still one that may be called."""
         return [self._specs.get(tool) or ToolSpec(id=tool) for tool in tools]
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
         if (answers := self._answers.get(tool)) is None:

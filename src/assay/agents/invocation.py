@@ -89,7 +89,7 @@ class Invocation:
     async def open(self) -> None:
         """The clock starts, once it is known what the tools look like."""
         names = self._names()
-        self._specs = tuple(await self._box.specs(names) if self._live else self._box.known(names))
+        self._specs = tuple(await self._box.specs(names) if self._live else self._box.static_specs(names))
         self._began = time.monotonic()
         self._end = self._began + self._seconds if self._seconds is not None else math.inf
 

@@ -16,8 +16,8 @@ class MeteredProviders:
     def remote(self) -> bool:
         return self._inner.remote
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
-        model, ask = self._inner.judge(provider_config, model_config)
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+        model, ask = self._inner.model(provider_config, model_config)
         return _MeteredModel(model, self.usages), ask
 
     def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:

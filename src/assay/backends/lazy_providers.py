@@ -14,8 +14,8 @@ class LazyProviders:
     def remote(self) -> bool:
         return self._made is not None and self._made.remote
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
-        return self._providers().judge(provider_config, model_config)
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+        return self._providers().model(provider_config, model_config)
 
     def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
         return self._providers().embedding(provider_config, model_config)

@@ -34,7 +34,7 @@ class ConfiguredProviders:
     The providers and models of the settings, and those a check describes, each with one line however often it is chosen.
 
         providers = ConfiguredProviders({"local": Provider(name="local", base_url=…)}, {"judge": "local:llama3:8b"})
-        model, ask = providers.judge(None, {"temperature": 0})
+        model, ask = providers.model(None, {"temperature": 0})
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ConfiguredProviders:
         """Whether anything that was chosen so far is asked over the network."""
         return bool(self._lines)
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         def choose() -> tuple[Model, CompletionRequest]:
             provider, name, rest = self._choice("judge", provider_config or {}, model_config or {})
             if provider.kind == "wordllama":

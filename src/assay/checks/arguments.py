@@ -89,7 +89,7 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
         ) from surprise
     literals, shown, found, problems = _read(check, fields, f"{place}.arguments")
     problems = [*unversioned, *problems]
-    if services is not None and services.recorded:
+    if services is not None and services.persists_requests:
         problems += _secrets(check, fields, shown, f"{place}.arguments")
     known = {*literals, *(path.field.attribute for path in found)}
     for field, info in _optional(checker):

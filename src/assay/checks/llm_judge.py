@@ -52,7 +52,7 @@ class LlmJudge(Checker):
     model_config: Opaque | UnsetType = UNSET
 
     async def run(self, services: Services) -> Answer:
-        model, chosen = providers_of(services).judge(
+        model, chosen = providers_of(services).model(
             resolve_model(self.provider_config), resolve_model(self.model_config)
         )
         wanted = reasoned(self.response_format)
@@ -128,7 +128,7 @@ class LlmJudge(Checker):
 
     @classmethod
     def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
-        providers_of(services).judge(
+        providers_of(services).model(
             resolve_model(literals["provider_config"]), resolve_model(literals["model_config"])
         )
 

@@ -137,7 +137,7 @@ async def _default_embedding(known: ConfiguredProviders) -> ProviderCheck:
 
 
 async def _judge(known: ConfiguredProviders, call: ProviderCheck) -> None:
-    model, ask = known.judge({"provider_name": call.provider}, {"model": call.model})
+    model, ask = known.model({"provider_name": call.provider}, {"model": call.model})
     reply = await model.complete(
         msgspec.structs.replace(ask, messages=(Message("user", QUESTION),), schema=SCHEMA)
     )

@@ -34,7 +34,7 @@ async def _through(chosen: Settings, key: str, *, sealing: bool) -> int:
     async with app.store(chosen, sealing=sealing) as store:
         await store.commit(Transaction(lines=[audited("", "rekey", key)]))
         while True:
-            done = await store.reseal(following)
+            done = await store.reencrypt(following)
             many, following = many + done.many, done.following
             if not following:
                 return many

@@ -46,7 +46,7 @@ class EvaluationKind:
         self._store, self._registry, self._services, self._how = store, registry, services, how
         self._works: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
 
-    async def story(self, store: Store, run: Run) -> "EvaluationState":
+    async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
             work, hours = await self._work(run.id)
         except InvalidRequest as trouble:  # a check was known here when the run was taken in, and is no more
@@ -56,14 +56,14 @@ class EvaluationKind:
             )
         return EvaluationState(run, work.request, self._services, hours)
 
-    def started(self, run: Run) -> UnitOutcome:
+    def start_events(self, run: Run) -> UnitOutcome:
         total = _encode({"total": run.head.get("total", 0)})
         return UnitOutcome([Event("evaluation.started", total, self._services.clock.now())])
 
     def stop(self, run: str) -> bool:
         return False
 
-    def broken(self, run: Run, why: str, code: str) -> Ending:
+    def failure_events(self, run: Run, why: str, code: str) -> Ending:
         last = Event("run.failed", _encode({"error": code}), self._services.clock.now())
         return Ending("failed", [last], {**run.head, "status": "error", "error": why, "code": code})
 
@@ -106,7 +106,7 @@ class EvaluationState:
     def add(self, event: Event) -> None:
         self._counts.add(event)
 
-    def recorded(self) -> None: ...
+    def on_commit(self) -> None: ...
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         if self._partial:

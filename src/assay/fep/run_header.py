@@ -175,7 +175,7 @@ def stored_checks(request: StoredRequest) -> int:
 
 
 async def read_request(store: Store, run: str) -> StoredRequest:
-    (kept,) = await store.pieces(run, REQUEST)
+    (kept,) = await store.chunks(run, REQUEST)
     return msgspec.json.decode(kept.data, type=StoredRequest)
 
 

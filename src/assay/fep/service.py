@@ -203,7 +203,7 @@ class EvaluationService:
         stop = total if stop is None else min(stop, total)
         at = start
         while at < stop:
-            pieces = await self.store.pieces(run.id, RESULTS, start=at, stop=stop, limit=2)
+            pieces = await self.store.chunks(run.id, RESULTS, start=at, stop=stop, limit=2)
             for piece in pieces:
                 async for line in self._gap(run, at, min(piece.first, stop), tally):
                     yield line
@@ -227,7 +227,7 @@ class EvaluationService:
             work = SkippedCases(request, services)
         at = start
         while at < stop:
-            pieces = await self.store.pieces(run.id, CONTEXTS, start=at, stop=stop, limit=1)
+            pieces = await self.store.chunks(run.id, CONTEXTS, start=at, stop=stop, limit=1)
             if not pieces:
                 return
             for piece in pieces:
@@ -269,14 +269,14 @@ class EvaluationService:
 
     async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
         """The table: of a run that was done at once beside its request, of another from what each unit counted."""
-        if request is None and await self.store.slots(run.id, REQUEST, limit=1):  # none: it was erased
+        if request is None and await self.store.chunk_infos(run.id, REQUEST, limit=1):  # none: it was erased
             request = await read_request(self.store, run.id)
         tally = Tally()
         if request is not None and request.tally is not UNSET:
             tally.add(request.tally)
             return tally
         start = 0
-        while pieces := await self.store.pieces(run.id, TALLY, start=start, limit=100):
+        while pieces := await self.store.chunks(run.id, TALLY, start=start, limit=100):
             many = [piece.data for piece in pieces]
             if sum(map(len, many)) > LARGE:
                 await asyncio.to_thread(_add, tally, many)

@@ -121,7 +121,7 @@ class Providers(Protocol):
         """Whether anything that was chosen so far is asked over the network."""
         ...
 
-    def judge(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
         """Whom to ask, and the question but for what it says; its `timeout` is for an answer and its repair."""
         ...
 
@@ -153,7 +153,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     providers: Providers | None = None
     repeats: RepeatCounter | None = None  # of one run; None where nothing is cached
-    recorded: bool = False  # what is asked is written down as it came, and may hold no secret
+    persists_requests: bool = False  # what is asked is written down as it came, and may hold no secret
 
     async def close(self) -> None:
         """On every event loop that used them, when it is done with them."""
@@ -327,19 +327,19 @@ class Store(AuditLog, Reencryptable, Protocol):
         """True once there is an event after that sequence, or none will come; False when the time is up."""
         ...
 
-    async def slots(
+    async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
         """What evidence there is of a kind, by key and ordinal, without reading it."""
         ...
 
-    async def pieces(
+    async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
         """The next pieces under a key that hold anything from start on; go on from `last + 1`, until none comes."""
         ...
 
-    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+    async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         """What lies under these keys, where anything does: of each its first piece."""
         ...
 

@@ -129,7 +129,7 @@ class ModelOverrides(Struct, frozen=True, kw_only=True):
 class Overridable(Protocol):
     """An agent whose model is chosen here."""
 
-    def tuned(self, tuning: ModelOverrides) -> Agent:
+    def with_overrides(self, tuning: ModelOverrides) -> Agent:
         """The same agent with that; a model that cannot be had is an InvalidRequest, now and not when it is asked."""
         ...
 
@@ -147,7 +147,7 @@ class Agents(Protocol):
 class ToolBox(Protocol):
     """Tools, by `<scope>:<tool-id>`: live ones, or what fixtures say in their place. It knows no allow-list."""
 
-    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
+    def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         """What can be said of those it has without asking anybody: no server is started, no connection opened."""
         ...
 

@@ -33,6 +33,6 @@ class ReencryptStep(NamedTuple):
 class Reencryptable(Protocol):
     """Part of a store."""
 
-    async def reseal(self, following: str = "") -> ReencryptStep:
+    async def reencrypt(self, following: str = "") -> ReencryptStep:
         """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
         ...

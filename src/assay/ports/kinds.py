@@ -51,7 +51,7 @@ class RunState(Protocol):
     """One run being conducted: the fold of what is recorded, and what is left to do."""
 
     def add(self, event: Event) -> None: ...
-    def recorded(self) -> None:
+    def on_commit(self) -> None:
         """All that was added so far is durable: what follows from it may begin."""
         ...
 
@@ -72,11 +72,11 @@ class RunKind(Protocol):
 
     name: str
 
-    async def story(self, store: Store, run: Run) -> RunState:
+    async def restore(self, store: Store, run: Run) -> RunState:
         """Take up a run that was opened; what is recorded of it is added next."""
         ...
 
-    def started(self, run: Run) -> UnitOutcome:
+    def start_events(self, run: Run) -> UnitOutcome:
         """Its first events."""
         ...
 
@@ -88,6 +88,6 @@ class RunKind(Protocol):
         """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
         ...
 
-    def broken(self, run: Run, why: str, code: str) -> Ending:
+    def failure_events(self, run: Run, why: str, code: str) -> Ending:
         """The end of a run that cannot go on: a bug of ours, a copy that was cut off, one that loses its processes."""
         ...

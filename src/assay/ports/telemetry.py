@@ -93,11 +93,11 @@ class Tracer(Protocol):
         """Around what is done; `parent` are the headers that came with it. What it gives takes more attributes by `set_attribute`."""
         ...
 
-    def here(self) -> Any:
+    def current(self) -> Any:
         """Where a span that is told of later belongs."""
         ...
 
-    def past(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
+    def record_span(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
         """A span that has just ended."""
         ...
 
@@ -122,7 +122,7 @@ class Metrics:
             key = name, *labels
             self.counts[key] = self.counts.get(key, 0) + amount
 
-    def took(self, name: str, seconds: float, *labels: str) -> None:
+    def observe(self, name: str, seconds: float, *labels: str) -> None:
         if self.on:
             key = name, *labels
             spread = self.times.get(key)

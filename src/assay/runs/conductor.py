@@ -75,13 +75,13 @@ class Conductor:
             await self._fail(f"a bug in assay: {type(bug).__name__}")
 
     async def _fail(self, why: str, code: str = "internal_error") -> None:
-        last = self._kind.broken(self._run, why, code)
+        last = self._kind.failure_events(self._run, why, code)
         unbegun = code == LOST and self._run.status == "pending"  # its log begins as any other
         entry = RunUpdate(
             run=self._run.id,
             holder=self._holder,
             status=last.status,
-            events=[*(self._kind.started(self._run).events if unbegun else ()), *last.events],
+            events=[*(self._kind.start_events(self._run).events if unbegun else ()), *last.events],
             head=last.head,
         )
         await self._store.commit(Transaction(entries=[entry]))
@@ -100,10 +100,10 @@ class Conductor:
                 LOST,
             )
             return
-        story = await self._kind.story(self._store, self._run)
+        story = await self._kind.restore(self._store, self._run)
         known = await self._remember(story)
         record = LogWriter(self._store, self._run.id, self._holder, story, self._lose, events=known)
-        begun = self._run.status != "pending" or await record.begin(self._kind.started(self._run))
+        begun = self._run.status != "pending" or await record.begin(self._kind.start_events(self._run))
         if not begun or self._run.status == "cancelling":
             self._stopped.set()
         trouble = await self._units(story, record)

@@ -125,7 +125,7 @@ async def _copied(store: Store, source: Run, copying: CopySpec, run: str, last: 
 async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[list[EvidenceChunk]]:
     for kind, keep in evidence.items():
         start = 0
-        while found := await store.pieces(run, kind, start=start, limit=PIECES):
+        while found := await store.chunks(run, kind, start=start, limit=PIECES):
             if kept := [piece for piece in found if keep(piece.first)]:
                 yield kept
             start = found[-1].last + 1
@@ -142,7 +142,7 @@ async def _events(
         pieces: list[EvidenceChunk] = []
         kept = [(event, read_stored(event.data)) for event in page if keep(event)]
         keys = [key for event, known in kept if (key := content_key(event.type, known)) is not None]
-        beside = await store.beside(run, CONTENT, keys) if keys else {}
+        beside = await store.contents(run, CONTENT, keys) if keys else {}
         for event, known in kept:
             new = ids[known.eventId] = new_event_id()
             events.append(msgspec.structs.replace(event, data=_rewritten(known, new, ids), sequence=-1))

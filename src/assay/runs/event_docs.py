@@ -20,7 +20,7 @@ async def read_page(store: Store, run: str, *, after: int = -1, limit: int = PAG
 async def with_content(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
     """These events. What was erased from beside them is simply absent."""
     keys = [content_key(event.type, read_stored(event.data)) for event in events]
-    beside = await store.beside(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
+    beside = await store.contents(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
     return [
         envelope(
             run,

@@ -54,7 +54,7 @@ class LogWriter:
         self._events += len(events)
         for event in events:
             self._story.add(event)
-        self._story.recorded()
+        self._story.on_commit()
         return True
 
     async def add(self, outcome: UnitOutcome) -> None:
@@ -114,4 +114,4 @@ class LogWriter:
             documents = [change for one in some for change in one.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))
             self._events += len(events)
-            self._story.recorded()
+            self._story.on_commit()

@@ -20,7 +20,7 @@ async def read_chunks(
     store: Store, run: str, kind: str, *, start: int = 0, stop: int | None = None, limit: int = CHUNKS
 ) -> AsyncIterator[EvidenceChunk]:
     """The evidence of one kind, from item `start` up to `stop`. `limit` is the size of a page: 1 where chunks are large."""
-    while page := await store.pieces(run, kind, start=start, stop=stop, limit=limit):
+    while page := await store.chunks(run, kind, start=start, stop=stop, limit=limit):
         for chunk in page:
             yield chunk
         start = page[-1].last + 1

@@ -44,11 +44,11 @@ class WorkflowKind:
         ] = {}  # of runs here: the child that is next to end, and whose
         self._cancelling: set[asyncio.Task[Any]] = set()
 
-    async def story(self, store: Store, run: Run) -> "WorkflowState":
+    async def restore(self, store: Store, run: Run) -> "WorkflowState":
         drive, _, facts = await replay_run(store, run, self.environment)
         return WorkflowState(self, run, drive, facts, self._clock)
 
-    def started(self, run: Run) -> UnitOutcome:
+    def start_events(self, run: Run) -> UnitOutcome:
         owner = Owner(
             tenant=run.tenant,
             principal=run.head.get("principal", UNSET),
@@ -89,7 +89,7 @@ class WorkflowKind:
         # where it is refused, it has ended by itself
         await guarded("cancel of a child", self._performer.hands.cancel(child, tenant), Refusal)
 
-    def broken(self, run: Run, why: str, code: str) -> Ending:
+    def failure_events(self, run: Run, why: str, code: str) -> Ending:
         fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
         head = {**run.head, "error": {"code": code, "message": why}}
         return Ending("failed", [Event("run.failed", stored(fact), self._clock.now())], head)
@@ -117,7 +117,7 @@ class WorkflowState:
         self._events = events
         self._expected.clear()
 
-    def recorded(self) -> None:
+    def on_commit(self) -> None:
         self._durable.set()
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:

@@ -35,7 +35,7 @@ async def asked(store: Store, services: Services, tenant: str, ask: AskModel) ->
     if services.providers is None:
         return EffectError("capability_not_provided", f"there is no provider {ask.provider!r} here")
     try:
-        model, question = services.providers.judge({"provider_name": ask.provider}, {"model": ask.model})
+        model, question = services.providers.model({"provider_name": ask.provider}, {"model": ask.model})
         messages = tuple(Message(one["role"], one["content"]) for one in ask.messages)
         reply = await model.complete(
             msgspec.structs.replace(question, messages=messages, schema=ask.schema or None)

@@ -233,7 +233,7 @@ class WorkflowService:
 
     async def _story(self, run: Run) -> tuple[WorkflowState, Wait]:
         """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
-        story = await self.kind.story(self.store, run)
+        story = await self.kind.restore(self.store, run)
         wait = story.drive.waiting
         if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
             raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")

@@ -24,7 +24,7 @@ def step_chunk(number: int, kept: StepRecord) -> EvidenceChunk:
 
 
 async def read_request(store: Store, run: str) -> WorkflowRequest:
-    pieces = await store.pieces(run, REQUEST)
+    pieces = await store.chunks(run, REQUEST)
     if not pieces:
         raise NotFound(f"what run {run} was asked for is no longer kept")
     return _request(pieces[0].data)

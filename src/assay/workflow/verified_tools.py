@@ -19,8 +19,8 @@ class VerifiedTools:
         self.checked: dict[str, list[CriticResult]] = {}
         self._calls = 0
 
-    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
-        return [] if self._box is None else self._box.known(tools)
+    def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [] if self._box is None else self._box.static_specs(tools)
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         return [] if self._box is None else await self._box.specs(tools)

@@ -18,7 +18,7 @@ TUNED = "local.tests.tuned"
 class Tunable(Doing):
     """Says what its model would be."""
 
-    def tuned(self, tuning):
+    def with_overrides(self, tuning):
         if tuning.model == "nowhere:none":
             raise InvalidRequest(Problem("model", "there is no provider 'nowhere'"))
         return Doing(lambda _: f"{tuning.model} {tuning.temperature} {tuning.max_tokens}", agent_id=TUNED)

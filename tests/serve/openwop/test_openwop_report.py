@@ -92,7 +92,7 @@ def test_6_5_secrets_are_scored_as_they_were_said_and_kept_nowhere(host, client)
     assert told["tasks"][0]["trials"][0]["output"] == "it is [REDACTED:openai-key]"
     listed = client.get("/v1/host/assay/runs").json()
     assert key not in json.dumps([log, shown, told, listed])
-    lines = host.do(host.store.pieces(run, "results"))
+    lines = host.do(host.store.chunks(run, "results"))
     assert lines
     assert not [piece for piece in lines if key.encode() in piece.data]
 

@@ -97,11 +97,11 @@ class Shop:
     def __init__(self):
         self._prices = ["bad", "good"]
 
-    def known(self, tools):
+    def static_specs(self, tools):
         return [ToolSpec(id=tool) for tool in tools]
 
     async def specs(self, tools):
-        return self.known(tools)
+        return self.static_specs(tools)
 
     async def call(self, tool, arguments):
         return self._prices.pop(0)
@@ -572,7 +572,7 @@ def test_6_5_the_options_of_a_run_are_kept_and_shown_without_their_secrets(serve
     )
     kept = {"mine": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]", "limit": 3}
     assert shown["configurable"] == kept
-    (request,) = server.do(server.store.pieces(shown["runId"], "workflow-request"))
+    (request,) = server.do(server.store.chunks(shown["runId"], "workflow-request"))
     assert not {part for part in (secret, "hunter2") if part.encode() in request.data}
 
 
@@ -592,7 +592,7 @@ def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, clien
     assert "REDACTED" in frames
     kinds = ("workflow-request", "step")
     kept = b"".join(
-        one.data for kind in kinds for one in server.do(server.store.pieces(runs[0]["runId"], kind))
+        one.data for kind in kinds for one in server.do(server.store.chunks(runs[0]["runId"], kind))
     )
     assert b"REDACTED" in kept
     compared = client.get(f"/v1/runs/{runs[0]['runId']}:diff", params={"against": runs[1]["runId"]}).json()
@@ -601,7 +601,7 @@ def test_6_5_no_event_and_no_comparison_of_a_workflow_has_a_secret(server, clien
         {"payload": {"text": "see [REDACTED:openai-key]"}}
     ]
     ids = [event["eventId"] for event in logs[0]]
-    beside = b"".join(server.do(server.store.beside(runs[0]["runId"], "content", ids)).values())
+    beside = b"".join(server.do(server.store.contents(runs[0]["runId"], "content", ids)).values())
     told = json.dumps([compared, logs, runs, frames]).encode() + beside + kept
     assert b"REDACTED" in beside
     assert not [secret for secret in (one, two) if secret.encode() in told]

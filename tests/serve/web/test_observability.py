@@ -305,7 +305,7 @@ def test_a_span_of_what_failed_says_what_and_not_its_message(monkeypatch):
 def test_a_watch_that_is_off_counts_nothing():
     watch = Metrics()
     watch.add("assay_events")
-    watch.took("assay_commit_seconds", 1.0)
+    watch.observe("assay_commit_seconds", 1.0)
     with watch.span("run", {}) as span:
         assert span is None
     assert not watch.counts

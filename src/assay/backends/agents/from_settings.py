@@ -158,7 +158,7 @@ class ConfiguredAgents:
             try:
                 more = {"temperature": tuning.temperature, "max_tokens": tuning.max_tokens}
                 said = {name: value for name, value in more.items() if value is not None}
-                return self._providers.judge(None, {"model": named, **said})
+                return self._providers.model(None, {"model": named, **said})
             except InvalidRequest as wrong:
                 raise InvalidRequest(
                     [Problem(f"{place}: model {named!r}", problem.message) for problem in wrong.problems]

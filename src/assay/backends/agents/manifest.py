@@ -52,7 +52,7 @@ class ManifestAgent:
         """Refuse now, before anything runs, where there is no model to ask."""
         self._choose(self._tuning)
 
-    def tuned(self, tuning: ModelOverrides) -> "ManifestAgent":
+    def with_overrides(self, tuning: ModelOverrides) -> "ManifestAgent":
         again = copy(self)  # what either asks, closing the first lets go of
         again._tuning = tuning
         again.ready()

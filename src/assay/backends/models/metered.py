@@ -16,7 +16,7 @@ class MeteredModel:
             telemetry.add("assay_model_calls", 1, self._provider, fault.type)
             raise
         telemetry.add("assay_model_calls", 1, self._provider, "ok")
-        telemetry.took("assay_model_seconds", reply.seconds, self._provider)
+        telemetry.observe("assay_model_seconds", reply.seconds, self._provider)
         for direction, many in (("input", reply.input_tokens), ("output", reply.output_tokens)):
             telemetry.add("assay_model_tokens", many or 0, self._provider, direction)
         telemetry.add("assay_model_cost_usd", reply.cost_usd or 0, self._provider)

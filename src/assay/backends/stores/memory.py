@@ -68,7 +68,7 @@ class MemoryStore:
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._bell.wait(run, after, timeout)
 
-    async def slots(
+    async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
         rest = (after.key, after.first) if after else ("", -1)
@@ -78,13 +78,13 @@ class MemoryStore:
             for piece in found[:limit]
         ]
 
-    async def pieces(
+    async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
         found = [piece for piece in self._pieces(run, kind) if piece.key == key and piece.last >= start]
         return [piece for piece in found if stop is None or piece.first < stop][:limit]
 
-    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+    async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         wanted = set(keys)
         found = [piece for piece in self._pieces(run, kind) if piece.key in wanted]
         return {piece.key: piece.data for piece in reversed(found)}
@@ -156,7 +156,7 @@ class MemoryStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return 0
 
-    async def reseal(self, following: str = "") -> ReencryptStep:
+    async def reencrypt(self, following: str = "") -> ReencryptStep:
         return ReencryptStep(0, "")  # it is on no disk
 
     def _write_line(self, line: AuditEntry) -> None:

@@ -123,12 +123,12 @@ class SqlStore:
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
         return await self._bell.wait(run, after, timeout)
 
-    async def slots(
+    async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
         return await self._read(lambda connection: queries.list_slots(connection, run, kind, after, limit))
 
-    async def pieces(
+    async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
         return await self._read(
@@ -137,7 +137,7 @@ class SqlStore:
             )
         )
 
-    async def beside(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
+    async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         return await self._read(
             lambda connection: queries.list_beside(connection, self._vault, run, kind, keys)
         )
@@ -219,7 +219,7 @@ class SqlStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return await self._read(lambda connection: chain.misfits_of(connection, tenant))
 
-    async def reseal(self, following: str = "") -> ReencryptStep:
+    async def reencrypt(self, following: str = "") -> ReencryptStep:
         done = await self._do(lambda connection: self._resealing.step(connection, following))
         if not done.following:
             await asyncio.to_thread(self._checkpoints.empty)
@@ -265,7 +265,7 @@ class SqlStore:
 
 
 def _count(settled: rules.Changes, seconds: float) -> None:
-    telemetry.took("assay_commit_seconds", seconds)
+    telemetry.observe("assay_commit_seconds", seconds)
     if settled.events:
         telemetry.add("assay_events", len(settled.events))
     for run in settled.runs.values():

@@ -43,10 +43,10 @@ class OtelTracer:
                 span.set_status(Status(StatusCode.ERROR))
                 raise
 
-    def here(self) -> context.Context:
+    def current(self) -> context.Context:
         return context.get_current()
 
-    def past(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
+    def record_span(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
         now = time.time_ns()
         began = now - int(seconds * 1e9)
         self._tracer.start_span(name, within, attributes=dict(attributes), start_time=began).end(now)

@@ -32,8 +32,8 @@ class ConfiguredTools:
         self._servers: dict[str, Any] = {}
         self._sessions: Any = None
 
-    def known(self, tools: Sequence[str]) -> list[ToolSpec]:
-        return [tool.known for tool in map(self._tool, tools) if tool is not None]
+    def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
+        return [tool.static_spec for tool in map(self._tool, tools) if tool is not None]
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
         return [await tool.spec() for tool in map(self._tool, tools) if tool is not None]

@@ -50,7 +50,7 @@ class HttpTool:
     def __init__(self, id: str, declared: ToolConfig, sessions: Sessions, headers: Mapping[str, str]) -> None:
         self._declared, self._sessions, self._headers = declared, sessions, headers
         self._hidden = HiddenWords(headers)
-        self.known = ToolSpec(
+        self.static_spec = ToolSpec(
             id=id,
             description=declared.description,
             input_schema=declared.input_schema or {},
@@ -58,7 +58,7 @@ class HttpTool:
         )
 
     async def spec(self) -> ToolSpec:
-        return self.known
+        return self.static_spec
 
     async def call(self, arguments: dict[str, Any]) -> Any:
         declared = self._declared

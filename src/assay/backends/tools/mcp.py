@@ -170,7 +170,7 @@ class McpTool:
         self, id: str, name: str, server: McpTools, seconds: float, told: ToolSpec | None = None
     ) -> None:
         self._id, self._name, self._server, self._seconds = id, name, server, seconds
-        self.known = told or ToolSpec(id=id, transport="mcp")
+        self.static_spec = told or ToolSpec(id=id, transport="mcp")
 
     async def spec(self) -> ToolSpec:
         found = await self._server.spec(self._name, self._id)
@@ -178,8 +178,8 @@ class McpTool:
             raise ForeignFault(f"the MCP server {self._server.name!r} has no tool {self._name!r}")
         return ToolSpec(
             id=self._id,
-            description=self.known.description or found.description,
-            input_schema=self.known.input_schema or found.input_schema,
+            description=self.static_spec.description or found.description,
+            input_schema=self.static_spec.input_schema or found.input_schema,
             transport="mcp",
         )
 

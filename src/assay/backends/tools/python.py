@@ -19,14 +19,14 @@ class PythonTool:
     def __init__(self, id: str, declared: ToolConfig) -> None:
         self._declared = declared
         self._function = load(declared.target, f"settings: tools.{id!r}.target")
-        self.known = ToolSpec(
+        self.static_spec = ToolSpec(
             id=id,
             description=declared.description or (inspect.getdoc(self._function) or "").partition("\n\n")[0],
             input_schema=_schema(self._function) if declared.input_schema is None else declared.input_schema,
         )
 
     async def spec(self) -> ToolSpec:
-        return self.known
+        return self.static_spec
 
     async def call(self, arguments: dict[str, Any]) -> Any:
         try:

@@ -9,7 +9,7 @@ class Tool(Protocol):
     """One live tool. A failure is a ToolFailure, whatever it was."""
 
     @property
-    def known(self) -> ToolSpec:
+    def static_spec(self) -> ToolSpec:
         """What can be said of it without asking anybody."""
         ...
 

@@ -107,7 +107,7 @@ class CheckScheduler:
         self._alarm = LoopWatchdog(seconds, self._spare)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
-        self._within = None if telemetry.tracer is None else telemetry.tracer.here()
+        self._within = None if telemetry.tracer is None else telemetry.tracer.current()
         self.stopped = False
 
     def add(self, case: OpenCase) -> None:
@@ -338,7 +338,9 @@ class CheckScheduler:
         seconds = time.perf_counter() - job.began
         result = to_result(job.prepared, answer, self._services, self._options, seconds=seconds)
         if telemetry.tracer is not None:
-            telemetry.tracer.past("gen_ai.evaluation.result", seconds, _span_attributes(result), self._within)
+            telemetry.tracer.record_span(
+                "gen_ai.evaluation.result", seconds, _span_attributes(result), self._within
+            )
         self._filled(job.case, job.at, result)
 
     def _filled(self, case: OpenCase, at: int, result: CheckResult) -> None:

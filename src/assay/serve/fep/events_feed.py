@@ -187,7 +187,7 @@ class EvaluationFeed:
             shard = _shard(event.data)
             start, stop = shard.first, shard.last + 1
             while start < stop and (
-                pieces := await self._store.pieces(self._run.id, RESULTS, start=start, stop=stop)
+                pieces := await self._store.chunks(self._run.id, RESULTS, start=start, stop=stop)
             ):
                 for piece in pieces:
                     start = max(start, piece.first)

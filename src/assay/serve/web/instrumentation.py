@@ -36,7 +36,7 @@ class Instrumented:
 
 def record_request(transport: str, route: str, status: str, seconds: float) -> None:
     telemetry.add("assay_requests", 1, transport, route, status)
-    telemetry.took("assay_request_seconds", seconds, transport, route)
+    telemetry.observe("assay_request_seconds", seconds, transport, route)
     if log.isEnabledFor(logging.INFO):
         more = {"transport": transport, "route": route, "status": status, "ms": round(seconds * 1000, 3)}
         log.info("answered", extra=more)

@@ -55,11 +55,24 @@ def in_a_path(target: Target) -> None:
     assert {reply.status for reply in replies} == {200}
 
 
+def many_to_compile(target: Target) -> None:
+    """Each is short, and takes `re` 40 ms to compile."""
+    checks = [
+        request_of("".join(f"[{chr(200 + at + number)}-{chr(0x4000 + number)}]" for at in range(12)))[
+            "checks"
+        ][0]
+        for number in range(100)
+    ]
+    body = {**request_of("x", "text"), "checks": checks}
+    assert target.request("POST", "/v1/evaluate", body).status == 200
+
+
 ATTACKS: dict[str, Attack] = {
     "pattern: forty optional letters": optional_letters,
     "pattern: eight that backtrack": eight_at_once,
     "pattern: no signal is looked at": uninterrupted,
     "pattern: many texts at the bound": many_at_the_bound,
     "pattern: in a path": in_a_path,
+    "pattern: many to compile": many_to_compile,
 }
 LONG = frozenset(ATTACKS) - {"pattern: forty optional letters"}

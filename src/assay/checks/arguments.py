@@ -15,6 +15,7 @@ from msgspec.structs import FieldInfo
 
 from assay import jsonpath as paths
 from assay.checks.checker import Canonical, Checker, InvalidArgument, Nodes, Text
+from assay.checks.loop_budget import spend
 from assay.checks.redaction import without_secrets
 from assay.checks.registry import Registry
 from assay.checks.templates import PromptTemplate
@@ -78,8 +79,9 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
     """
     Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33).
 
-    Given its services, the host is asked whether it can do what the check needs.
+    Given its services, the host is asked whether it can do what the check needs. On an event loop it may raise OverBudget.
     """
+    spend()
     checker, unversioned = _found(check, registry, place)
     try:
         fields = fields_of(checker)

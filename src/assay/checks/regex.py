@@ -18,11 +18,12 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
+from assay.checks.loop_budget import spend
 from assay.checks.work import Work
 from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, item
 from assay.ports import Services
-from assay.protocol.cache import remembered
+from assay.protocol.cache import ByteCache
 from assay.workers import pool
 from assay.workers.pool import Outcome
 
@@ -57,6 +58,7 @@ class Regex(Checker):
     @classmethod
     def vet(cls, literals: Mapping[str, Any]) -> None:
         if "pattern" in literals:
+            spend(len(literals["pattern"]))
             try:
                 compiled(literals["pattern"], literals.get("flags", Flags()))
             except ValueError as wrong:
@@ -114,17 +116,31 @@ def compiled(pattern: str, flags: Flags) -> Pattern:
     """A ValueError says what is wrong with the pattern."""
     if len(pattern) > LONGEST:
         raise ValueError(f"the pattern has {len(pattern)} characters; at most {LONGEST} are taken")
+    found = cached(pattern, flags)
+    if found is None:
+        chosen = _chosen(flags)
+        found = Pattern(pattern, chosen)
+        _patterns.put((pattern, chosen), found, _held(pattern), pool.owner.get())
+    return found
+
+
+def cached(pattern: str, flags: Flags) -> Pattern | None:
+    """The pattern if it is compiled already."""
+    return _patterns.get((pattern, _chosen(flags)), pool.owner.get())
+
+
+def _chosen(flags: Flags) -> int:
     chosen = (
         (re.IGNORECASE, flags.case_insensitive),
         (re.MULTILINE, flags.multiline),
         (re.DOTALL, flags.dot_all),
     )
-    return _pattern(pattern, sum(flag for flag, on in chosen if on))
+    return sum(flag for flag, on in chosen if on)
 
 
-def _held(text: str, flags: int) -> int:
+def _held(text: str) -> int:
     """Measured: some 200 bytes a character, compiled and as the nodes of its bound."""
     return 4_000 + 400 * len(text)
 
 
-_pattern = remembered(CACHED, _held, pool.owner.get)(Pattern)
+_patterns = ByteCache[Pattern](CACHED)

@@ -4,7 +4,6 @@ Whether checks surely answer in no time: those an event loop may run where it st
 A pattern that backtracks or a path that searches may take its whole second (decision 22), and meanwhile nobody else is served.
 """
 
-import asyncio
 import math
 import time
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from assay.checks.contains import SEARCHED, Contains
 from assay.checks.exact_match import ExactMatch
 from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
-from assay.checks.regex import Flags, Regex, compiled
+from assay.checks.regex import Flags, Regex, cached
 from assay.checks.threshold import Threshold
 from assay.checks.work import answers
 from assay.fep.context import Context
@@ -25,7 +24,7 @@ from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
-from assay.fep.shares import LONGEST, threads
+from assay.fep.shares import LONGEST, in_place, in_share
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
@@ -52,7 +51,9 @@ async def score_contexts(
     until = time.monotonic() + seconds
     here = max(sizes, default=0) <= LONGEST and all(
         size <= runs_inline(sheet) and len(contexts) * sheet.steps <= CHECKS
-        for sheet in sheets(plan, contexts, first)
+        for sheet in (
+            await in_place(lambda: sheets(plan, contexts, first)) if plan.shared is None else [plan.shared]
+        )
     )
     if here:
         if plan.shared is not None and all(context.checks is None for context in contexts):
@@ -74,7 +75,7 @@ async def score_contexts(
         return begun
 
     try:
-        begun = await asyncio.wrap_future(threads().submit(work))
+        begun = await in_share(work)
         return await _finished(begun, tally, until)
     finally:
         stopped = True
@@ -137,5 +138,8 @@ def _searched(bound: BoundCheck) -> int:
     pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
     if not isinstance(pattern, str) or not isinstance(flags, Flags):
         return 0
-    search = compiled(pattern, flags).search
+    found = cached(pattern, flags)
+    if found is None:
+        return 0  # a thread compiles it again
+    search = found.search
     return min(MOST, int(STEPS / search.linear)) if search.longest >= LONGEST else 0

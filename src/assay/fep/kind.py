@@ -23,6 +23,7 @@ from assay.fep.run_header import (
     stored_checks,
     units,
 )
+from assay.fep.shares import in_place
 from assay.ports import Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry
@@ -77,7 +78,8 @@ class EvaluationKind:
     async def _work(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
         found = self._works.get(run)
         if found is None:
-            work = PlannedRequest(await read_request(self._store, run), self._registry, self._services)
+            request = await read_request(self._store, run)
+            work = await in_place(lambda: PlannedRequest(request, self._registry, self._services))
             kept = await self._store.run(run)
             found = work, TimeBudget(self._services.clock, kept and kept.started, self._how.run_seconds)
             while len(self._works) >= KEPT:

@@ -5,7 +5,6 @@ A unit is a shard: a range of contexts. One that never waits holds many; where c
 nothing that was paid for is paid for again.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
@@ -20,7 +19,7 @@ from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.inline import score_contexts, waits
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
-from assay.fep.shares import threads
+from assay.fep.shares import in_place, in_share
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
@@ -95,7 +94,7 @@ class PlannedRequest:
         """A range of cases through their checks."""
         tally = Tally(part=True)
         contexts = await self._contexts(unit.lines)
-        if waits(self.plan, contexts, unit.first):
+        if await in_place(lambda: waits(self.plan, contexts, unit.first)):
             results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
@@ -110,7 +109,7 @@ class PlannedRequest:
 
         if sum(map(len, lines)) <= LARGE:
             return read()
-        return await asyncio.wrap_future(threads().submit(read))
+        return await in_share(read)
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         """The results of cases that were never begun (decision 28)."""

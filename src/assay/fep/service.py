@@ -33,6 +33,7 @@ from assay.fep.run_header import (
     stored_line,
 )
 from assay.fep.scorer_source import ScoredParts
+from assay.fep.shares import in_place
 from assay.fep.skipped import FrozenClock, SkippedCases
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
@@ -222,7 +223,7 @@ class EvaluationService:
         request = await read_request(self.store, run.id)
         services = msgspec.structs.replace(self.services, clock=FrozenClock(run.ended or run.created))
         try:
-            work = PlannedRequest(request, self.registry, services)
+            work = await in_place(lambda: PlannedRequest(request, self.registry, services))
         except InvalidRequest:
             work = SkippedCases(request, services)
         at = start

@@ -1,5 +1,6 @@
 """Threads for checks that may take a while: each owner has a share, so that one owner's checks do not hold those of another."""
 
+import asyncio
 import threading
 from collections import Counter, deque
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from assay.checks.arguments import BoundCheck
+from assay.checks.loop_budget import SECONDS, OverBudget, within
 from assay.errors import MalformedPath
 from assay.workers import pool
 
@@ -68,6 +70,19 @@ class Shares:
 def threads() -> Shares:
     """Those of this process."""
     return Shares()
+
+
+async def in_place(work: Callable[[], T], seconds: float = SECONDS) -> T:
+    """The result of `work`, which reads checks: in place, or again in a thread of the owner's share where it takes longer."""
+    try:
+        return within(seconds, work)
+    except OverBudget:
+        return await in_share(work)
+
+
+async def in_share(work: Callable[[], T]) -> T:
+    """The result of `work` in a thread of the owner's share."""
+    return await asyncio.wrap_future(threads().submit(work))
 
 
 def is_quick(bound: BoundCheck, size: int) -> bool:

@@ -11,6 +11,7 @@ from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.plan import unread_problems
 from assay.fep.run_header import stored_line
 from assay.fep.service import PlannedEvaluation
+from assay.fep.shares import in_share
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of
@@ -44,18 +45,25 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
         most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
         taken, held = Footprint(), 0  # of a line that is long
         async for piece in stream_body(call, most, "max_upload_bytes", seconds):
+            run = in_share if intake.reads_checks else call.in_thread
             if not intake.long:
-                intake.more(piece)
+                if run is in_share and b"\n" in piece:
+                    await run(lambda piece=piece: intake.more(piece))
+                else:
+                    intake.more(piece)
                 continue
             call.reservation.reserve_bytes(grown := taken.more(piece))
             held += grown
             if b"\n" in piece:
-                await call.in_thread(lambda piece=piece: intake.more(piece))
+                await run(lambda piece=piece: intake.more(piece))
                 call.reservation.release_bytes(held)
                 taken, held = Footprint(), 0
             else:
                 intake.more(piece)
-        yield await call.in_thread(intake.end) if intake.long else intake.end()
+        if intake.reads_checks:
+            yield await in_share(intake.end)
+        else:
+            yield await call.in_thread(intake.end) if intake.long else intake.end()
 
 
 @contextmanager
@@ -96,6 +104,11 @@ class _LineReader:
     def long(self) -> bool:
         """Whether the line that has not ended is worth a thread."""
         return self._held > LONG
+
+    @property
+    def reads_checks(self) -> bool:
+        """Whether the next line may hold checks, which are compiled: the head, or a case where cases have their own."""
+        return self._planned is None or self._planned.plan.shared is None
 
     def more(self, piece: bytes) -> None:
         lines = piece.split(b"\n")

@@ -1,10 +1,12 @@
 """From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
+from assay.checks.loop_budget import OverBudget, within
 from assay.fep.context import Context
 from assay.fep.service import PlannedEvaluation
+from assay.fep.shares import in_place, in_share
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.runs.ids import new_id
@@ -16,6 +18,8 @@ from assay.serve.web.body import read_body as whole_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 
+T = TypeVar("T")
+TURN = 0.5  # seconds for the checks of a large body
 LARGE = 256 * 1024  # bytes of a body that are read in a thread, so that others are served meanwhile
 
 
@@ -69,9 +73,23 @@ async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) 
 
 async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequest:
     plans, limits, elements = fep_of(call).plans, call.server.limits, call.server.serving.max_elements
-    if len(body) <= LARGE:
-        return read_request(body, plans, limits, elements, arguments=arguments)
-    return await call.in_thread(lambda: read_request(body, plans, limits, elements, arguments=arguments))
+    return await read_checks(
+        call, lambda: read_request(body, plans, limits, elements, arguments=arguments), len(body)
+    )
+
+
+async def read_checks(call: RequestContext, work: Callable[[], T], size: int) -> T:
+    """
+    The result of `work`, which reads a request of this many bytes: a large one in the thread that takes turns.
+
+    Where its checks take long, in a thread of the tenant's share, so that no other tenant waits for its turn.
+    """
+    if size <= LARGE:
+        return await in_place(work)
+    try:
+        return await call.in_thread(lambda: within(TURN, work))
+    except OverBudget:
+        return await in_share(work)
 
 
 async def begin(

@@ -8,7 +8,7 @@ from google.protobuf.message import Message
 
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, shows_arguments
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import Started, Submission, begin
+from assay.serve.fep.submit import Started, Submission, begin, read_checks
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.receive import LARGE
@@ -35,9 +35,7 @@ async def begin_wanted(
 
 async def converted_from(call: RpcContext, data: bytes) -> DecodedRequest:
     plans, limits, arguments = fep_of(call).plans, call.server.limits, arguments_of(call)
-    if len(data) <= LARGE:
-        return convert(data, plans, limits, arguments=arguments)
-    return await call.in_thread(lambda: convert(data, plans, limits, arguments=arguments))
+    return await read_checks(call, lambda: convert(data, plans, limits, arguments=arguments), len(data))
 
 
 async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:

@@ -1,5 +1,6 @@
 """The checks that need nothing, each a table (FEP 2.3.5; decisions 19 to 23)."""
 
+import jsonschema_rs
 import msgspec
 import pytest
 from hypothesis import given
@@ -7,11 +8,12 @@ from hypothesis import strategies as st
 
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
-from assay.checks.checker import argument_schema
+from assay.checks.checker import PASSED_SCHEMA, Checker, argument_schema
 from assay.checks.run import Options, run_here
 from assay.errors import InvalidRequest
 from assay.ports import Services
 from assay.protocol.evaluation import Check
+from support.results_schemas import fits
 
 PARIS = "Paris is the capital of France"
 SERVICES = Services()
@@ -19,7 +21,7 @@ SERVICES = Services()
 
 def ask(type, arguments, document=None):
     bound = bind(Check(type=type, arguments=arguments), STANDARD, "checks[0]")
-    return run_here(bound, document or {}, SERVICES, Options())
+    return fits(run_here(bound, document or {}, SERVICES, Options()))
 
 
 def passed(type, arguments, document=None):
@@ -256,6 +258,22 @@ def test_has_items(items, arguments, answer, said):
 def test_has_items_asks_for_something():
     with pytest.raises(InvalidRequest, match="got neither"):
         ask("has_items", {"items": "$.items"})
+
+
+class Odd(Checker):
+    type = "odd"
+    waits = False
+    results_schema = PASSED_SCHEMA
+
+    def run(self, services):
+        return {"passed": "perhaps"}
+
+
+def test_an_answer_that_breaks_the_schema_of_its_check_fails():
+    bound = bind(Check(type="odd", arguments={}), STANDARD.extended([Odd]), "checks[0]")
+    result = run_here(bound, {}, SERVICES, Options())
+    with pytest.raises(jsonschema_rs.ValidationError, match='"perhaps" is not of type "boolean"'):
+        fits(result, Odd)
 
 
 @pytest.mark.parametrize("checker", list(STANDARD), ids=lambda checker: checker.type)

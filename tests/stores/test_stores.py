@@ -385,6 +385,51 @@ async def test_one_process_holds_a_run_until_it_lets_go_or_is_gone(store):
     assert await store.adopt("b", seconds=30) == []
 
 
+async def leases_are_written(store):
+    """What `claim`, `renew` and `release` answer is also what another process finds."""
+    await store.commit(opening())
+    claimed = await store.claim("r", "a", seconds=0.3)
+    assert (claimed.holder, (await store.run("r")).holder) == ("a", "a")
+    assert await store.claim("r", "b", seconds=30) is None
+    assert await store.renew("a", seconds=30) == {"r": "pending"}
+    await asyncio.sleep(0.35)  # longer than the lease was before it was renewed
+    assert await store.adopt("b", seconds=30) == []
+    await store.release("r", "a")
+    assert (await store.run("r")).holder is None
+    assert (await store.claim("r", "b", seconds=30)).holder == "b"
+
+
+async def test_leases_are_written(store):
+    await leases_are_written(store)
+
+
+class Forgetful:
+    """A store that answers as another does and writes nothing, in one method."""
+
+    def __init__(self, store, method):
+        self._store, self._method = store, method
+
+    def __getattr__(self, name):
+        return getattr(self, f"_{name}") if name == self._method else getattr(self._store, name)
+
+    async def _claim(self, run, holder, *, seconds):
+        found = await self._store.run(run)
+        return msgspec.structs.replace(found, holder=holder) if found.holder in (None, holder) else None
+
+    async def _renew(self, holder, *, seconds):
+        runs = await self._store.runs(RunQuery())
+        return {run.id: run.status for run in runs if run.holder == holder}
+
+    async def _release(self, run, holder):
+        pass
+
+
+@pytest.mark.parametrize("method", ["claim", "renew", "release"])
+async def test_a_store_that_forgets_a_lease_does_not_pass(store, method):
+    with pytest.raises(AssertionError):
+        await leases_are_written(Forgetful(store, method))
+
+
 async def test_a_run_that_waits_for_a_person_is_nobodys_to_adopt(store):
     await store.commit(opening("waits", holder="a", status="waiting-approval"))
     await store.commit(opening("queued"))

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
+from support.results_schemas import fits
 
 CANARY = "sk-canary-7d1f9b3e5a"
 PASSED = {
@@ -52,4 +53,4 @@ def evaluate(*checks: dict[str, Any], value: Any = "Paris, please.", **how: Any)
     """The results of the checks on one case."""
     case = {"id": "t", "input": "Capital of France?", "expected": "Paris"}
     done = assay.evaluate_sync([case], [{"value": value}], list(checks), **{"concurrency": 64, **how})
-    return done.results[0].check_results
+    return [fits(result) for result in done.results[0].check_results]

@@ -119,10 +119,10 @@ class Scripted:
     remote = False
 
     def __init__(self, script, timeout=None):
-        self.model, self._timeout = ScriptedModel(script), timeout
+        self.script, self._timeout = ScriptedModel(script), timeout
 
     def model(self, provider_config, model_config):
-        return self.model, CompletionRequest(
+        return self.script, CompletionRequest(
             messages=(), model="m", parameters=dict(model_config or {}), timeout=self._timeout
         )
 
@@ -141,7 +141,7 @@ def ask(script, document=None, *, timeout=None, **more):
         except Fault as fault:
             return fault
 
-    return to_result(prepared, asyncio.run(run()), services, Options()), providers.model.asks
+    return to_result(prepared, asyncio.run(run()), services, Options()), providers.script.asks
 
 
 @pytest.mark.parametrize(

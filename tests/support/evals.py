@@ -68,10 +68,10 @@ class Judges:
     remote = False
 
     def __init__(self, script):
-        self.model = ScriptedModel(script)
+        self.script = ScriptedModel(script)
 
     def model(self, provider_config, model_config):
-        return self.model, CompletionRequest(messages=(), model="scripted")
+        return self.script, CompletionRequest(messages=(), model="scripted")
 
     def embedding(self, provider_config, model_config):
         raise AssertionError("nobody embeds")

@@ -301,7 +301,7 @@ def test_the_rest_page_has_every_route_with_its_scope():
 
 def test_the_rest_page_has_every_error_status():
     rows = table((DOCS / "rest.md").read_text("utf-8"), "status", "codes")
-    known = {status for route in ROUTES for status in route.refuses} | set(STATUS.values())
+    known = {status for route in ROUTES for status in route.errors} | set(STATUS.values())
     assert {int(status) for status, _ in rows} == known
 
 

@@ -300,7 +300,7 @@ def test_a_cancelled_call_leaves_no_load(lite):
         ended(client, run)
         until = time.monotonic() + 10
         load = lite.app.state.server.admission
-        while (load.requests, load.held, load.followers, dict(load.of)) != (0, 0, 0, {}):
+        while (load.requests, load.body_bytes, load.streams, dict(load.requests_of)) != (0, 0, 0, {}):
             assert time.monotonic() < until, load.__dict__
             time.sleep(0.02)
 

@@ -79,7 +79,7 @@ def test_of_a_tenant_no_more_messages_come_at_once_than_may_be_held(host, channe
     try:
         calls = [begun(channel, lists, one, key) for one in held]
         load, deadline = host.app.state.server.admission, time.monotonic() + 60
-        while load.of["slow"] < len(held) and time.monotonic() < deadline:
+        while load.requests_of["slow"] < len(held) and time.monotonic() < deadline:
             time.sleep(0.01)
         third = begun(channel, lists, [b""], key)
         assert begun(channel, lists, [b""], other).code().name == "OK"  # others are heard meanwhile

@@ -71,7 +71,7 @@ def test_without_file_descriptors_it_says_503_and_goes_on(zygote, tmp_path):
             idle = [held.enter_context(socket.create_connection(server.target.address)) for _ in range(80)]
             answer = server.target.raw(b"GET /v1/health HTTP/1.1\r\nHost: a\r\n\r\n", 10)
             assert answer.startswith(b"HTTP/1.1 503 "), answer
-            assert b"no file descriptors left" in answer
+            assert b"no free file descriptors" in answer
             assert other.get("/v1/evaluations").status_code == 200  # needs no other
             lines = other.post("/v1/evaluate", content=lines_of(request_of(1)), headers=LINES)
             assert (lines.status_code, lines.json()["error"]) == (503, "unavailable")

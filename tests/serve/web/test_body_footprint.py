@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 from assay.errors import InvalidRequest
 from assay.serve.grpc.fep_pb2 import EvaluationRequest
-from assay.serve.web.footprint import MOST, SMALL, Footprint, bounded, elements, footprint, message_footprint
+from assay.serve.web.footprint import (
+    MAX_FACTOR,
+    SMALL,
+    Footprint,
+    check_elements,
+    elements,
+    footprint,
+    message_footprint,
+)
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.sorted_json import sorted_json
 from support.rest_client import Server, lines_of, request_of, sqlite
@@ -53,7 +61,7 @@ def size(value, seen):
 def test_no_text_becomes_more_than_is_estimated_however_it_comes(value, ascii, cut):
     text = json.dumps(value, ensure_ascii=ascii).encode()
     taken = Footprint()
-    estimate = taken.more(text[:cut]) + taken.more(text[cut:])
+    estimate = taken.add(text[:cut]) + taken.add(text[cut:])
     assert estimate >= len(text)
     assert size(msgspec.json.decode(text), {}) <= estimate + WHOLE
 
@@ -61,12 +69,12 @@ def test_no_text_becomes_more_than_is_estimated_however_it_comes(value, ascii, c
 @pytest.mark.parametrize("one", DENSE)
 def test_what_becomes_most_is_estimated_too(one):
     text = f"[{','.join([one] * 2_000)}]".encode()
-    assert size(msgspec.json.decode(text), {}) <= Footprint().more(text) + WHOLE
-    assert size(msgspec.json.decode(text), {}) <= MOST * len(text) + WHOLE
+    assert size(msgspec.json.decode(text), {}) <= Footprint().add(text) + WHOLE
+    assert size(msgspec.json.decode(text), {}) <= MAX_FACTOR * len(text) + WHOLE
 
 
 def test_a_small_text_is_not_counted():
-    assert footprint(b" " * SMALL) == MOST * SMALL
+    assert footprint(b" " * SMALL) == MAX_FACTOR * SMALL
     assert footprint(b" " * (SMALL + 1)) == 2 * (SMALL + 1)
 
 
@@ -91,10 +99,10 @@ def test_json_sorted_in_parts_is_json_sorted_at_once(value, at_once, indent):
 @given(text=st.binary(max_size=300), most=st.integers(0, 40))
 def test_a_bound_holds_from_one_element_too_many_on(text, most):
     if elements(text) <= most:
-        bounded(text, most)
+        check_elements(text, most)
     else:
         with pytest.raises(InvalidRequest, match="ASSAY_MAX_ELEMENTS"):
-            bounded(text, most)
+            check_elements(text, most)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +163,7 @@ def test_a_body_counts_with_what_it_becomes(host):
     with host.client() as client:
         got = client.post("/v1/evaluate", content=body, headers=JSON)
         assert (got.status_code, got.json()["details"]["setting"]) == (413, "max_tenant_held_bytes")
-        assert host.app.state.server.admission.held == 0
+        assert host.app.state.server.admission.body_bytes == 0
 
 
 @pytest.mark.parametrize("ending", [b"\n", b""])
@@ -169,4 +177,4 @@ def test_a_long_line_counts_and_is_given_back(host, ending):
             "/v1/evaluate", content=lines_of(with_value("x" * 3_000_000)) + ending, headers=LINES
         )
         assert (got.status_code, got.json()["details"]["setting"]) == (413, "max_tenant_held_bytes")
-        assert host.app.state.server.admission.held == 0
+        assert host.app.state.server.admission.body_bytes == 0

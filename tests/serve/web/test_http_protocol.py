@@ -145,13 +145,13 @@ def test_one_connection_too_many_is_told_so_and_there_is_room_again(tight):
 
 
 def test_connections_are_counted_down_however_they_end(tight):
-    place = tight.server.entrances[0]
+    place = tight.server.listeners[0]
     for data in (b"", b"HELLO\r\n\r\n", HEAD, HEAD + b"connection: close\r\n\r\n"):
         tight.raw(data, close=True)
     deadline = time.monotonic() + 20
-    while place.inside and time.monotonic() < deadline:
+    while place.connections and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert place.inside == 0
+    assert place.connections == 0
 
 
 # How much of a head
@@ -381,7 +381,7 @@ def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
         body = request_of(1)
         body["outputs"][0]["value"] = "x" * 30_000_000
         id = client.post("/v1/evaluate", json=body).json()["evaluation_id"]
-        place = host.server.entrances[0]
+        place = host.server.listeners[0]
         with socket.socket() as lazy:
             lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             lazy.connect(("127.0.0.1", host.port))
@@ -390,9 +390,11 @@ def test_an_answer_that_nobody_takes_is_dropped(tmp_path, run):
             )
             assert lazy.recv(9) == b"HTTP/1.1 "  # and no more
             deadline = time.monotonic() + 30
-            while place.inside and time.monotonic() < deadline:  # the client's is closed too, for its silence
+            while (
+                place.connections and time.monotonic() < deadline
+            ):  # the client's is closed too, for its silence
                 time.sleep(0.02)
-            assert place.inside == 0
+            assert place.connections == 0
 
 
 def test_who_follows_is_not_taken_for_silent(tight):

@@ -71,29 +71,29 @@ async def test_one_too_many_is_sent_home_where_it_is_accepted_and_there_is_room_
     async with entrance(2) as place:
         with ExitStack() as held:
             one, two = knocking(place, held), knocking(place, held)
-            assert [await said(one), await said(two), place.inside] == [b"in", b"in", 2]
+            assert [await said(one), await said(two), place.connections] == [b"in", b"in", 2]
             three = knocking(place, held)
             assert await said(three) == b"HTTP/1.1 503"
-            assert place.inside == 2
+            assert place.connections == 2
             two.close()  # by the client
-            await until(lambda: place.inside == 1)
+            await until(lambda: place.connections == 1)
             assert await said(knocking(place, held)) == b"in"
             Inside.known[0].abort()  # by the server
-            await until(lambda: place.inside == 1)
-        await until(lambda: place.inside == 0)
+            await until(lambda: place.connections == 1)
+        await until(lambda: place.connections == 0)
 
 
 async def test_who_does_not_shake_hands_counts_and_is_let_go_in_time():
     async with entrance(2, tls=papers(), seconds=0.4) as place:
         with ExitStack() as held:
             silent = [knocking(place, held), knocking(place, held)]
-            await until(lambda: place.inside == 2)
+            await until(lambda: place.connections == 2)
             assert await said(knocking(place, held)) == b""  # a handshake is no place for HTTP
             assert [await said(one) for one in silent] == [b"", b""]
-            await until(lambda: place.inside == 0)
+            await until(lambda: place.connections == 0)
             babbling = knocking(place, held)
             babbling.send(b"GET / HTTP/1.1\r\n\r\n")
-            await until(lambda: place.inside == 0 and not place._coming)
+            await until(lambda: place.connections == 0 and not place._handshakes)
     assert not Inside.known
 
 
@@ -109,19 +109,19 @@ async def test_who_is_inside_stays_when_it_closes_and_who_shakes_hands_goes():
         Inside.known[0].abort()
         async with entrance(2, tls=papers(), seconds=60.0) as place:
             shaking = knocking(place, held)
-            await until(lambda: place.inside == 1)
+            await until(lambda: place.connections == 1)
         assert await said(shaking) == b""
-        assert place.inside == 0
+        assert place.connections == 0
 
 
 async def test_who_was_let_in_in_the_turn_in_which_it_closes_is_let_go():
     with ExitStack() as held:
         async with entrance(2) as place:
             client = knocking(place, held)
-            place._let_in()
-            assert place.inside == 1
+            place._accept()
+            assert place.connections == 1
         assert await said(client) == b""
-        assert place.inside == 0
+        assert place.connections == 0
 
 
 async def test_without_a_descriptor_it_turns_away_with_503_by_the_one_it_holds_for_that(monkeypatch, caplog):
@@ -138,9 +138,9 @@ async def test_without_a_descriptor_it_turns_away_with_503_by_the_one_it_holds_f
         with ExitStack() as held:
             clients = [knocking(place, held) for _ in range(3)]
             assert [await said(client) for client in clients] == [b"HTTP/1.1 503"] * 3
-            assert (place.inside, place._later) == (0, None)  # and it listens as before
+            assert (place.connections, place._retry) == (0, None)  # and it listens as before
             assert await said(knocking(place, held)) == b"in"
-        assert caplog.text.count("nobody can be let in for now") == 1
+        assert caplog.text.count("connections cannot be accepted for now") == 1
 
 
 @pytest.mark.parametrize("why", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
@@ -154,11 +154,11 @@ async def test_where_the_machine_has_no_more_it_looks_again_a_little_later(monke
                 raise OSError(why, "there are no more")
             return accept(heard)
 
-        monkeypatch.setattr("assay.serve.web.listener.AGAIN", 0.05)
+        monkeypatch.setattr("assay.serve.web.listener.RETRY_SECONDS", 0.05)
         monkeypatch.setattr(socket.socket, "accept", exhausted)
         with ExitStack() as held:
             assert await said(knocking(place, held)) == b"in"
-        assert "nobody can be let in for now: there are no more" in caplog.text
+        assert "connections cannot be accepted for now: there are no more" in caplog.text
 
 
 async def test_it_may_close_while_the_machine_has_no_more(monkeypatch):
@@ -169,8 +169,8 @@ async def test_it_may_close_while_the_machine_has_no_more(monkeypatch):
     with ExitStack() as held:
         async with entrance(2) as place:
             knocking(place, held)
-            await until(lambda: place._later is not None)
-        assert place._later.cancelled()
+            await until(lambda: place._retry is not None)
+        assert place._retry.cancelled()
 
 
 # Which loop a server has

@@ -283,7 +283,7 @@ def test_of_other_loggers_a_line_has_its_place_and_none_of_its_words(form, name,
     elif level in ("debug", "info"):
         assert line == ""
     else:
-        assert "said at sse.py:7" in line
+        assert "logged at sse.py:7" in line
         assert CANARY not in line
 
 
@@ -334,5 +334,5 @@ def test_a_line_of_a_failure_says_what_and_where_and_not_its_message(form):
     line = form.format(record)
     assert CANARY not in line
     assert "\n" not in line
-    for part in ("it failed", "RuntimeError", "test_seeing.py:", "asked-1", "k1"):
+    for part in ("it failed", "RuntimeError", "test_observability.py:", "asked-1", "k1"):
         assert part in line

@@ -18,7 +18,7 @@ from assay import errors
 from assay.serve.fep.schemas import fep_schemas
 from assay.serve.http import ROUTES
 from assay.serve.openwop.schemas import openwop_schemas
-from assay.serve.web.openapi import HEADERS, SAID, document
+from assay.serve.web.openapi import ERRORS, HEADERS, document
 from assay.serve.web.responses import STATUS
 from support.rest_client import Server, sqlite
 from support.spec_files import SHARED, needs_shared
@@ -59,7 +59,7 @@ def test_every_operation_says_who_may_and_what_may_go_wrong():
         assert bool(said["security"]) == (route.scope is not None)
         wanted = {"429", "500", "503"} | (set() if route.scope is None else {"401", "403"})
         assert wanted <= said["responses"].keys()
-        assert {int(status) for status in said["responses"]} <= SAID.keys() | route.gives.keys()
+        assert {int(status) for status in said["responses"]} <= ERRORS.keys() | route.responses.keys()
 
 
 def test_every_body_that_is_read_is_told_of():

@@ -268,9 +268,9 @@ def test_gzip_that_comes_to_nothing_ends_where_a_body_ends(client):
     ("body", "said"),
     [
         (b"", "it is empty"),
-        (b"{}", "is no gzip"),
-        (gzip.compress(json.dumps(request_of()).encode())[:-9], "cut off"),
-        (gzip.compress(b"{}", mtime=0) + b"tail", "is no gzip"),
+        (b"{}", "is not valid gzip"),
+        (gzip.compress(json.dumps(request_of()).encode())[:-9], "it is truncated"),
+        (gzip.compress(b"{}", mtime=0) + b"tail", "is not valid gzip"),
     ],
 )
 def test_broken_gzip_is_400(client, body, said):
@@ -298,7 +298,7 @@ def test_a_path_without_its_version_is_400(host, path):
     with host.client(key="") as client:
         for method in ("GET", "POST"):
             said = refused(client.request(method, path), 400, "validation_error").message
-            assert said == f"path: expected a path with its version, as /v1{path}"
+            assert said == f"path: expected a path with its version, such as /v1{path}"
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_a_body_that_comes_and_does_not_end_is_400_in_time(tmp_path, headers, se
             answer = connection.recv(65536)
         assert answer.startswith(b"HTTP/1.1 400"), answer
         assert setting.encode() in answer
-        assert host.app.state.server.admission.held == 0
+        assert host.app.state.server.admission.body_bytes == 0
 
 
 @pytest.mark.parametrize("data", [b"", b"POST /v1/evaluate HTTP/1.1\r\nhost: x\r\n", b"GET /v1/heal"])
@@ -522,7 +522,7 @@ def test_clients_gone_in_mid_stream_leave_nothing_behind(tmp_path):
                     connection.close()
         time.sleep(0.3)
         load = host.app.state.server.admission
-        assert (load.requests, load.followers, load.held, dict(load.of)) == (0, 0, 0, {})
+        assert (load.requests, load.streams, load.body_bytes, dict(load.requests_of)) == (0, 0, 0, {})
         assert client.get(f"/v1/evaluations/{id}").json()["summary"]["total_test_cases"] == 10_000
 
 
@@ -587,32 +587,34 @@ def test_too_many_requests_followers_and_bytes_are_429_and_all_is_given_back(tig
         time.sleep(0.3)
         load = tight.app.state.server.admission
         too_much(client.get(f"/v1/evaluations/{id}/events"), "tenant")
-        assert (load.followers, load.followers_of) == (2, {"acme": 2})
-        load.followers += 1
+        assert (load.streams, load.streams_of) == (2, {"acme": 2})
+        load.streams += 1
         too_much(client.get(f"/v1/evaluations/{id}/events"), "global")
-        load.followers -= 1
+        load.streams -= 1
         alone = refused(
             client.post("/v1/evaluate", content=b" " * 100_001, headers=JSON), 413, "payload_too_large"
         )
         assert alone.details["setting"] == "max_tenant_held_bytes"
-        load.held_of["acme"] += 60_000
+        load.body_bytes_of["acme"] += 60_000
         too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "tenant")
-        load.held_of["acme"] -= 60_000
-        load.held += 120_000
+        load.body_bytes_of["acme"] -= 60_000
+        load.body_bytes += 120_000
         too_much(client.post("/v1/evaluate", content=b" " * 50_000, headers=JSON), "global")
-        load.held -= 120_000
+        load.body_bytes -= 120_000
         load.requests += 6
         too_much(other.get("/v1/checks"), "global")
         load.requests -= 6
-        load.of["acme"] += 4
+        load.requests_of["acme"] += 4
         too_much(client.get("/v1/checks"), "tenant")
         assert other.get("/v1/checks").status_code == 200
-        load.of["acme"] -= 4
+        load.requests_of["acme"] -= 4
         for thread in followers:
             thread.join(20)
         time.sleep(0.1)
-        assert (load.requests, load.followers, load.held) == (0, 0, 0)
-        assert not any(sum(counts.values()) for counts in (load.of, load.followers_of, load.held_of))
+        assert (load.requests, load.streams, load.body_bytes) == (0, 0, 0)
+        assert not any(
+            sum(counts.values()) for counts in (load.requests_of, load.streams_of, load.body_bytes_of)
+        )
         assert client.get("/v1/checks").status_code == 200
 
 

@@ -127,7 +127,7 @@ def test_connections_that_never_shake_hands_count_and_do_not_keep_others_out_for
     silent = [socket.create_connection(("127.0.0.1", host.port), timeout=20) for _ in range(8)]
     try:
         assert host.raw(b"", seconds=20) == b""
-        assert host.server.entrances[0].inside <= 8
+        assert host.server.listeners[0].connections <= 8
         for one in silent:
             assert one.recv(1) == b""
     finally:
@@ -159,18 +159,18 @@ def wrong_files(papers):
         ("no such certificate", ("nowhere.pem", papers.key), "--tls-cert: nowhere.pem cannot be read: No such file"),
         ("no such key", (papers.cert, "nowhere.pem"), "--tls-key: nowhere.pem cannot be read: No such file"),
         ("a folder", (papers.cert, str(papers.folder)), "cannot be read: Is a directory"),
-        ("the two swapped", (papers.key, papers.cert), "--tls-cert: .* holds no certificate in PEM form"),
-        ("a certificate for a key", (papers.cert, papers.cert), "--tls-key: .* holds no private key in PEM form"),
+        ("the two swapped", (papers.key, papers.cert), "--tls-cert: .* contains no certificate in PEM format"),
+        ("a certificate for a key", (papers.cert, papers.cert), "--tls-key: .* contains no private key in PEM format"),
         ("another's key", (papers.cert, papers.put("other.pem", other)), "is not the key of the certificate in"),
-        ("a broken key", (papers.cert, papers.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be understood|is not the key"),
-        ("a broken certificate", (papers.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), papers.key), "cannot be understood"),
-        ("a locked key", (papers.cert, papers.put("locked.pem", locked)), "is locked with a password"),
-        ("an empty file", (papers.put("empty.pem", b""), papers.key), "holds no certificate"),
+        ("a broken key", (papers.cert, papers.put("cut.pem", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----")), "cannot be read|is not the key"),
+        ("a broken certificate", (papers.put("bad.pem", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"), papers.key), "cannot be read"),
+        ("a locked key", (papers.cert, papers.put("locked.pem", locked)), "is encrypted with a password"),
+        ("an empty file", (papers.put("empty.pem", b""), papers.key), "contains no certificate"),
         ("only a certificate", (papers.cert, ""), "--tls-cert needs --tls-key"),
         ("only a key", ("", papers.key), "--tls-key needs --tls-cert"),
-        ("only an authority", ("", "", papers.authority), "of no use without"),
+        ("only an authority", ("", "", papers.authority), "needs --tls-cert and --tls-key"),
         ("no such authority", (papers.cert, papers.key, "nowhere.pem"), "--tls-client-ca: nowhere.pem cannot be read"),
-        ("an authority that is none", (papers.cert, papers.key, papers.key), "--tls-client-ca: .* holds no certificate"),
+        ("an authority that is none", (papers.cert, papers.key, papers.key), "--tls-client-ca: .* contains no certificate"),
     ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from assay.protocol.operations import (
 from assay.serve.fep.request import ARGUMENTS, ParsedRequest, decoded, shows_arguments
 from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import LARGE, Started, Submission, begin, digest_for, read
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, encode, error_body
@@ -61,7 +61,7 @@ class StoredBatch(msgspec.Struct, frozen=True):
 async def run_batch(call: HttpRequest) -> Response:
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
-    form_of(call)
+    body_format(call)
     body = await read_body(call, in_parts=True)
     request = (
         await call.in_thread(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
@@ -87,7 +87,7 @@ async def conduct(
     def final(kept: StoredBatch) -> bool:
         return not any(one.error in PASSING for one in kept.errors)
 
-    kept, replayed = await once.answered(_Batch(call, parts, options, once).run, StoredBatch, final)
+    kept, replayed = await once.collect(_Batch(call, parts, options, once).run, StoredBatch, final)
     if replayed:
         for run in filter(None, kept.runs):
             await call.audit_read(await call.server.executor.get(run, call.tenant))

@@ -144,7 +144,7 @@ async def cancelled_once(
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelOperationResponse:
         return CancelOperationResponse(cancelled=await cancelled(call, id, documents))
 
-    return await once.done(cancel, cancel)
+    return await once.perform(cancel, cancel)
 
 
 async def cancelled(call: RequestContext, id: str, documents: Sequence[PutDocument] = ()) -> bool:

@@ -117,7 +117,7 @@ class EvaluationFeed:
             news = self._news
             if self._live and sequence < self._next:
                 if sequence >= self._first and not skip:
-                    async with self._turns.of(self._run.tenant):
+                    async with self._turns.hold(self._run.tenant):
                         if self.followers > 1:  # or all of them send in one iteration of the event loop
                             await asyncio.sleep(0)
                         at = sequence - self._first
@@ -128,7 +128,7 @@ class EvaluationFeed:
                     continue
                 page = min(PAGE, self._next - sequence)
                 for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
-                    async with self._turns.of(self._run.tenant):
+                    async with self._turns.hold(self._run.tenant):
                         parts = await self._framed(event, self._done[event.sequence])
                     yield b"".join(parts[skip:])
                     sequence, skip = event.sequence + 1, 0

@@ -68,7 +68,7 @@ def before(token: str | None, digest: str) -> tuple[datetime, str] | None:
     if token is None:
         return None
     place = pages.decode(token, pages.RunCursor)
-    if place.asked != digest or place.created.tzinfo is None or "\0" in place.id:
+    if place.query != digest or place.created.tzinfo is None or "\0" in place.id:
         raise pages.invalid_token()
     return place.created, place.id
 

@@ -30,7 +30,7 @@ from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, shown
 from assay.protocol.validation_messages import beyond, is_beyond, message_of, place_in, problems_in
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
-from assay.serve.web.footprint import bounded
+from assay.serve.web.footprint import check_elements
 from assay.serve.web.sorted_json import sorted_json
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ def read_request(
     try:
         wire = decoded(_wire, body)
     except InvalidRequest as first:
-        bounded(body, elements)
+        check_elements(body, elements)
         said = decoded(_decode, body)
         problems += problems_of_request(said) or first.problems
         wire = _readable(said)
@@ -125,9 +125,9 @@ def _bounded_parts(wire: RawRequest, most: int) -> None:
     for name in ("test_cases", "outputs"):
         for at, part in enumerate(getattr(wire, name)):
             if len(part) > most:
-                gathering.read(partial(bounded, bytes(part), most, f"{name}[{at}]"))
+                gathering.read(partial(check_elements, bytes(part), most, f"{name}[{at}]"))
     for name in ("checks", "experiment_metadata"):
-        gathering.read(partial(bounded, bytes(getattr(wire, name)), most, name))
+        gathering.read(partial(check_elements, bytes(getattr(wire, name)), most, name))
     gathering.refuse()
 
 

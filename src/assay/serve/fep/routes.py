@@ -31,10 +31,10 @@ FEP = [
         scope=CREATE,
         id="runEvaluation",
         summary="Run an evaluation and wait for its result",
-        takes="EvaluationRequest",
+        body="EvaluationRequest",
         lines=True,
-        gives={200: RESULT},
-        refuses=(400, 409, 413, 415),
+        responses={200: RESULT},
+        errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
     RouteSpec(
@@ -44,9 +44,9 @@ FEP = [
         scope=CREATE,
         id="runBatch",
         summary="Run many evaluations; a bad one does not sink the others",
-        takes="BatchEvaluationRequest",
-        gives={200: ResponseSpec("what came of each", "BatchEvaluationResponse")},
-        refuses=(400, 409, 413, 415),
+        body="BatchEvaluationRequest",
+        responses={200: ResponseSpec("what came of each", "BatchEvaluationResponse")},
+        errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
     RouteSpec(
@@ -56,10 +56,10 @@ FEP = [
         scope=CREATE,
         id="startEvaluation",
         summary="Start an evaluation and go on",
-        takes="EvaluationRequest",
+        body="EvaluationRequest",
         lines=True,
-        gives={202: ResponseSpec("it is under way", "EvaluationOperation", headers=("Location",))},
-        refuses=(400, 409, 413, 415),
+        responses={202: ResponseSpec("it is under way", "EvaluationOperation", headers=("Location",))},
+        errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
     RouteSpec(
@@ -69,8 +69,8 @@ FEP = [
         scope=READ,
         id="listEvaluations",
         summary="The operations of this tenant, newest first",
-        gives={200: ResponseSpec("a page of them", "ListOperationsResponse")},
-        refuses=(400,),
+        responses={200: ResponseSpec("a page of them", "ListOperationsResponse")},
+        errors=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
             Parameter("experiment", {"type": "string"}, "only those of the experiment of this name"),
@@ -87,8 +87,8 @@ FEP = [
         scope=READ,
         id="getEvaluation",
         summary="The result of an evaluation that has ended, whole or in pages",
-        gives={200: RESULT, 304: ResponseSpec("it is what you have")},
-        refuses=(400, 404, 409),
+        responses={200: RESULT, 304: ResponseSpec("it is what you have")},
+        errors=(400, 404, 409),
         parameters=(
             SIZE,
             TOKEN,
@@ -102,11 +102,11 @@ FEP = [
         scope=READ,
         id="followEvaluation",
         summary="What happens, as it happens: `progress` and, case by case, `result`",
-        gives={
+        responses={
             200: ResponseSpec("server-sent events, until the evaluation ends", media="text/event-stream"),
             204: ResponseSpec("it has ended, and you had everything"),
         },
-        refuses=(400, 404),
+        errors=(400, 404),
         parameters=(
             Parameter(
                 "Last-Event-ID",
@@ -123,10 +123,12 @@ FEP = [
         scope=CANCEL,
         id="cancelEvaluation",
         summary="Stop an evaluation: what is done stays, the rest is skipped",
-        takes="CancelRequest",
+        body="CancelRequest",
         optional=True,
-        gives={200: ResponseSpec("false: it was asked to stop, and has not yet", "CancelOperationResponse")},
-        refuses=(400, 404, 409, 413, 415),
+        responses={
+            200: ResponseSpec("false: it was asked to stop, and has not yet", "CancelOperationResponse")
+        },
+        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -136,8 +138,8 @@ FEP = [
         scope=READ,
         id="getOperation",
         summary="How far an evaluation is; its id is the evaluation's",
-        gives={200: ResponseSpec("the operation", "EvaluationOperation")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("the operation", "EvaluationOperation")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -146,8 +148,8 @@ FEP = [
         scope=READ,
         id="listChecks",
         summary="The checks there are, with the schemas of what they take and answer",
-        gives={200: ResponseSpec("the catalogue", "ListChecksResponse")},
-        refuses=(400,),
+        responses={200: ResponseSpec("the catalogue", "ListChecksResponse")},
+        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -156,8 +158,8 @@ FEP = [
         scope=None,
         id="healthCheck",
         summary="Whether this service is up, and the version of the protocol it speaks",
-        gives={200: ResponseSpec("it is", "Health")},
-        refuses=(400,),
+        responses={200: ResponseSpec("it is", "Health")},
+        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -166,8 +168,8 @@ FEP = [
         scope="metrics:read",
         id="getMetrics",
         summary="What this process counted, for Prometheus",
-        gives={200: ResponseSpec("text, in Prometheus' own format", media="text/plain")},
-        refuses=(400,),
+        responses={200: ResponseSpec("text, in Prometheus' own format", media="text/plain")},
+        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -176,8 +178,8 @@ FEP = [
         scope=None,
         id="getOpenAPI",
         summary="This document",
-        gives={200: ResponseSpec("OpenAPI 3.1", "Document")},
-        refuses=(400,),
+        responses={200: ResponseSpec("OpenAPI 3.1", "Document")},
+        errors=(400,),
     ),
     RouteSpec(
         method="GET",
@@ -186,7 +188,7 @@ FEP = [
         scope=None,
         id="getDocs",
         summary="This document, to be read by people",
-        gives={200: ResponseSpec("a page that needs no network", media="text/html")},
-        refuses=(400,),
+        responses={200: ResponseSpec("a page that needs no network", media="text/html")},
+        errors=(400,),
     ),
 ]

@@ -16,7 +16,7 @@ from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of
 from assay.serve.web.body import stream_body
-from assay.serve.web.footprint import Footprint, bounded
+from assay.serve.web.footprint import Footprint, check_elements
 from assay.serve.web.request import HttpRequest
 
 LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
@@ -52,7 +52,7 @@ async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[Sp
                 else:
                     intake.more(piece)
                 continue
-            call.reservation.reserve_bytes(grown := taken.more(piece))
+            call.reservation.reserve_bytes(grown := taken.add(piece))
             held += grown
             if b"\n" in piece:
                 await run(lambda piece=piece: intake.more(piece))
@@ -149,7 +149,7 @@ class _LineReader:
             self._head(line)
             return None
         try:
-            bounded(line, self._most)
+            check_elements(line, self._most)
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
@@ -171,7 +171,7 @@ class _LineReader:
         problems: list[Problem] = []
         planned: CachedPlan | None = None
         try:
-            bounded(line, self._most)
+            check_elements(line, self._most)
             head = read_head(line)
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None

@@ -13,7 +13,7 @@ from assay.runs.ids import new_id
 from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, shows_arguments
 from assay.serve.fep.spool import SpooledRequest, read_lines
 from assay.serve.fep.state import fep_of
-from assay.serve.web.body import form_of
+from assay.serve.web.body import body_format
 from assay.serve.web.body import read_body as whole_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
@@ -51,7 +51,7 @@ async def submit_body(call: HttpRequest, operation: str, *, at_once: bool) -> St
     """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
     arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
-    if form_of(call, lines=True) == "lines":
+    if body_format(call, lines=True) == "lines":
         async with read_lines(call, arguments=arguments) as lined:
             want = Submission(lined, IdempotentRequest(call, operation, lambda: lined.digest))
             return await begin(call, want, at_once=at_once)

@@ -9,7 +9,7 @@ from grpc.aio import EOF
 
 from assay.errors import InvalidRequest
 from assay.serve.grpc.context import RpcContext
-from assay.serve.web.body import too_slow
+from assay.serve.web.body import body_too_slow
 from assay.serve.web.footprint import message_footprint
 from assay.serve.web.limits import ServerLimits
 
@@ -39,7 +39,7 @@ class MessageReceiver:
             async with asyncio.timeout(self._seconds), self._turn(call.tenant):
                 data = await call.context.read()
         except TimeoutError:
-            raise too_slow(self._patience) from None
+            raise body_too_slow(self._patience) from None
         if data is EOF:
             raise InvalidRequest("expected a message, and none came")
         call.reservation.reserve_bytes(

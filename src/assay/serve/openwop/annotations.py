@@ -16,7 +16,7 @@ from assay.runs.event_docs import all_events as whole_log
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -35,7 +35,7 @@ async def annotate_run(call: HttpRequest) -> Response:
     call.query()
     surface = host_of(call)
     _offered(surface)
-    form_of(call)
+    body_format(call)
     body = await read_body(call)
     said = decoded(_create, body, call.server.limits)
     run = await run_of(call, surface)
@@ -45,7 +45,7 @@ async def annotate_run(call: HttpRequest) -> Response:
         now = call.server.clock.now()
         return await annotate(surface.store, run, said, call.principal.id, now, redacted_text, along)
 
-    made, replayed = await once.made(make, Annotation)
+    made, replayed = await once.create(make, Annotation)
     if not replayed:
         surface.feeds.hear(run.id)
     return answer(made, 201, REPLAYED if replayed else ())

@@ -123,7 +123,7 @@ class RunFeed:
                     yield frame
                     sequence += 1
             elif self._open and sequence < self._next:
-                async with self._turns.of(self._run.tenant):
+                async with self._turns.hold(self._run.tenant):
                     if self.followers > 1:  # or all of them send in one iteration of the event loop
                         await asyncio.sleep(0)
                     at = sequence - self._first
@@ -141,7 +141,7 @@ class RunFeed:
     async def _older(self, sequence: int) -> list[Frame]:
         """Some of those that are not at hand any more."""
         some = min(100, self._first - sequence)
-        async with self._turns.of(self._run.tenant):
+        async with self._turns.hold(self._run.tenant):
             docs = await read_page(self._store, self._run.id, after=sequence - 1, limit=some)
             return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
 

@@ -14,7 +14,7 @@ from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import no_doubles, urls
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, answer
@@ -30,7 +30,7 @@ async def fork_run(call: HttpRequest) -> Response:
     authorize(call.principal, "runs:read")
     if not surface.replay:
         raise NotProvided("replay")
-    form_of(call)
+    body_format(call)
     body = await read_body(call)
     request = _sensible(decoded(_request, body, call.server.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay

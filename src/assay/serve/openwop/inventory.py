@@ -8,7 +8,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.host import OpenWopHost, host_of
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, encode
 
@@ -62,7 +62,7 @@ async def get_agent(call: HttpRequest) -> Response:
 async def put_suite(call: HttpRequest) -> Response:
     """201 a new one, 200 the same again; another content under a version that is there is 409."""
     call.query()
-    form_of(call)
+    body_format(call)
     body = await read_body(call)
     shelved, new = await host_of(call).shelf.put(call.tenant, decoded(_any, body, call.server.limits))
     headers = ((b"location", f"/v1/host/assay/suites/{shelved.suite_id}@{shelved.version}".encode()),)

@@ -26,14 +26,14 @@ def _cancels(path: str, id: str, summary: str) -> RouteSpec:
         scope=CANCEL,
         id=id,
         summary=summary,
-        takes="CancelRequest",
+        body="CancelRequest",
         optional=True,
-        gives={
+        responses={
             200: ResponseSpec(
                 "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelResponse"
             )
         },
-        refuses=(400, 404, 409, 413, 415),
+        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     )
 
@@ -46,11 +46,11 @@ OPENWOP = [
         scope=None,
         id="getCapabilities",
         summary="What this host offers, truthfully",
-        gives={
+        responses={
             200: ResponseSpec("the capabilities", "Capabilities", headers=("ETag",)),
             304: ResponseSpec("it is what you have"),
         },
-        refuses=(400, 404),
+        errors=(400, 404),
         parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
     ),
     RouteSpec(
@@ -60,8 +60,8 @@ OPENWOP = [
         scope=None,
         id="getAsyncAPI",
         summary="The events of runs, as an AsyncAPI document",
-        gives={200: ResponseSpec("AsyncAPI 3", "Channels")},
-        refuses=(400,),
+        responses={200: ResponseSpec("AsyncAPI 3", "Channels")},
+        errors=(400,),
     ),
     RouteSpec(
         method="POST",
@@ -70,9 +70,9 @@ OPENWOP = [
         scope=CREATE,
         id="createRun",
         summary="Start a run: an agent eval with `mode: eval`, else a workflow",
-        takes="RunRequest",
-        gives={201: ResponseSpec("it is under way", "RunCreated", headers=("Location",))},
-        refuses=(400, 409, 413, 415, 501),
+        body="RunRequest",
+        responses={201: ResponseSpec("it is under way", "RunCreated", headers=("Location",))},
+        errors=(400, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -82,11 +82,11 @@ OPENWOP = [
         scope=READ,
         id="getRun",
         summary="A run as it is: a RunSnapshot",
-        gives={
+        responses={
             200: ResponseSpec("the run", "RunSnapshot", headers=("ETag",)),
             304: ResponseSpec("it is what you have"),
         },
-        refuses=(400, 404),
+        errors=(400, 404),
         parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
     ),
     RouteSpec(
@@ -96,8 +96,8 @@ OPENWOP = [
         scope=READ,
         id="getEvalSummary",
         summary="The scorecard of an eval run that completed",
-        gives={200: ResponseSpec("the scorecard", "EvalSummary")},
-        refuses=(400, 404, 409),
+        responses={200: ResponseSpec("the scorecard", "EvalSummary")},
+        errors=(400, 404, 409),
     ),
     RouteSpec(
         method="GET",
@@ -106,14 +106,14 @@ OPENWOP = [
         scope=READ,
         id="getEvalReport",
         summary="All there is to say of an eval run: evidence, trials, who judged, what people corrected",
-        gives={
+        responses={
             200: ResponseSpec(
                 "the report, with the evidence of some tasks; as lines, the evidence alone, a trial each",
                 "EvalDetail",
                 "TestCaseResult",
             )
         },
-        refuses=(400, 404),
+        errors=(400, 404),
         parameters=(
             Parameter(
                 "first",
@@ -134,8 +134,8 @@ OPENWOP = [
         scope=READ,
         id="streamRunEvents",
         summary="What happens, as it happens; with `Accept: application/json`, what has happened",
-        gives={200: ResponseSpec("server-sent events, until the run ends", "EventPage", stream=True)},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("server-sent events, until the run ends", "EventPage", stream=True)},
+        errors=(400, 404),
         parameters=(
             Parameter(
                 "streamMode", {"type": "string"}, "updates, values, messages, debug; several with commas"
@@ -159,8 +159,8 @@ OPENWOP = [
         scope=READ,
         id="pollRunEvents",
         summary="What happened after an event; waits for a while if there is nothing yet",
-        gives={200: ResponseSpec("a page of events", "EventPage")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("a page of events", "EventPage")},
+        errors=(400, 404),
         parameters=(
             AFTER,
             SINCE,
@@ -176,9 +176,9 @@ OPENWOP = [
         scope=CANCEL,
         id="bulkCancelRuns",
         summary="Stop up to a hundred runs; each is answered for",
-        takes="BulkCancelRequest",
-        gives={200: ResponseSpec("what came of each", "BulkCancelResponse")},
-        refuses=(400, 409, 413, 415),
+        body="BulkCancelRequest",
+        responses={200: ResponseSpec("what came of each", "BulkCancelResponse")},
+        errors=(400, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -188,9 +188,9 @@ OPENWOP = [
         scope=CREATE,
         id="forkRun",
         summary="A new run from what this one recorded: all of it, or what it left undone; needs `runs:read` too",
-        takes="ForkRequest",
-        gives={201: ResponseSpec("the new run", "ForkCreated", headers=("Location",))},
-        refuses=(400, 404, 409, 413, 415, 422, 501),
+        body="ForkRequest",
+        responses={201: ResponseSpec("the new run", "ForkCreated", headers=("Location",))},
+        errors=(400, 404, 409, 413, 415, 422, 501),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -200,9 +200,9 @@ OPENWOP = [
         scope="approvals:respond",
         id="resolveInterrupt",
         summary="Answer a run that waits for a person; the first answer counts",
-        takes="InterruptRequest",
-        gives={200: ResponseSpec("it goes on", "InterruptResponse")},
-        refuses=(400, 404, 409, 413, 415),
+        body="InterruptRequest",
+        responses={200: ResponseSpec("it goes on", "InterruptResponse")},
+        errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -212,8 +212,8 @@ OPENWOP = [
         scope=READ,
         id="getRunAncestry",
         summary="By which run this one was started, and how",
-        gives={200: ResponseSpec("one hop", "Ancestry")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("one hop", "Ancestry")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -222,8 +222,8 @@ OPENWOP = [
         scope=MANIFEST,
         id="getWorkflow",
         summary="A workflow as it is written down",
-        gives={200: ResponseSpec("its definition", "WorkflowDefinition")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("its definition", "WorkflowDefinition")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -232,8 +232,8 @@ OPENWOP = [
         scope=READ,
         id="getVerification",
         summary="The verdicts of a workflow's run, whose work they are about, and whether it reached its goal",
-        gives={200: ResponseSpec("the report", "VerificationReport")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("the report", "VerificationReport")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -242,8 +242,8 @@ OPENWOP = [
         scope=READ,
         id="diffRuns",
         summary="A run beside another: where their logs part, and what came out different",
-        gives={200: ResponseSpec("the differences", "RunDiff")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("the differences", "RunDiff")},
+        errors=(400, 404),
         parameters=(Parameter("against", {"type": "string"}, "the other run"),),
     ),
     RouteSpec(
@@ -253,9 +253,9 @@ OPENWOP = [
         scope="",
         id="annotateRun",
         summary="Say something of a run, an event or a node; on a score, correct it",
-        takes="AnnotationCreate",
-        gives={201: ResponseSpec("it is kept, without what looks like a secret", "Annotation")},
-        refuses=(400, 404, 409, 413, 415, 501),
+        body="AnnotationCreate",
+        responses={201: ResponseSpec("it is kept, without what looks like a secret", "Annotation")},
+        errors=(400, 404, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
     RouteSpec(
@@ -265,8 +265,8 @@ OPENWOP = [
         scope=READ,
         id="listAnnotations",
         summary="What was said of a run",
-        gives={200: ResponseSpec("in the order it was said", "AnnotationList")},
-        refuses=(400, 404, 501),
+        responses={200: ResponseSpec("in the order it was said", "AnnotationList")},
+        errors=(400, 404, 501),
     ),
     RouteSpec(
         method="GET",
@@ -275,8 +275,8 @@ OPENWOP = [
         scope=MANIFEST,
         id="listAgents",
         summary="Who can be run here",
-        gives={200: ResponseSpec("the inventory", "AgentInventory")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("the inventory", "AgentInventory")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -285,8 +285,8 @@ OPENWOP = [
         scope=MANIFEST,
         id="getAgent",
         summary="One of them",
-        gives={200: ResponseSpec("its entry", "AgentEntry")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("its entry", "AgentEntry")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="POST",
@@ -295,12 +295,12 @@ OPENWOP = [
         scope="suites:write",
         id="putSuite",
         summary="Put a suite on the shelf; a version does not change",
-        takes="AgentEvalSuite",
-        gives={
+        body="AgentEvalSuite",
+        responses={
             200: ResponseSpec("it was there", "SuiteEntry", headers=("Location",)),
             201: ResponseSpec("it is there now", "SuiteEntry", headers=("Location",)),
         },
-        refuses=(400, 409, 413, 415),
+        errors=(400, 409, 413, 415),
     ),
     RouteSpec(
         method="GET",
@@ -309,8 +309,8 @@ OPENWOP = [
         scope="suites:read",
         id="listSuites",
         summary="The suites on the shelf",
-        gives={200: ResponseSpec("a page of them", "SuiteEntryList")},
-        refuses=(400,),
+        responses={200: ResponseSpec("a page of them", "SuiteEntryList")},
+        errors=(400,),
         parameters=(
             Parameter("after", {"type": "string"}, "the last one you have, as suiteId@version"),
             Parameter(
@@ -327,8 +327,8 @@ OPENWOP = [
         scope="suites:read",
         id="getSuite",
         summary="A suite, as it was put there; without a version, the highest",
-        gives={200: ResponseSpec("the suite", "AgentEvalSuite")},
-        refuses=(400, 404),
+        responses={200: ResponseSpec("the suite", "AgentEvalSuite")},
+        errors=(400, 404),
     ),
     RouteSpec(
         method="GET",
@@ -337,8 +337,8 @@ OPENWOP = [
         scope=READ,
         id="listRuns",
         summary="The runs of this tenant, newest first",
-        gives={200: ResponseSpec("a page of them", "RunList")},
-        refuses=(400,),
+        responses={200: ResponseSpec("a page of them", "RunList")},
+        errors=(400,),
         parameters=(
             Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
             Parameter(

@@ -27,7 +27,7 @@ from assay.runs.ids import new_id
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
@@ -51,7 +51,7 @@ async def create_run(call: HttpRequest) -> Response:
     call.query()
     call.server.admission.check_open()
     surface = host_of(call)
-    form_of(call)
+    body_format(call)
     body = await read_body(call)
     request = decoded(_request, body, call.server.limits)
     _permitted(call, request)
@@ -128,7 +128,7 @@ async def cancel_run(call: HttpRequest) -> Response:
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
         return await _cancelled(call, surface, run, said.reason, documents)
 
-    result, replayed = await once.done(cancel, cancel)
+    result, replayed = await once.perform(cancel, cancel)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
@@ -158,7 +158,7 @@ async def bulk_cancel(call: HttpRequest) -> Response:
     """Each on its own: one that cannot be cancelled does not keep the others."""
     call.query()
     surface = host_of(call)
-    form_of(call)
+    body_format(call)
     body = await read_body(call)
     request = decoded(_bulk, body, call.server.limits)
     if len(request.run_ids) > MOST:
@@ -169,7 +169,7 @@ async def bulk_cancel(call: HttpRequest) -> Response:
         each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
         return BulkCancelResponse(results=list(await asyncio.gather(*each)))
 
-    result, replayed = await once.answered(cancel, BulkCancelResponse, lambda _: True)
+    result, replayed = await once.collect(cancel, BulkCancelResponse, lambda _: True)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
@@ -182,7 +182,7 @@ async def _one(
     try:
         if not NAME.fullmatch(id):
             raise NotFound(f"there is no run {id[:128]!r}")
-        done, _ = await once.done(cancel, cancel, f".{id}")
+        done, _ = await once.perform(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.audit_refusal(refusal, id)
         said = error_body(refusal, call.id)

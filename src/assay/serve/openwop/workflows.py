@@ -12,7 +12,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -108,7 +108,7 @@ async def respond(call: HttpRequest) -> Response:
     room = workflows_of(surface).room
     named = call.scope["path_params"]
     run = await run_of(call, surface, named["run_id"])
-    form_of(call)
+    body_format(call)
     body, node = await read_body(call), named["node_id"]
     said = decoded(_answer, body, call.server.limits)
     once = IdempotentRequest(
@@ -118,7 +118,7 @@ async def respond(call: HttpRequest) -> Response:
     async def resolve(documents: list[PutDocument]) -> Run:
         return await room.respond(call.principal, run.id, node, said.resume_value, documents)
 
-    gone_on, replayed = await once.done(resolve, lambda: room.get(run.id, call.tenant))
+    gone_on, replayed = await once.perform(resolve, lambda: room.get(run.id, call.tenant))
     resolved = InterruptResponse(run_id=run.id, node_id=node, status=gone_on.status)
     return answer(resolved, headers=REPLAYED if replayed else ())
 

@@ -25,7 +25,7 @@ from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.seams.workflows import BASE
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -95,7 +95,7 @@ async def reset(call: HttpRequest) -> Response:
 async def emit_usage(call: HttpRequest) -> Response:
     call.query()
     surface = host_of(call)
-    form_of(call)
+    body_format(call)
     said = decoded(_emitted, await read_body(call), call.server.limits)
     if "secret:" in msgspec.json.encode(said.payload).decode():
         raise CredentialLeak
@@ -123,7 +123,7 @@ async def emit_usage(call: HttpRequest) -> Response:
 async def eval_run(call: HttpRequest) -> Response:
     """To its end, before anything is answered."""
     call.query()
-    form_of(call)
+    body_format(call)
     said = decoded(_eval_run, await read_body(call) or b"{}", call.server.limits)
     modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
     run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
@@ -143,7 +143,7 @@ async def eval_run(call: HttpRequest) -> Response:
 async def live_invoke(call: HttpRequest) -> Response:
     """One invocation, as the one task of an eval, or as the one node of a workflow."""
     call.query()
-    form_of(call)
+    body_format(call)
     said = decoded(_live, await read_body(call) or b"{}", call.server.limits)
     agent = said.agent_id
     if agent is UNSET:
@@ -199,8 +199,8 @@ def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *fil
         scope=scope,
         id=id,
         summary="For a conformance suite",
-        gives={200: ResponseSpec("what came of it")},
-        refuses=(400, 404, 413, 415),
+        responses={200: ResponseSpec("what came of it")},
+        errors=(400, 404, 413, 415),
         parameters=tuple(Parameter(name, {"type": "string"}, "only those") for name in filters),
     )
 

@@ -12,7 +12,7 @@ from assay.seams import routes as seams
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.web.body import form_of, read_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -50,7 +50,7 @@ async def _dispatch(call: HttpRequest) -> Response:
     card = next((card for card in surface.cards() if card.agent_id == said), None)
     if card is None:
         raise NotFound(f"there is no agent {said[:256]!r}")
-    form_of(call)
+    body_format(call)
     return answer(
         await seams.dispatch(
             room, call.principal, card, decoded(_any, await read_body(call) or b"{}", call.server.limits)
@@ -62,7 +62,7 @@ def _route(path: str, id: str, seam: Seam) -> RouteSpec:
     async def endpoint(call: HttpRequest) -> Response:
         call.query()
         room = workflows_of(host_of(call)).room
-        form_of(call)
+        body_format(call)
         return answer(
             await seam(
                 room, call.principal, decoded(_any, await read_body(call) or b"{}", call.server.limits)
@@ -80,8 +80,8 @@ def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
         scope="",
         id=id,
         summary="For a conformance suite",
-        gives={200: ResponseSpec("what came of it")},
-        refuses=(400, 404, 413, 415),
+        responses={200: ResponseSpec("what came of it")},
+        errors=(400, 404, 413, 415),
     )
 
 

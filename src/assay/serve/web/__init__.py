@@ -1,1 +1,1 @@
-"""FEP over HTTP (FEP 5.1), with the twins of what gRPC has (decision 3)."""
+"""The HTTP kernel: requests, responses, authentication, admission, idempotency, OpenAPI and the server. It knows no kind of run."""

@@ -1,4 +1,4 @@
-"""What is under way, by tenant; and the refusal of what would be too much (decision 40)."""
+"""Admission control: counts requests, runs, bytes and event streams, by tenant, and refuses those over a limit (decision 40)."""
 
 from collections import Counter
 from collections.abc import Generator
@@ -10,130 +10,132 @@ from assay.serve.web.limits import ServerLimits
 
 
 class AdmissionControl:
-    """One process's. Everything is a count that goes down again, however its request ends."""
+    """The counts of one process. Every count goes down again, however its request ends."""
 
     def __init__(self, serving: ServerLimits, executor: RunExecutor) -> None:
         self._serving, self._executor = serving, executor
-        self.requests = self.followers = self.held = 0
+        self.requests = self.streams = self.body_bytes = 0
         self.stopping = False
-        self.of: Counter[str] = Counter()  # requests
-        self.followers_of: Counter[str] = Counter()
-        self.held_of: Counter[str] = Counter()
-        self._seats: Counter[str] = Counter()
+        self.requests_of: Counter[str] = Counter()
+        self.streams_of: Counter[str] = Counter()
+        self.body_bytes_of: Counter[str] = Counter()
+        self._starting: Counter[str] = Counter()
 
     def reservation(self) -> "Reservation":
         return Reservation(self, self._serving)
 
     @contextmanager
     def reserve_run(self, tenant: str) -> Generator[None]:
-        """For a run that is being taken in; begun, it counts with the desk's."""
+        """Count a run that is being stored. Once it has started, the executor counts it."""
         self.check_open()
-        most, own = self._serving.max_runs, self._serving.max_tenant_runs
-        if self._executor.busy + self._seats.total() >= most:
+        limit, own = self._serving.max_runs, self._serving.max_tenant_runs
+        if self._executor.busy + self._starting.total() >= limit:
             raise RateLimited(
-                f"{most} runs are under way, which is the limit (ASSAY_MAX_RUNS)", retry_after=2
+                f"{limit} runs are in flight, which is the limit (ASSAY_MAX_RUNS)", retry_after=2
             )
-        if self._executor.busy_for(tenant) + self._seats[tenant] >= own:
+        if self._executor.busy_for(tenant) + self._starting[tenant] >= own:
             raise RateLimited(
-                f"{own} runs of this tenant are under way, which is the limit (ASSAY_MAX_TENANT_RUNS)",
+                f"{own} runs of this tenant are in flight, which is the limit (ASSAY_MAX_TENANT_RUNS)",
                 retry_after=2,
                 scope="tenant",
             )
-        self._seats[tenant] += 1
+        self._starting[tenant] += 1
         try:
             yield
         finally:
-            less(self._seats, tenant, 1)
+            decrease(self._starting, tenant, 1)
 
     def check_open(self) -> None:
         if self.stopping or self._executor.closing:
-            raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
+            raise Unavailable("the server is stopping and accepts no new work", retry_after=5)
 
 
 class Reservation:
-    """What one request takes of it. All is given back, however the request ends."""
+    """The share of one request in the counts. `release` returns all of it, however the request ends."""
 
-    __slots__ = ("_counted", "_follows", "_held", "_load", "_serving", "_tenant")
+    __slots__ = ("_body_bytes", "_counted", "_load", "_serving", "_streams", "_tenant")
 
     def __init__(self, load: AdmissionControl, serving: ServerLimits) -> None:
         self._load, self._serving = load, serving
-        self._counted = self._follows = False
+        self._counted = self._streams = False
         self._tenant: str | None = None
-        self._held = 0
+        self._body_bytes = 0
 
     def reserve_request(self) -> None:
-        most = self._serving.max_requests
-        if self._load.requests >= most:
-            said = f"{most} requests are being answered, which is the limit (ASSAY_MAX_REQUESTS)"
-            raise RateLimited(said, retry_after=1)
+        limit = self._serving.max_requests
+        if self._load.requests >= limit:
+            message = f"{limit} requests are in flight, which is the limit (ASSAY_MAX_REQUESTS)"
+            raise RateLimited(message, retry_after=1)
         self._counted = True
         self._load.requests += 1
 
     def reserve_tenant_request(self, tenant: str) -> None:
-        most = self._serving.max_tenant_requests
-        if self._load.of[tenant] >= most:
-            said = f"{most} requests of this tenant are being answered, which is the limit (ASSAY_MAX_TENANT_REQUESTS)"
-            raise RateLimited(said, retry_after=1, scope="tenant")
+        limit = self._serving.max_tenant_requests
+        if self._load.requests_of[tenant] >= limit:
+            message = f"{limit} requests of this tenant are in flight, which is the limit (ASSAY_MAX_TENANT_REQUESTS)"
+            raise RateLimited(message, retry_after=1, scope="tenant")
         self._tenant = tenant
-        self._load.of[tenant] += 1
+        self._load.requests_of[tenant] += 1
 
     def reserve_bytes(self, size: int) -> None:
-        """So many more bytes in memory, of a body and of what it becomes (decision 0038)."""
+        """Count `size` more bytes of memory, of a body and of its decoded form (decision 0038)."""
         if not size:
             return
-        most, own = self._serving.max_held_bytes, self._serving.max_tenant_held_bytes
+        limit, own = self._serving.max_held_bytes, self._serving.max_tenant_held_bytes
         load, tenant = self._load, self._tenant or ""
-        if self._held + size > min(most, own):  # it would be too much on an idle host, too
-            setting = "max_tenant_held_bytes" if own <= most else "max_held_bytes"
-            raise TooLarge("the body, decoded,", min(most, own), setting)
-        if load.held_of[tenant] + size > own:
-            said = f"the bodies of this tenant's requests hold {own} bytes, which is the limit (ASSAY_MAX_TENANT_HELD_BYTES)"
-            raise RateLimited(said, retry_after=1, scope="tenant")
-        if load.held + size > most:
-            said = f"the bodies of all requests hold {most} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
-            raise RateLimited(said, retry_after=1)
-        self._held += size
-        load.held += size
-        load.held_of[tenant] += size
+        if self._body_bytes + size > min(limit, own):  # too large even for an idle server
+            setting = "max_tenant_held_bytes" if own <= limit else "max_held_bytes"
+            raise TooLarge("the body, decoded,", min(limit, own), setting)
+        if load.body_bytes_of[tenant] + size > own:
+            message = f"the bodies of this tenant's requests hold {own} bytes, which is the limit (ASSAY_MAX_TENANT_HELD_BYTES)"
+            raise RateLimited(message, retry_after=1, scope="tenant")
+        if load.body_bytes + size > limit:
+            message = (
+                f"the bodies of all requests hold {limit} bytes, which is the limit (ASSAY_MAX_HELD_BYTES)"
+            )
+            raise RateLimited(message, retry_after=1)
+        self._body_bytes += size
+        load.body_bytes += size
+        load.body_bytes_of[tenant] += size
 
     def release_bytes(self, size: int) -> None:
-        """So many of them are not held any more."""
-        self._held -= size
-        self._load.held -= size
-        less(self._load.held_of, self._tenant or "", size)
+        """`size` of the reserved bytes are free again."""
+        self._body_bytes -= size
+        self._load.body_bytes -= size
+        decrease(self._load.body_bytes_of, self._tenant or "", size)
 
     def reserve_stream(self) -> None:
-        """A follower waits, and is no request that is being worked on."""
-        most, own = self._serving.max_followers, self._serving.max_tenant_followers
+        """The request becomes an event stream. It no longer counts as a request in flight."""
+        limit, own = self._serving.max_followers, self._serving.max_tenant_followers
         load, tenant = self._load, self._tenant
-        if load.followers >= most:
+        if load.streams >= limit:
             raise RateLimited(
-                f"{most} follow runs here, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5
+                f"{limit} event streams are open, which is the limit (ASSAY_MAX_FOLLOWERS)", retry_after=5
             )
-        if tenant is not None and load.followers_of[tenant] >= own:
-            said = f"{own} of this tenant follow runs here, which is the limit (ASSAY_MAX_TENANT_FOLLOWERS)"
-            raise RateLimited(said, retry_after=5, scope="tenant")
+        if tenant is not None and load.streams_of[tenant] >= own:
+            message = f"{own} event streams of this tenant are open, which is the limit (ASSAY_MAX_TENANT_FOLLOWERS)"
+            raise RateLimited(message, retry_after=5, scope="tenant")
         self.release()
-        self._follows, self._tenant = True, tenant
-        load.followers += 1
+        self._streams, self._tenant = True, tenant
+        load.streams += 1
         if tenant is not None:
-            load.followers_of[tenant] += 1
+            load.streams_of[tenant] += 1
 
     def release(self) -> None:
         load, tenant = self._load, self._tenant
         load.requests -= self._counted
-        if self._held:
-            self.release_bytes(self._held)
-        if self._follows:
-            load.followers -= 1
+        if self._body_bytes:
+            self.release_bytes(self._body_bytes)
+        if self._streams:
+            load.streams -= 1
         if tenant is not None:
-            less(load.followers_of if self._follows else load.of, tenant, 1)
-        self._counted = self._follows = False
+            decrease(load.streams_of if self._streams else load.requests_of, tenant, 1)
+        self._counted = self._streams = False
         self._tenant = None
 
 
-def less(counts: Counter[str], name: str, by: int) -> None:
-    """What comes to nothing is not remembered: names are as many as there were tenants."""
+def decrease(counts: Counter[str], name: str, by: int) -> None:
+    """A count of 0 is deleted; otherwise the table would keep the name of every tenant there ever was."""
     counts[name] -= by
     if not counts[name]:
         del counts[name]

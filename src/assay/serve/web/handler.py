@@ -1,4 +1,4 @@
-"""The door of a path: who may come in, by which method, and what goes out, whatever happens inside."""
+"""The handler of a path: authenticates, admits and authorizes a request, calls its endpoint, and sends a response whatever happens."""
 
 import asyncio
 import zlib
@@ -23,26 +23,26 @@ SAFE: tuple[Header, ...] = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"vary", b"accept, accept-encoding"),
 )
-PAGE = tuple(header for header in SAFE if header[0] != b"content-security-policy")  # it has one of its own
+PAGE = tuple(header for header in SAFE if header[0] != b"content-security-policy")  # the page sends its own
 STRICT: Header = (b"strict-transport-security", b"max-age=31536000")
 PRIVATE: Header = (b"cache-control", b"private, no-store")
-VERSION = "/v1/"  # every path below it wants a good key, but for those whose operation has no scope
-SMALL = 32 * 1024  # bytes that are not worth packing: it takes as long as the rest of a request
+VERSION = "/v1/"  # every path below it needs a valid key, except for routes without a scope
+SMALL = 32 * 1024  # bytes; compressing a smaller body takes as long as the rest of the request
 
 
 class MethodSpec(NamedTuple):
-    """One method of a path; no scope: it is open to everybody."""
+    """One method of a path. A scope of None: it needs no key."""
 
     endpoint: Endpoint
     scope: str | None
 
 
 class RouteHandler:
-    """One path of the API: an ASGI application that says with which status it answered."""
+    """One path of the API: an ASGI application that returns the status it answered with."""
 
     def __init__(self, server: ServerState, methods: Mapping[str, MethodSpec]) -> None:
         self._server, self._methods = server, dict(methods)
-        self._open = any(admitted.scope is None for admitted in methods.values())
+        self._open = any(spec.scope is None for spec in methods.values())
         if "GET" in methods:
             self._methods["HEAD"] = methods["GET"]
 
@@ -60,88 +60,88 @@ class RouteHandler:
             call.reservation.release()
 
     async def _answer(self, call: HttpRequest) -> Response | Streaming | None:
-        """Whatever happens inside; None: there is nobody to tell."""
+        """The response, also if the endpoint fails. None: the client has disconnected."""
         try:
             call.reservation.reserve_request()
-            answer = await self._asked(call)
+            answer = await self._dispatch(call)
             if not isinstance(answer, Response):
                 call.reservation.reserve_stream()
             return answer
         except Refusal as refusal:
             if isinstance(refusal, Unserved):
                 return error_response(refusal, call.id)
-            given = call.scope.get("path_params", {})
-            named = call.target or next(iter(given.values()), call.scope["path"])
-            await call.audit_refusal(refusal, named)
+            params = call.scope.get("path_params", {})
+            target = call.target or next(iter(params.values()), call.scope["path"])
+            await call.audit_refusal(refusal, target)
             return error_response(refusal, call.id)
         except ClientDisconnected:
             return None
-        except Exception as surprise:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
+        except Exception as surprise:  # noqa: BLE001  # a bug must not send a traceback to the client
             return internal_error(surprise, call.id)
 
-    async def _asked(self, call: HttpRequest) -> Response | Streaming:
+    async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         method = call.scope["method"]
-        admitted = self._methods.get(method)
-        if admitted is None:
+        spec = self._methods.get(method)
+        if spec is None:
             if not self._open:
-                await self._known(call)
+                await self._authenticate(call)
             raise MethodNotAllowed(method, sorted(self._methods))
-        if admitted.scope is None:
-            return await admitted.endpoint(call)
-        await self._known(call)
-        if admitted.scope:  # none: any good key will do
-            authorize(call.principal, admitted.scope)
-        return await admitted.endpoint(call)
+        if spec.scope is None:
+            return await spec.endpoint(call)
+        await self._authenticate(call)
+        if spec.scope:  # "": any valid key will do
+            authorize(call.principal, spec.scope)
+        return await spec.endpoint(call)
 
-    async def _known(self, call: HttpRequest) -> None:
-        """Who is asking; Unauthenticated without a good key."""
+    async def _authenticate(self, call: HttpRequest) -> None:
+        """Set the principal of the request. Raises Unauthenticated without a valid key."""
         call.set_principal(await self._server.authenticate(credential_of(call)))
         call.reservation.reserve_tenant_request(call.principal.tenant)
 
 
 class NotFoundHandler(RouteHandler):
     """
-    All paths that are not served. Below `/v1/` a good key is wanted first, as for every path that is not open (contract §2.1).
+    Answers all paths that have no route. Below `/v1/` it needs a valid key first, as most routes do (contract §2.1).
 
-    `resources` are the first parts of the paths below `/v1/`: a path that begins with one lacks its version.
+    `resources` are the first segments of the paths below `/v1/`: a path that begins with one lacks its version.
     """
 
     def __init__(self, server: ServerState, resources: Collection[str]) -> None:
         super().__init__(server, {})
         self._resources = frozenset(resources)
 
-    async def _asked(self, call: HttpRequest) -> Response | Streaming:
+    async def _dispatch(self, call: HttpRequest) -> Response | Streaming:
         path: str = call.scope["path"]
         if path.startswith(VERSION):
-            await self._known(call)
+            await self._authenticate(call)
             if path.startswith(
                 "/v1/packs"
-            ):  # a registry would speak JSON, and there is none here (contract §11)
-                return Response(b"there is no registry of packs here\n", 404, TEXT)
+            ):  # clients take a JSON answer for a pack registry, so this is text (contract §11)
+                return Response(b"this server has no pack registry\n", 404, TEXT)
         elif resource_of(path) in self._resources:
             raise InvalidRequest(
-                Problem("path", f"expected a path with its version, as {VERSION}{path[1:65]}")
+                Problem("path", f"expected a path with its version, such as {VERSION}{path[1:65]}")
             )
         raise Unserved
 
 
 class Unserved(NotFound):
-    """A path that is none of ours: nothing of a tenant's was asked for."""
+    """A path without a route. It names nothing of a tenant, so it is not audited."""
 
     def __init__(self) -> None:
-        super().__init__("there is nothing at this path; /v1/openapi.json lists what there is")
+        super().__init__("no route has this path; /v1/openapi.json lists all routes")
 
 
 def resource_of(path: str) -> str:
-    """The first part of a path, without a verb: `runs` of `/runs/x` and `/runs:bulk-cancel`."""
+    """The first segment of a path, without a verb: `runs` of `/runs/x` and `/runs:bulk-cancel`."""
     return path[1:].partition("/")[0].partition(":")[0]
 
 
 def credential_of(call: RequestContext) -> str:
-    """`Authorization: Bearer …` or `X-API-Key: …`; both only if they are the same."""
-    said, key = call.header(b"authorization"), call.header(b"x-api-key")
-    if said is not None:
-        scheme, _, token = said.partition(" ")
+    """The key in `Authorization: Bearer …` or `X-API-Key: …`. If both are sent, they must be equal."""
+    header, key = call.header(b"authorization"), call.header(b"x-api-key")
+    if header is not None:
+        scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or key not in (None, token.strip()):
             raise Unauthenticated
         key = token.strip()
@@ -169,57 +169,57 @@ async def _send(answer: Response, call: HttpRequest, send: Send) -> int:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if head else body})
         return status
-    packed = call.accepts_gzip
-    if packed:
+    gzip = call.accepts_gzip
+    if gzip:
         headers.append((b"content-encoding", b"gzip"))
     start = {"type": "http.response.start", "status": status, "headers": headers}
-    return await _stream(start, _packed(body) if packed else body, call, send, head=head)
+    return await _stream(start, _gzipped(body) if gzip else body, call, send, head=head)
 
 
 async def _stream(
     start: Message, body: AsyncGenerator[bytes], call: HttpRequest, send: Send, *, head: bool
 ) -> int:
-    """Piece by piece, for as long as the client takes them. The first is made before anything is said."""
+    """Send chunk by chunk, for as long as the client reads. The first chunk is made before the status is sent, and may change it."""
     seconds = call.server.serving.send_seconds
-    gone = asyncio.ensure_future(_gone(call.receive))
+    disconnected = asyncio.ensure_future(_disconnected(call.receive))
     try:
-        async with aclosing(body) as pieces:
+        async with aclosing(body) as chunks:
             try:
-                first = await anext(pieces, b"")
+                first = await anext(chunks, b"")
             except Refusal as refusal:
                 return await _send(error_response(refusal, call.id), call, send)
             await send(start)
             if not head:
                 await send({"type": "http.response.body", "body": first, "more_body": True})
-                async for piece in pieces:
-                    if gone.done():
+                async for chunk in chunks:
+                    if disconnected.done():
                         return start["status"]
                     async with asyncio.timeout(seconds):
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
     except TimeoutError:
-        log.warning("request %s: the client takes nothing any more", call.id)
-    except Refusal as trouble:  # too late for a status: the answer is cut off, which HTTP can tell
-        log.error("request %s: cut off: %s", call.id, trouble)
+        log.warning("request %s: the client stopped reading the response", call.id)
+    except Refusal as trouble:  # too late for a status: the response is truncated, which HTTP clients detect
+        log.error("request %s: response truncated: %s", call.id, trouble)
     finally:
-        gone.cancel()
+        disconnected.cancel()
         with suppress(asyncio.CancelledError):
-            await gone
+            await disconnected
     return start["status"]
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _packed(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    packer = zlib.compressobj(1, wbits=31)
-    async with aclosing(body) as pieces:
-        async for piece in pieces:
-            if packed := packer.compress(piece):
-                yield packed
-    yield packer.flush()
+async def _gzipped(body: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
+    compressor = zlib.compressobj(1, wbits=31)
+    async with aclosing(body) as chunks:
+        async for chunk in chunks:
+            if compressed := compressor.compress(chunk):
+                yield compressed
+    yield compressor.flush()
 
 
 def _with_headers(send: Send, call: HttpRequest) -> Send:

@@ -1,4 +1,4 @@
-"""Open to everybody: whether we are up, the OpenAPI document, and its page."""
+"""Routes that need no key: health, the OpenAPI document and its HTML page."""
 
 from assay.protocol.operations import Health
 from assay.serve.web.docs_page import page
@@ -6,7 +6,7 @@ from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import HTML, Headers, Response, answer
 
 PROTOCOL = "0.0.1"
-BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
+CACHE: Headers = ((b"cache-control", b"max-age=60"),)
 
 
 async def health(call: HttpRequest) -> Response:
@@ -17,10 +17,10 @@ async def health(call: HttpRequest) -> Response:
 
 async def show_openapi(call: HttpRequest) -> Response:
     call.query()
-    return Response(call.server.openapi, headers=BRIEFLY)
+    return Response(call.server.openapi, headers=CACHE)
 
 
 async def show_page(call: HttpRequest) -> Response:
     call.query()
     html, policy = page()
-    return Response(html, media=HTML, headers=((b"content-security-policy", policy), *BRIEFLY))
+    return Response(html, media=HTML, headers=((b"content-security-policy", policy), *CACHE))

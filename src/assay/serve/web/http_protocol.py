@@ -1,4 +1,4 @@
-"""One connection: a time and a size for the head of a request, an end to silence, and our own words for what is no HTTP."""
+"""One HTTP connection: limits on the head of a request in time and bytes, idle timeouts, and JSON answers to malformed requests."""
 
 import asyncio
 import logging
@@ -13,50 +13,50 @@ from assay.serve.web.instrumentation import record_request
 from assay.serve.web.request import new_request_id
 from assay.serve.web.responses import encode
 
-# Rubbish is answered, counted and no warning: whoever can reach the port could fill the log with it.
+# Malformed requests are answered and counted, but not logged: anyone who can reach the port could fill the log.
 log = logging.getLogger("assay.wire")
 log.setLevel(logging.ERROR)
-OFFERING = (b"upgrade", b"http2-settings")  # headers and options of a connection that offer another protocol
-PIPELINED = 64  # requests ahead of their answers
+UPGRADE = (b"upgrade", b"http2-settings")  # headers, and options of `Connection`, that offer another protocol
+PIPELINED = 64  # requests waiting for the response to an earlier one
 
 
 class HeadRefused(Exception):
-    """A head that is not taken: goes up through the parser, and becomes the answer that `_refusal` holds."""
+    """Passes through the parser when a head is refused; `_refusal` holds the response."""
 
 
 class GuardedHttpProtocol(HttpToolsProtocol):
     """
-    Closes a connection on which no request begins, or whose head does not end, in time or in bytes.
+    Closes a connection if no request begins in time, or if the head of a request is too slow or too large.
 
-    What comes after an answer and is no new request, such as the rest of a body nobody wanted, keeps no connection open.
+    Bytes after a response that are not a new request, such as the rest of an unread body, do not keep the connection open.
     """
 
     head_seconds = 10.0
     head_bytes = 64 * 1024
-    most_headers = 128
+    max_headers = 128
     send_seconds = 60.0
     _waiting: asyncio.TimerHandle | None = None
     _idle: asyncio.TimerHandle | None = None
     _stuck: asyncio.TimerHandle | None = None
-    _unread = 0  # bytes of which nothing has come yet: no whole head, no piece of a body
-    _left = 0  # bytes of an answer that were not taken when we last looked
-    _hosts = 0  # headers of this name
+    _unread = 0  # bytes received since the last complete head or chunk of a body
+    _left = 0  # bytes of a response that the client had not read at the last look
+    _hosts = 0  # number of Host headers
     _heading = _upgrading = False
     _refusal: tuple[bytes, ErrorResponse] | None = None
 
-    def __init__(self, *given: Any, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self.logger = log
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        # asyncio does so itself only where the listening socket was made with its protocol named; else an answer waits 40 ms
+        # asyncio sets this only if the listening socket names its protocol; without it a response waits 40 ms
         transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._wait()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
         if self._unread > self.head_bytes:
-            self._too_long()
+            self._refuse_long_head()
             self.send_400_response("")
             return
         self._unread += len(data)
@@ -64,27 +64,27 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            self._stay(data[offer.args[0] :])
+            self._ignore_upgrade(data[offer.args[0] :])
         except httptools.HttpParserError:
             self.send_400_response("Invalid HTTP request received.")
-        if self._heading and self._waiting is None:  # most heads are whole at once, and need no clock
-            self._wait()
+        if self._heading and self._waiting is None:  # most heads arrive whole and need no timer
+            self._start_timer()
 
-    def _stay(self, rest: bytes) -> None:
+    def _ignore_upgrade(self, rest: bytes) -> None:
         """
-        With HTTP/1.1, where a client offers another protocol (RFC 9110 §7.8): its request is read as if it had not.
+        Stay with HTTP/1.1 when a client offers another protocol (RFC 9110 §7.8).
 
-        The parser skips the body of a request that offers one, so another parser reads the same head without the offer.
+        The parser skips the body of such a request, so a second parser reads the same head without the offer.
         """
         if not self._upgrading:
-            return  # CONNECT, which has been answered as any other method
+            return  # CONNECT: already answered like any other method
         self._upgrading = False
         lines = [b"%b %b HTTP/%b" % (self._method, self.url, self.parser.get_http_version().encode())]
         for name, value in self.headers:
             if name == b"connection":
                 options = (option.strip() for option in value.split(b","))
-                value = b", ".join(option for option in options if option.lower() not in OFFERING)  # noqa: PLW2901
-            if name not in OFFERING:
+                value = b", ".join(option for option in options if option.lower() not in UPGRADE)  # noqa: PLW2901
+            if name not in UPGRADE:
                 lines.append(b"%b: %b" % (name, value))
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's own
@@ -99,7 +99,7 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self._hosts = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """As uvicorn's, with an end: that of a head of many names comes before all of it is read."""
+        """As uvicorn's, but with a limit, so that a head with too many headers is refused before it is complete."""
         name = name.lower()
         if name == b"host":
             self._hosts += 1
@@ -107,16 +107,16 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.expect_100_continue = True
         headers = self.headers
         headers.append((name, value))
-        if len(headers) > self.most_headers:
-            said = f"a request has more than {self.most_headers} headers (ASSAY_MAX_HEADERS)"
-            self._refuse_head(said, "max_headers", self.most_headers)
+        if len(headers) > self.max_headers:
+            message = f"the request has more than {self.max_headers} headers (ASSAY_MAX_HEADERS)"
+            self._refuse_head(message, "max_headers", self.max_headers)
             raise HeadRefused
 
     def on_headers_complete(self) -> None:
-        self._go_on()
+        self._stop_timer()
         self._heading = False
-        if self._unread > self.head_bytes and self._head() > self.head_bytes:
-            self._too_long()
+        if self._unread > self.head_bytes and self._head_size() > self.head_bytes:
+            self._refuse_long_head()
             raise HeadRefused
         self._unread = 0
         if self._hosts != 1 and (self._hosts or self.parser.get_http_version() != "1.0"):
@@ -126,9 +126,9 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._upgrading, self._method = True, method
             return
         super().on_headers_complete()
-        self.headers = []  # where trailers go: they are nobody's headers
+        self.headers = []  # trailers are collected here and dropped: they are not headers of the request
         if len(self.pipeline) > PIPELINED:
-            self._refuse(f"more than {PIPELINED} requests are ahead of their answers")
+            self._refuse(f"more than {PIPELINED} pipelined requests wait for a response")
             raise HeadRefused
 
     def on_body(self, body: bytes) -> None:
@@ -143,12 +143,12 @@ class GuardedHttpProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        # uvicorn gives its timer up at the first byte of anything; ours only when a request begins
+        # uvicorn cancels its timer at the first byte received; ours runs until a request begins
         self._idle, self.timeout_keep_alive_task = self.timeout_keep_alive_task, None
         self._left = 0
 
     def timeout_keep_alive_handler(self) -> None:
-        """Nothing new; an answer that is still being taken may take longer, one that is not is dropped."""
+        """No new request came. A response that the client still reads may go on; one that it does not read is dropped."""
         left = self.transport.get_write_buffer_size()
         if left and (not self._left or left < self._left):
             self._left = left
@@ -159,11 +159,11 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """More of an answer waits than is sent: it must get less, also when nobody writes or waits for it any more."""
+        """The client reads slower than we write: from now on the buffer must shrink every `send_seconds`, or the connection is closed."""
         super().pause_writing()
         if self._stuck is None:
             left = self.transport.get_write_buffer_size()
-            self._stuck = self.loop.call_later(self.send_seconds, self._look, left)
+            self._stuck = self.loop.call_later(self.send_seconds, self._check_progress, left)
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -171,16 +171,16 @@ class GuardedHttpProtocol(HttpToolsProtocol):
             self._stuck.cancel()
             self._stuck = None
 
-    def _look(self, before: int) -> None:
+    def _check_progress(self, before: int) -> None:
         left = self.transport.get_write_buffer_size()
         if left < before:
-            self._stuck = self.loop.call_later(self.send_seconds, self._look, left)
+            self._stuck = self.loop.call_later(self.send_seconds, self._check_progress, left)
         else:
             self._stuck = None
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._go_on()
+        self._stop_timer()
         if self._stuck is not None:
             self._stuck.cancel()
             self._stuck = None
@@ -204,30 +204,30 @@ class GuardedHttpProtocol(HttpToolsProtocol):
         self.transport.write(head + data)
         self.transport.close()
 
-    def _refuse(self, said: str) -> None:
-        self._refusal = b"400 Bad Request", ErrorResponse(error="validation_error", message=said)
+    def _refuse(self, message: str) -> None:
+        self._refusal = b"400 Bad Request", ErrorResponse(error="validation_error", message=message)
 
-    def _too_long(self) -> None:
-        said = f"the head of a request has more than {self.head_bytes} bytes (ASSAY_MAX_HEAD_BYTES)"
-        self._refuse_head(said, "max_head_bytes", self.head_bytes)
+    def _refuse_long_head(self) -> None:
+        message = f"the head of the request has more than {self.head_bytes} bytes (ASSAY_MAX_HEAD_BYTES)"
+        self._refuse_head(message, "max_head_bytes", self.head_bytes)
 
-    def _refuse_head(self, said: str, setting: str, limit: int) -> None:
+    def _refuse_head(self, message: str, setting: str, limit: int) -> None:
         details: dict[str, object] = {"limit": limit, "setting": setting}
-        body = ErrorResponse(error="payload_too_large", message=said, details=details)
+        body = ErrorResponse(error="payload_too_large", message=message, details=details)
         self._refusal = b"431 Request Header Fields Too Large", body
 
-    def _head(self) -> int:
+    def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _wait(self) -> None:
-        self._waiting = self.loop.call_later(self.head_seconds, self._give_up)
+    def _start_timer(self) -> None:
+        self._waiting = self.loop.call_later(self.head_seconds, self._on_timeout)
 
-    def _go_on(self) -> None:
+    def _stop_timer(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
 
-    def _give_up(self) -> None:
+    def _on_timeout(self) -> None:
         self._waiting = None
         if not self.transport.is_closing():
             self.transport.close()

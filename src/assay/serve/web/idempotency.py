@@ -1,8 +1,8 @@
 """
-Idempotency-Key: the same key with the same request gives the same run, with another request 409 (openwop-contract §3.6).
+Idempotency-Key: the same key with the same request returns the same run; with another request, 409 (openwop-contract §3.6).
 
-What is kept of a key is written in the same transaction as what it started, so that there is never one without the other. Only what
-came of a request is kept, not that it was refused.
+The key is stored in the same transaction as the effect of its request, so neither exists without the other. A refusal is not
+stored.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ from assay.serve.web.request import RequestContext, ServerState
 from assay.serve.web.responses import Headers
 
 KIND = "idempotency"
-LONGEST = 255
+MAX_LENGTH = 255
 REPLAYED: Headers = ((b"openwop-idempotent-replay", b"true"),)
 T = TypeVar("T")
 
 
 class StoredResponse(Struct, frozen=True, omit_defaults=True):
-    """What a key stood for, and what came of it: a run, or an answer as it went out."""
+    """The digest of the request that used a key, and its effect: a run, or the response as it was sent."""
 
     digest: str
     run: str = ""
@@ -33,7 +33,7 @@ class StoredResponse(Struct, frozen=True, omit_defaults=True):
 
 
 class Started(NamedTuple):
-    """A run, by id, and whether an earlier request started it."""
+    """The id of a run, and whether an earlier request started it."""
 
     run: str
     replayed: bool
@@ -44,51 +44,52 @@ _encode = msgspec.json.Encoder().encode
 
 
 class IdempotentRequest:
-    """One request with its key. Without a key everything is done, and nothing is kept."""
+    """A request with its key. Without a key every method does its work and stores nothing."""
 
     def __init__(self, call: RequestContext, operation: str, digest: Callable[[], str]) -> None:
         self._call, self._operation, self._make_digest = call, operation, digest
-        self._made = ""
-        self._given = call.header(b"idempotency-key")
-        if self._given is not None and not (0 < len(self._given) <= LONGEST and self._given.isprintable()):
+        self._digest_value = ""
+        self._key = call.header(b"idempotency-key")
+        if self._key is not None and not (0 < len(self._key) <= MAX_LENGTH and self._key.isprintable()):
             raise InvalidRequest(
                 Problem(
-                    "Idempotency-Key", f"expected 1 to {LONGEST} printable characters, got {len(self._given)}"
+                    "Idempotency-Key",
+                    f"expected 1 to {MAX_LENGTH} printable characters, got {len(self._key)}",
                 )
             )
 
     @property
-    def keyed(self) -> bool:
-        return self._given is not None
+    def has_key(self) -> bool:
+        return self._key is not None
 
     def _digest(self) -> str:
-        self._made = self._made or self._make_digest()
-        return self._made
+        self._digest_value = self._digest_value or self._make_digest()
+        return self._digest_value
 
     def key(self, part: str = "") -> str:
-        """Where it is kept: of the tenant, the operation and the key; and of a part of the request."""
-        named = f"{self._operation}\n{self._given}"
-        return f"{hashlib.sha256(named.encode('utf-8', 'replace')).hexdigest()}{part}"
+        """The document key: of the operation and the client's key, and of a part of the request."""
+        name = f"{self._operation}\n{self._key}"
+        return f"{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()}{part}"
 
-    def put(self, kept: StoredResponse, part: str = "") -> PutDocument:
-        return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(kept))
+    def put(self, stored: StoredResponse, part: str = "") -> PutDocument:
+        return PutDocument(tenant=self._call.tenant, kind=KIND, key=self.key(part), data=_encode(stored))
 
-    async def kept(self, digest: str, part: str = "") -> StoredResponse | None:
+    async def stored(self, digest: str, part: str = "") -> StoredResponse | None:
         document = await self._call.server.store.document(self._call.tenant, KIND, self.key(part))
         if document is None:
             return None
-        kept = _decode(document.data)
-        if kept.digest != digest:
+        stored = _decode(document.data)
+        if stored.digest != digest:
             raise IdempotencyKeyReused(
-                "this Idempotency-Key came with another request before: take a new one for a new request"
+                "this Idempotency-Key was used with another request; use a new key for a new request"
             )
-        return kept
+        return stored
 
     async def start(
         self, run: str, begin: Callable[[list[PutDocument]], Awaitable[object]], part: str = ""
     ) -> Started:
-        """Begin a run of this id, with what must be written along; or find the one that was begun before."""
-        if not self.keyed:
+        """Start a run with this id; `begin` gets the documents to write with it. Or find the run that an earlier request started."""
+        if not self.has_key:
             await begin([])
             return Started(run, replayed=False)
         digest = self._digest()
@@ -98,57 +99,57 @@ class IdempotentRequest:
             return run
 
         async def old() -> str | None:
-            kept = await self.kept(digest, part)
-            return None if kept is None else kept.run
+            stored = await self.stored(digest, part)
+            return None if stored is None else stored.run
 
         return Started(*await self._once(start, old, part))
 
-    async def made(
+    async def create(
         self, make: Callable[[Callable[[T], list[PutDocument]]], Awaitable[T]], kind: type[T]
     ) -> tuple[T, bool]:
         """
-        An answer that is small enough to be kept itself; and whether it is an old one.
+        A response small enough to be stored itself; and whether an earlier request made it.
 
-        `make` writes what goes along with its answer in the transaction that makes it.
+        `make` gets a function from its response to the documents that it must write in the same transaction.
         """
-        if not self.keyed:
+        if not self.has_key:
             return await make(lambda _: []), False
         digest = self._digest()
 
-        def along(answer: T) -> list[PutDocument]:
+        def documents(answer: T) -> list[PutDocument]:
             return [self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))]
 
         async def old() -> T | None:
-            kept = await self.kept(digest)
-            return None if kept is None else msgspec.json.decode(kept.answer, type=kind)
+            stored = await self.stored(digest)
+            return None if stored is None else msgspec.json.decode(stored.answer, type=kind)
 
-        return await self._once(lambda: make(along), old)
+        return await self._once(lambda: make(documents), old)
 
-    async def done(
+    async def perform(
         self,
         do: Callable[[list[PutDocument]], Awaitable[T]],
         again: Callable[[], Awaitable[T]],
         part: str = "",
     ) -> tuple[T, bool]:
         """
-        Something that can be seen at a run, and that the same request does not do twice; and whether it was done before.
+        An effect on a run that the same request has only once; and whether an earlier request had it.
 
-        `do` writes what it is given in the transaction in which it begins. `again` says how it stands, and goes on with what a
-        crash cut off.
+        `do` writes the given documents in its first transaction. `again` returns the present state, and continues what a crash
+        interrupted.
         """
-        if not self.keyed:
+        if not self.has_key:
             return await do([]), False
         digest = self._digest()
 
         async def old() -> T | None:
-            return None if await self.kept(digest, part) is None else await again()
+            return None if await self.stored(digest, part) is None else await again()
 
         return await self._once(lambda: do([self.put(StoredResponse(digest=digest), part)]), old, part)
 
     async def _once(
         self, do: Callable[[], Awaitable[T]], old: Callable[[], Awaitable[T | None]], part: str = ""
     ) -> tuple[T, bool]:
-        async with self._call.server.locks.of((self._call.tenant, self.key(part))):
+        async with self._call.server.locks.hold((self._call.tenant, self.key(part))):
             if (before := await old()) is not None:
                 return before, True
             try:
@@ -158,20 +159,20 @@ class IdempotentRequest:
                     raise
                 return before, True
 
-    async def answered(
+    async def collect(
         self, make: Callable[[], Awaitable[T]], kind: type[T], final: Callable[[T], bool]
     ) -> tuple[T, bool]:
         """
-        An answer of many parts, each of which is kept with what it made; it is kept itself, if it is final.
+        A response of many parts, each stored with its own effect. The response itself is stored if it is `final`.
 
-        Without it the parts are found by their own keys, and give the same answer.
+        Without it the parts are found by their own keys and give the same response.
         """
-        if not self.keyed:
+        if not self.has_key:
             return await make(), False
         digest = self._digest()
-        async with self._call.server.locks.of((self._call.tenant, self.key())):
-            if (kept := await self.kept(digest)) is not None:
-                return msgspec.json.decode(kept.answer, type=kind), True
+        async with self._call.server.locks.hold((self._call.tenant, self.key())):
+            if (stored := await self.stored(digest)) is not None:
+                return msgspec.json.decode(stored.answer, type=kind), True
             answer = await make()
             if not final(answer):
                 return answer, False
@@ -179,14 +180,14 @@ class IdempotentRequest:
                 put = self.put(StoredResponse(digest=digest, answer=msgspec.Raw(_encode(answer))))
                 await self._call.server.store.commit(Transaction(documents=[put]))
             except Conflict:
-                if (kept := await self.kept(digest)) is not None:
-                    return msgspec.json.decode(kept.answer, type=kind), True
+                if (stored := await self.stored(digest)) is not None:
+                    return msgspec.json.decode(stored.answer, type=kind), True
                 raise
         return answer, False
 
 
 async def sweep(server: ServerState) -> None:
-    """Forget keys that are old enough."""
+    """Delete the keys older than `replay_hours`."""
     before = server.clock.now() - timedelta(hours=max(24.0, server.serving.replay_hours))
     while await server.store.sweep(KIND, before=before):
         pass

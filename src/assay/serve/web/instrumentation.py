@@ -1,4 +1,4 @@
-"""Every answer counted, timed, and told of in the log, by the template of its path: what the path holds is not told."""
+"""Metrics, a span and an access-log line for every response, by the template of its path: the values in a path are not recorded."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 class Instrumented:
-    """Behind glass: what answers, and says with which status it did; 0: nobody was there to be told."""
+    """Wraps a route: records metrics, a span and an access-log line. Status 0: the client had disconnected."""
 
     def __init__(self, path: str, app: Callable[[Scope, Receive, Send], Awaitable[int]]) -> None:
         self._path, self._app = path, app
@@ -27,8 +27,8 @@ class Instrumented:
             status = await self._app(scope, receive, send)
         else:
             parent = {"traceparent": _header(scope, b"traceparent")}
-            about = {"http.request.method": method, "http.route": self._path}
-            with telemetry.span(route, about, parent) as span:
+            attributes = {"http.request.method": method, "http.route": self._path}
+            with telemetry.span(route, attributes, parent) as span:
                 status = await self._app(scope, receive, send)
                 span.set_attribute("http.response.status_code", status)
         record_request("rest", route, str(status), time.perf_counter() - began)
@@ -43,12 +43,12 @@ def record_request(transport: str, route: str, status: str, seconds: float) -> N
 
 
 def enable_metrics(server: ServerState) -> None:
-    """This process serves: it counts, and these can be looked at."""
+    """Switch metrics on, and register the gauges of this server."""
     telemetry.on = True
     telemetry.gauges |= {
         "assay_requests_in_flight": lambda: server.admission.requests,
-        "assay_event_streams": lambda: server.admission.followers,
-        "assay_request_body_bytes": lambda: server.admission.held,
+        "assay_event_streams": lambda: server.admission.streams,
+        "assay_request_body_bytes": lambda: server.admission.body_bytes,
         "assay_runs_in_flight": lambda: server.executor.busy,
     }
 

@@ -1,4 +1,4 @@
-"""One after the other: those who come with the same key wait for each other, those with another do not."""
+"""A lock per key."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Hashable
@@ -6,17 +6,19 @@ from contextlib import asynccontextmanager
 
 
 class KeyedLock:
+    """Holders of the same key wait for each other. A lock exists only while it is held or waited for."""
+
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
     @asynccontextmanager
-    async def of(self, key: Hashable) -> AsyncGenerator[None]:
-        lock, many = self._locks.get(key, (asyncio.Lock(), 0))
-        self._locks[key] = lock, many + 1
+    async def hold(self, key: Hashable) -> AsyncGenerator[None]:
+        lock, count = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = lock, count + 1
         try:
             async with lock:
                 yield
         finally:
-            lock, many = self._locks.pop(key)
-            if many > 1:
-                self._locks[key] = lock, many - 1
+            lock, count = self._locks.pop(key)
+            if count > 1:
+                self._locks[key] = lock, count - 1

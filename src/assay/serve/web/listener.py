@@ -1,4 +1,4 @@
-"""How many may be connected: counted where they are accepted, so that a handshake that never ends counts too (decision 40)."""
+"""Accepts connections up to a limit. They count from `accept` on, so an unfinished TLS handshake counts too (decision 40)."""
 
 import asyncio
 import errno
@@ -17,114 +17,121 @@ FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"x-content-type-options: nosniff\r\nx-request-id: %b\r\ncontent-length: %d\r\n\r\n%b"
 )
-SAID = b'{"error":"unavailable","message":"%d are connected, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
-NO_FILES = b'{"error":"unavailable","message":"this host has no file descriptors left for now; retry later"}'
-AT_ONCE = 128  # that are let in before others have a turn
-EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}  # no more of them for now, for anybody
-AGAIN = 1.0  # seconds until somebody may be let in after that
+TOO_MANY = (
+    b'{"error":"unavailable","message":"%d connections are open, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
+)
+NO_FILES = b'{"error":"unavailable","message":"the server has no free file descriptors; retry later"}'
+AT_ONCE = 128  # connections accepted before other tasks of the loop run
+EXHAUSTED = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
+}  # errors of `accept` that affect every client
+RETRY_SECONDS = 1.0  # until the next `accept` after such an error
 
 
 class Listener:
-    """Lets in who comes to a socket, and sends home whoever is one too many: with 503, under TLS without a word."""
+    """Accepts the connections of one listening socket. One over the limit gets a 503; under TLS it is closed without an answer."""
 
     def __init__(
         self,
-        heard: socket.socket,
-        most: int,
-        connected: Callable[[], asyncio.Protocol],
+        listening: socket.socket,
+        limit: int,
+        protocol_factory: Callable[[], asyncio.Protocol],
         *,
         tls: ssl.SSLContext | None = None,
         seconds: float = 10.0,
     ) -> None:
-        self._heard = heard.dup()
-        self._most, self._connected = most, connected
+        self._socket = listening.dup()
+        self._limit, self._protocol_factory = limit, protocol_factory
         self._tls, self._seconds = tls, seconds if tls else None
         self._loop = asyncio.get_running_loop()
-        self._coming: set[asyncio.Task[None]] = set()
-        self._later: asyncio.TimerHandle | None = None
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._retry: asyncio.TimerHandle | None = None
         self._spare: int | None = _open_spare()
         self._exhausted = False
-        self.inside = 0
+        self.connections = 0
 
     def open(self, backlog: int) -> None:
-        self._heard.setblocking(False)
-        self._heard.listen(backlog)
-        self._hear()
+        self._socket.setblocking(False)
+        self._socket.listen(backlog)
+        self._listen()
 
     def close(self) -> None:
-        """Nobody else comes in, and who shakes hands is let go; those inside stay."""
-        if self._later is not None:
-            self._later.cancel()
-        self._loop.remove_reader(self._heard)
-        self._heard.close()
+        """Accept no more connections and cancel handshakes; established connections stay open."""
+        if self._retry is not None:
+            self._retry.cancel()
+        self._loop.remove_reader(self._socket)
+        self._socket.close()
         self._close_spare()
-        for task in self._coming:
+        for task in self._handshakes:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        await asyncio.gather(*self._coming, return_exceptions=True)
+        await asyncio.gather(*self._handshakes, return_exceptions=True)
 
-    def _hear(self) -> None:
-        self._later = None
-        self._loop.add_reader(self._heard, self._let_in)
+    def _listen(self) -> None:
+        self._retry = None
+        self._loop.add_reader(self._socket, self._accept)
 
-    def _let_in(self) -> None:
+    def _accept(self) -> None:
         for _ in range(AT_ONCE):
             try:
-                accepted, _ = self._heard.accept()
+                accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as trouble:
                 if trouble.errno not in EXHAUSTED:
                     raise
-                if (
-                    not self._exhausted
-                ):  # once, until there is one again: who can reach the port could fill the log
-                    log.error("nobody can be let in for now: %s", trouble.strerror)
+                if not self._exhausted:  # logged once until `accept` succeeds again: anyone who can reach the port could fill the log
+                    log.error("connections cannot be accepted for now: %s", trouble.strerror)
                 self._exhausted = True
-                if trouble.errno == errno.EMFILE and self._turn_away():
+                if trouble.errno == errno.EMFILE and self._reject_exhausted():
                     continue
-                self._loop.remove_reader(self._heard)
-                self._later = self._loop.call_later(AGAIN, self._hear)
+                self._loop.remove_reader(self._socket)
+                self._retry = self._loop.call_later(RETRY_SECONDS, self._listen)
                 return
             self._exhausted = False
-            if self.inside < self._most:
+            if self.connections < self._limit:
                 connection = CountedSocket(accepted, self)
-                task = self._loop.create_task(self._greet(connection))
-                self._coming.add(task)
-                task.add_done_callback(partial(self._greeted, connection))
+                task = self._loop.create_task(self._handshake(connection))
+                self._handshakes.add(task)
+                task.add_done_callback(partial(self._handshake_done, connection))
             else:
-                self._send_home(accepted)
+                self._reject(accepted)
 
-    async def _greet(self, connection: "CountedSocket") -> None:
+    async def _handshake(self, connection: "CountedSocket") -> None:
         try:
             await self._loop.connect_accepted_socket(
-                self._connected, connection, ssl=self._tls, ssl_handshake_timeout=self._seconds
+                self._protocol_factory, connection, ssl=self._tls, ssl_handshake_timeout=self._seconds
             )
-        except OSError:  # it went away, or did not shake hands, or not in time: nobody is there to be told
+        except (
+            OSError
+        ):  # the client disconnected, or its handshake failed or timed out: nothing can be answered
             connection.close()
 
-    def _greeted(self, connection: "CountedSocket", task: asyncio.Task[None]) -> None:
-        self._coming.discard(task)
-        if task.cancelled():  # perhaps before it could begin
+    def _handshake_done(self, connection: "CountedSocket", task: asyncio.Task[None]) -> None:
+        self._handshakes.discard(task)
+        if task.cancelled():  # perhaps before it started
             connection.close()
 
-    def _turn_away(self) -> bool:
+    def _reject_exhausted(self) -> bool:
         """
-        With 503, by the descriptor that is held for it: clients need not wait for what does not come.
+        Answer 503 through the spare file descriptor, so that clients do not wait in vain.
 
-        False: not even that was possible, since another thread was first.
+        Returns False if another thread took that descriptor first.
         """
         if self._spare is None:
             self._spare = _open_spare()
             return False
         self._close_spare()
         try:
-            accepted, _ = self._heard.accept()
+            accepted, _ = self._socket.accept()
         except OSError:
             return False
         else:
-            self._send_home(accepted, NO_FILES)
+            self._reject(accepted, NO_FILES)
             return True
         finally:
             self._spare = _open_spare()
@@ -134,12 +141,12 @@ class Listener:
             os.close(self._spare)
             self._spare = None
 
-    def _send_home(self, accepted: socket.socket, said: bytes | None = None) -> None:
+    def _reject(self, accepted: socket.socket, body: bytes | None = None) -> None:
         with accepted, suppress(OSError):
             accepted.setblocking(False)
             if self._tls is None:
-                said = said or SAID % self._most
-                accepted.send(FULL % (new_request_id().encode(), len(said), said))
+                body = body or TOO_MANY % self._limit
+                accepted.send(FULL % (new_request_id().encode(), len(body), body))
 
 
 def _open_spare() -> int | None:
@@ -150,12 +157,12 @@ def _open_spare() -> int | None:
 
 
 class CountedSocket(socket.socket):
-    """Counted until it is closed, or given up to who closes it: the one is what asyncio does, the other what libuv does."""
+    """Counts as a connection until it is closed or detached. asyncio closes it, libuv detaches it."""
 
-    def __init__(self, accepted: socket.socket, place: Listener) -> None:
+    def __init__(self, accepted: socket.socket, listener: Listener) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, fileno=accepted.detach())
-        self._place: Listener | None = place
-        place.inside += 1
+        self._listener: Listener | None = listener
+        listener.connections += 1
 
     def close(self) -> None:
         self._leave()
@@ -166,6 +173,6 @@ class CountedSocket(socket.socket):
         return super().detach()
 
     def _leave(self) -> None:
-        if self._place is not None:
-            self._place.inside -= 1
-            self._place = None
+        if self._listener is not None:
+            self._listener.connections -= 1
+            self._listener = None

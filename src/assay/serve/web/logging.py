@@ -1,8 +1,8 @@
 """
-Log lines: one a line, as text or JSON, each with the number of its request.
+Log lines as text or JSON, one record a line, each with the id of its request.
 
-No level logs content: a message of an exception may be content, and so may whatever a library says. Of other loggers than
-ours nothing is written below a warning, and of a warning only its place in the code.
+No level logs content. The message of an exception may be content, and so may the message of a library: of loggers other than
+ours, nothing below a warning is written, and of a warning only its place in the code.
 """
 
 import logging
@@ -19,13 +19,13 @@ from assay.terminal import as_json_escapes, one_line
 
 Format = Literal["text", "json"]
 OURS = "assay"
-FOREIGN = logging.WARNING  # the least that is written of other loggers
-PARTS = ("transport", "route", "status", "ms")  # what a line may carry beside its text
+FOREIGN = logging.WARNING  # the lowest level that is written of other loggers
+PARTS = ("transport", "route", "status", "ms")  # fields that a record may carry in addition to its message
 
 
 class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        parts = said(record)
+        parts = fields_of(record)
         more = " ".join(
             f"{name}={parts[name]}" for name in ("request", "who", *PARTS, "error", "trace") if name in parts
         )
@@ -35,27 +35,27 @@ class TextFormatter(logging.Formatter):
 
 class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return as_json_escapes(msgspec.json.encode(said(record)).decode())
+        return as_json_escapes(msgspec.json.encode(fields_of(record)).decode())
 
 
-def said(record: logging.LogRecord) -> dict[str, Any]:
+def fields_of(record: logging.LogRecord) -> dict[str, Any]:
     now = acting.get()
     parts: dict[str, Any] = {
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": " ".join(record.getMessage().split()) if is_ours(record.name) else _place_of(record),
+        "message": " ".join(record.getMessage().split()) if is_ours(record.name) else _call_site(record),
     }
     if now.request:
         parts |= {"request": now.request, "who": now.who}
     parts |= {name: getattr(record, name) for name in PARTS if hasattr(record, name)}
     if record.exc_info and record.exc_info[1] is not None:
-        parts |= _where(record.exc_info[1])
+        parts |= _location(record.exc_info[1])
     return parts
 
 
-def _where(surprise: BaseException) -> dict[str, Any]:
-    """What failed and where: a class and places in code."""
+def _location(surprise: BaseException) -> dict[str, Any]:
+    """The class of an exception and the places in the code; never its message."""
     frames = traceback.extract_tb(surprise.__traceback__)
     places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames]
     return {"error": type(surprise).__name__, "trace": " > ".join(places)}
@@ -65,25 +65,25 @@ def is_ours(logger: str) -> bool:
     return logger == OURS or logger.startswith(f"{OURS}.")
 
 
-def _place_of(record: logging.LogRecord) -> str:
-    return f"said at {Path(record.pathname).name}:{record.lineno}"
+def _call_site(record: logging.LogRecord) -> str:
+    return f"logged at {Path(record.pathname).name}:{record.lineno}"
 
 
 def may_write(record: logging.LogRecord) -> bool:
-    """Whatever level a library has set for itself."""
+    """Filters the records of libraries, whatever level they have set for themselves."""
     return record.levelno >= FOREIGN or is_ours(record.name)
 
 
 def handler(form: Format, stream: TextIO) -> logging.Handler:
-    """The one through which all lines of a server go."""
-    made = logging.StreamHandler(stream)
-    made.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    made.addFilter(may_write)
-    return made
+    """The handler that writes all log lines of a server."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    handler.addFilter(may_write)
+    return handler
 
 
 def configure(form: Format, level: str) -> None:
-    """All loggers of this process, ours and others', on standard error."""
-    wanted: int = getattr(logging, level.upper())
-    logging.basicConfig(handlers=[handler(form, sys.stderr)], level=max(wanted, FOREIGN), force=True)
-    logging.getLogger(OURS).setLevel(wanted)
+    """Send all loggers of this process, ours and those of libraries, to standard error."""
+    threshold: int = getattr(logging, level.upper())
+    logging.basicConfig(handlers=[handler(form, sys.stderr)], level=max(threshold, FOREIGN), force=True)
+    logging.getLogger(OURS).setLevel(threshold)

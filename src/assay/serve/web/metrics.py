@@ -1,4 +1,4 @@
-"""GET /metrics: what this process counted, for Prometheus."""
+"""GET /metrics: the metrics of this process, in Prometheus' text format."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,7 +16,7 @@ async def show_metrics(call: HttpRequest) -> Response:
     return Response(exposition(telemetry), media=MEDIA)
 
 
-def exposition(watch: Metrics) -> bytes:
+def exposition(metrics: Metrics) -> bytes:
     try:
         import prometheus_client as prometheus  # a lazy door: the extra `telemetry`
     except ModuleNotFoundError as error:
@@ -27,38 +27,38 @@ def exposition(watch: Metrics) -> bytes:
     registry = prometheus.CollectorRegistry()
     prometheus.ProcessCollector(registry=registry)
     prometheus.GCCollector(registry=registry)
-    registry.register(_Collector(watch))
+    registry.register(_Collector(metrics))
     return prometheus.generate_latest(registry)
 
 
 class _Collector:
-    def __init__(self, watch: Metrics) -> None:
-        self._watch = watch
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client import core  # a lazy door
 
-        for name, (about, labels) in COUNTERS.items():
-            counter = core.CounterMetricFamily(name, about, labels=labels)
-            for key, value in list(self._watch.counts.items()):
+        for name, (help, labels) in COUNTERS.items():
+            counter = core.CounterMetricFamily(name, help, labels=labels)
+            for key, value in list(self._metrics.counts.items()):
                 if key[0] == name:
                     counter.add_metric(key[1:], value)
             yield counter
-        for name, (about, labels) in TIMES.items():
-            times = core.HistogramMetricFamily(name, about, labels=labels)
-            for key, spread in list(self._watch.times.items()):
+        for name, (help, labels) in TIMES.items():
+            times = core.HistogramMetricFamily(name, help, labels=labels)
+            for key, histogram in list(self._metrics.times.items()):
                 if key[0] == name:
-                    times.add_metric(key[1:], _buckets(spread), spread.total)
+                    times.add_metric(key[1:], _buckets(histogram), histogram.total)
             yield times
-        for name, about in GAUGES.items():
-            if name in self._watch.gauges:
-                yield core.GaugeMetricFamily(name, about, value=self._watch.gauges[name]())
+        for name, help in GAUGES.items():
+            if name in self._metrics.gauges:
+                yield core.GaugeMetricFamily(name, help, value=self._metrics.gauges[name]())
 
 
-def _buckets(spread: Histogram) -> list[tuple[str, float]]:
+def _buckets(histogram: Histogram) -> list[tuple[str, float]]:
     sums: list[tuple[str, float]] = []
     total = 0
-    for bound, count in zip((*map(str, BOUNDS), "+Inf"), spread.counts, strict=True):
+    for bound, count in zip((*map(str, BOUNDS), "+Inf"), histogram.counts, strict=True):
         total += count
         sums.append((bound, total))
     return sums

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the whole server, from the list of routes and the protocol's own types (decision 4)."""
+"""The OpenAPI 3.1 document of a server, from its routes and their schemas (decision 4)."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,29 +9,29 @@ import msgspec
 
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 
-SAID = {
-    400: "the request does not fit: every problem with its place, in details.problems",
-    401: "no key, or none that is good",
-    403: "the key lacks the scope in details.scopeRequired",
-    404: "there is none, or it is another tenant's",
-    405: "not by this method",
-    409: "not in this state: details.status; or the Idempotency-Key came with another request",
-    413: "more bytes than are taken: details.limit",
-    415: "a content type or encoding that is not read: details.supported",
-    422: "a run cannot be copied from there: details.fromSeq, details.sourceRunId",
-    429: "too much at once: again after details.retryAfterMs",
-    500: "a bug: the log knows more under details.correlationId",
-    501: "a capability that this host does not offer: details.capability",
-    503: "about to stop, or the database is away: again after Retry-After",
+ERRORS = {
+    400: "The request is invalid. `details.problems` lists every problem with its place.",
+    401: "The key is missing or invalid.",
+    403: "The key lacks the scope in `details.scopeRequired`.",
+    404: "The resource does not exist, or belongs to another tenant.",
+    405: "The method is not allowed for this path.",
+    409: "The run is in another state (`details.status`), or the Idempotency-Key was used with another request.",
+    413: "The body is larger than `details.limit` bytes.",
+    415: "The content type or encoding is not supported; `details.supported` lists those that are.",
+    422: "The run cannot be copied from this event: `details.fromSeq`, `details.sourceRunId`.",
+    429: "A limit is reached; retry after `details.retryAfterMs`.",
+    500: "Internal error; see the server log for `details.correlationId`.",
+    501: "The server does not offer this capability: `details.capability`.",
+    503: "The server is stopping, or its database is unavailable; retry after Retry-After.",
 }
 PATTERNS = {"agent_id": "^[A-Za-z0-9_.-]{3,256}$", "suite_ref": "^[a-z0-9.-]{1,200}(@[0-9.]{1,40})?$"}
 HEADERS: dict[str, dict[str, Any]] = {
-    "X-Request-Id": {"description": "the number of this request", "schema": {"type": "string"}},
-    "Retry-After": {"description": "seconds", "schema": {"type": "string"}},
-    "Location": {"description": "where the operation is", "schema": {"type": "string"}},
-    "Content-Location": {"description": "where the result stays", "schema": {"type": "string"}},
-    "ETag": {"description": "of a result, which does not change", "schema": {"type": "string"}},
-    "Link": {"description": "the next page, where there is one", "schema": {"type": "string"}},
+    "X-Request-Id": {"description": "The id of this request.", "schema": {"type": "string"}},
+    "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}},
+    "Location": {"description": "The URL of the operation or resource.", "schema": {"type": "string"}},
+    "Content-Location": {"description": "The URL of the stored result.", "schema": {"type": "string"}},
+    "ETag": {"description": "The entity tag of the response.", "schema": {"type": "string"}},
+    "Link": {"description": "The URL of the next page, if there is one.", "schema": {"type": "string"}},
 }
 
 
@@ -63,21 +63,21 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
 
 
 def _operation(route: RouteSpec) -> dict[str, Any]:
-    said: dict[str, Any] = {"operationId": route.id, "summary": route.summary}
-    refuses = {*route.refuses, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
+    operation: dict[str, Any] = {"operationId": route.id, "summary": route.summary}
+    errors = {*route.errors, 429, 500, 503} | (set[int]() if route.scope is None else {401, 403})
     if route.scope is not None:
-        said["description"] = f"Scope: `{route.scope}`." if route.scope else "Any key of the tenant."
-        said["security"] = [{"BearerAuth": []}, {"ApiKeyAuth": []}]
+        operation["description"] = f"Scope: `{route.scope}`." if route.scope else "Any key of the tenant."
+        operation["security"] = [{"BearerAuth": []}, {"ApiKeyAuth": []}]
     else:
-        said["security"] = []
+        operation["security"] = []
     if parameters := [*_in_path(route.path), *map(_parameter, route.parameters)]:
-        said["parameters"] = parameters
-    if route.takes:
-        said["requestBody"] = {"required": not route.optional, "content": _body(route)}
-    answers = {status: _given(given) for status, given in route.gives.items()}
-    answers |= {status: _refused(status) for status in refuses}
-    said["responses"] = {str(status): answers[status] for status in sorted(answers)}
-    return said
+        operation["parameters"] = parameters
+    if route.body:
+        operation["requestBody"] = {"required": not route.optional, "content": _body(route)}
+    responses = {status: _response(spec) for status, spec in route.responses.items()}
+    responses |= {status: _error(status) for status in errors}
+    operation["responses"] = {str(status): responses[status] for status in sorted(responses)}
+    return operation
 
 
 def _in_path(path: str) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ def _in_path(path: str) -> list[dict[str, Any]]:
 def _parameter(parameter: Parameter) -> dict[str, Any]:
     return {
         "name": parameter.name,
-        "in": parameter.where,
+        "in": parameter.location,
         "required": False,
         "schema": parameter.schema,
         "description": parameter.description,
@@ -103,41 +103,41 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _body(route: RouteSpec) -> dict[str, Any]:
-    content: dict[str, Any] = {"application/json": {"schema": _ref(route.takes)}}
+    content: dict[str, Any] = {"application/json": {"schema": _ref(route.body)}}
     if route.lines:
-        said = "a line with checks and experiment_metadata, then one {test_case, output} a line"
-        content["application/x-ndjson"] = {"schema": {"type": "string", "description": said}}
+        lines = "A first line with checks and experiment_metadata, then one {test_case, output} per line."
+        content["application/x-ndjson"] = {"schema": {"type": "string", "description": lines}}
     return content
 
 
-def _given(given: ResponseSpec) -> dict[str, Any]:
-    said: dict[str, Any] = {
-        "description": given.description,
-        "headers": {name: _header(name) for name in ("X-Request-Id", *given.headers)},
+def _response(spec: ResponseSpec) -> dict[str, Any]:
+    response: dict[str, Any] = {
+        "description": spec.description,
+        "headers": {name: _header(name) for name in ("X-Request-Id", *spec.headers)},
     }
-    if given.noun:
-        said["content"] = {given.media: {"schema": _ref(given.noun)}}
-    elif given.media != "application/json":
-        said["content"] = {given.media: {"schema": {"type": "string"}}}
-    if given.stream:
-        said["content"]["text/event-stream"] = {"schema": {"type": "string"}}
-    if given.lines:
-        each = f"one {given.lines} a line"
-        said["content"]["application/x-ndjson"] = {"schema": {"type": "string", "description": each}}
-    return said
+    if spec.schema:
+        response["content"] = {spec.media: {"schema": _ref(spec.schema)}}
+    elif spec.media != "application/json":
+        response["content"] = {spec.media: {"schema": {"type": "string"}}}
+    if spec.stream:
+        response["content"]["text/event-stream"] = {"schema": {"type": "string"}}
+    if spec.lines:
+        each = f"One {spec.lines} per line."
+        response["content"]["application/x-ndjson"] = {"schema": {"type": "string", "description": each}}
+    return response
 
 
-def _refused(status: int) -> dict[str, Any]:
+def _error(status: int) -> dict[str, Any]:
     names = ["X-Request-Id", *(["Retry-After"] if status in (429, 503) else [])]
     return {
-        "description": SAID[status],
+        "description": ERRORS[status],
         "headers": {name: _header(name) for name in names},
         "content": {"application/json": {"schema": _ref("ErrorResponse")}},
     }
 
 
-def _ref(noun: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{noun}"}
+def _ref(schema: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{schema}"}
 
 
 def _header(name: str) -> dict[str, Any]:

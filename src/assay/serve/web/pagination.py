@@ -1,4 +1,4 @@
-"""Pages: how many, and from where on. A token is good for the list it came from, and for no other."""
+"""Page sizes and page tokens. A token is valid only for the list that returned it."""
 
 import base64
 import binascii
@@ -16,26 +16,26 @@ SIZE = 50
 
 
 class RunCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The last run of a page of runs, and a digest of what was asked for."""
+    """The last run of a page of runs, and a digest of the query."""
 
     created: datetime
     id: str
-    asked: str
+    query: str
 
 
 class OffsetCursor(Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """The number of the next result of a run."""
+    """The index of the next result of a run."""
 
     run: str
     at: int
 
 
-def digest(*asked: object) -> str:
-    return hashlib.sha256(repr(asked).encode()).hexdigest()[:16]
+def digest(*query: object) -> str:
+    return hashlib.sha256(repr(query).encode()).hexdigest()[:16]
 
 
-def token(place: RunCursor | OffsetCursor) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def token(cursor: RunCursor | OffsetCursor) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(cursor)).decode().rstrip("=")
 
 
 def decode(text: str, kind: type[T]) -> T:
@@ -47,12 +47,12 @@ def decode(text: str, kind: type[T]) -> T:
 
 
 def invalid_token() -> InvalidRequest:
-    return InvalidRequest(Problem("page_token", "this is no token that this list gave out"))
+    return InvalidRequest(Problem("page_token", "expected a token that this list returned"))
 
 
-def size(text: str | None, most: int) -> int:
+def size(text: str | None, limit: int) -> int:
     if text is None:
-        return min(SIZE, most)
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= most):
-        raise InvalidRequest(Problem("page_size", f"expected a number from 1 to {most}, got {text[:40]!r}"))
+        return min(SIZE, limit)
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= limit):
+        raise InvalidRequest(Problem("page_size", f"expected a number from 1 to {limit}, got {text[:40]!r}"))
     return int(text)

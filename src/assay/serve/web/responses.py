@@ -1,4 +1,4 @@
-"""What goes out: an answer, and the one table that gives every refusal its status (openwop-contract §0.3, §2.3)."""
+"""Responses, error bodies, and the table that gives every refusal its HTTP status (openwop-contract §0.3, §2.3)."""
 
 import logging
 import math
@@ -39,13 +39,16 @@ STATUS: dict[type[Exception], int] = {
     errors.EnvironmentFailure: 503,
     errors.Unavailable: 503,
 }
-CLOSING = (413, 415)  # said before the body was read: the rest of it is not wanted
-DEFAULT_RETRY_AFTER = 2.0  # seconds after which a database may be back
-MAX_PROBLEMS = 5  # problems in the sentence; the rest is in the details
+CLOSING = (
+    413,
+    415,
+)  # answered before the body was read: the connection is closed rather than reading the rest
+DEFAULT_RETRY_AFTER = 2.0  # seconds; a database may be back by then
+MAX_PROBLEMS = 5  # in the message; the details have the rest
 
 
 class Response(NamedTuple):
-    """A status and a body, whole or in pieces."""
+    """A status and a body: bytes, or chunks."""
 
     body: bytes | AsyncGenerator[bytes]
     status: int = 200
@@ -54,7 +57,7 @@ class Response(NamedTuple):
 
 
 class Streaming(Protocol):
-    """An answer that goes on, of status 200: an application of its own, behind the door."""
+    """A response of status 200 that goes on, such as server-sent events: an ASGI application of its own."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
@@ -64,12 +67,12 @@ def answer(value: Any, status: int = 200, headers: Headers = ()) -> Response:
 
 
 def status_of(refusal: Refusal) -> int:
-    """By ancestry: the status of the nearest class that has one."""
+    """The status of the nearest class in the refusal's ancestry that has one."""
     return next(STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS)
 
 
 def error_response(refusal: Refusal, request: str) -> Response:
-    """The closed body, with the headers that go with it."""
+    """The error body with its status and headers."""
     status = status_of(refusal)
     headers: list[tuple[bytes, bytes]] = []
     if status == 500:
@@ -87,10 +90,10 @@ def error_response(refusal: Refusal, request: str) -> Response:
 
 
 def error_body(refusal: Refusal, request: str) -> ErrorResponse:
-    """What is said of it. What our own world said stays in our log, by the number of the request."""
+    """The error body. A failure of the environment goes to the log; the client gets only the request id."""
     if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
         log.error("request %s: %s", request, redacted_text(str(refusal)))
-        message = "what this host stands on is away or full; nothing was lost, try again"
+        message = "storage is unavailable or full; nothing was written, retry later"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
     details: dict[str, Any] = redacted(dict(refusal.details))
     if status_of(refusal) == 503:
@@ -101,16 +104,16 @@ def error_body(refusal: Refusal, request: str) -> ErrorResponse:
 
 
 def internal_error(surprise: BaseException, request: str) -> Response:
-    """A bug of ours: its number, and never a traceback."""
+    """The response to a bug: the request id, never a traceback."""
     return Response(encode(internal_error_body(surprise, request)), 500)
 
 
 def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
-    """Told to our log, and to the client by its number alone."""
+    """Logs the exception; the client gets only the request id."""
     log.error("request %s failed", request, exc_info=surprise)
     return ErrorResponse(
         error="internal_error",
-        message="this host failed; its log knows more, under the number in details.correlationId",
+        message="internal error; see the server log for this correlationId",
         details={"correlationId": request},
     )
 
@@ -118,6 +121,6 @@ def internal_error_body(surprise: BaseException, request: str) -> ErrorResponse:
 def _sentence(refusal: Refusal) -> str:
     if not isinstance(refusal, InvalidRequest):
         return str(refusal)
-    said = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])
+    sentence = "; ".join(str(problem) for problem in refusal.problems[:MAX_PROBLEMS])
     more = len(refusal.problems) - MAX_PROBLEMS
-    return f"{said}; and {more} more" if more > 0 else said
+    return f"{sentence}; and {more} more" if more > 0 else sentence

@@ -1,4 +1,4 @@
-"""What a route says of itself: the server, its document and its tests are made of it."""
+"""A route as data: the server, its OpenAPI document and its tests are made of it."""
 
 from typing import Any, Literal
 
@@ -11,48 +11,50 @@ class Parameter(Struct, frozen=True):
     name: str
     schema: dict[str, Any]
     description: str
-    where: Literal["query", "header"] = "query"
+    location: Literal["query", "header"] = "query"
 
 
 class ResponseSpec(Struct, frozen=True):
-    """What is answered with a status: a noun, or nothing; as lines, as events, as a page."""
+    """One response of a route. `schema` names a schema of the OpenAPI document; \"\": it has none."""
 
     description: str
-    noun: str = ""
-    lines: str = ""  # the noun of each line, where it is also to be had as application/x-ndjson
+    schema: str = ""
+    lines: str = ""  # the schema of each line, if the response is also available as application/x-ndjson
     media: str = "application/json"
     headers: tuple[str, ...] = ()
-    stream: bool = False  # also as text/event-stream
+    stream: bool = False  # it is also available as text/event-stream
 
 
 class RouteSpec(Struct, frozen=True, kw_only=True):
     method: str
     path: str
     endpoint: Endpoint
-    scope: str | None  # None: open to everybody
+    scope: str | None  # None: no key is needed; "": any valid key
     id: str
     summary: str
-    takes: str = ""  # the noun of the body
-    lines: bool = False  # the body may be lines
-    optional: bool = False  # there need be none
-    gives: dict[int, ResponseSpec]
-    refuses: tuple[int, ...] = ()
+    body: str = ""  # the schema of the request body
+    lines: bool = False  # the body may be NDJSON
+    optional: bool = False  # the body may be missing
+    responses: dict[int, ResponseSpec]
+    errors: tuple[int, ...] = ()
     parameters: tuple[Parameter, ...] = ()
 
 
-TOKEN = Parameter("page_token", {"type": "string"}, "where the page before said that this one begins")
+TOKEN = Parameter("page_token", {"type": "string"}, "The `next_page_token` of the page before.")
 SIZE = Parameter(
-    "page_size", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50}, "how many at most"
+    "page_size",
+    {"type": "integer", "minimum": 1, "maximum": 1000, "default": 50},
+    "The largest number of items to return.",
 )
 ARGUMENTS = Parameter(
     "resolved_arguments",
     {"type": "boolean", "default": True},
-    "whether results say what each check was given",
+    "Whether results include the resolved arguments of each check.",
 )
 ONCE = Parameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"},
-    "the same key with the same request gives what it gave before; with another request, 409",
+    "The same key with the same request returns the first response again; with another request, 409.",
     "header",
 )
 MOMENT = {"type": "string", "format": "date-time"}

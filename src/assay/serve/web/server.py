@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn, with limits on connections and what is sent over them, and TLS where there is a certificate."""
+"""The HTTP server: uvicorn, with limits on connections and requests, and TLS if there is a certificate."""
 
 import asyncio
 import gc
@@ -18,9 +18,9 @@ from assay.serve.web.listener import Listener
 from assay.serve.web.tls import Tls
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-GC_THRESHOLDS = 20_000, 20, 50  # a request makes some thousand objects, and none of them is part of a circle
-GIL_SWITCH_INTERVAL = 0.001  # seconds after which a thread that wants Python gets it: who writes the record waits for it many times a commit
-GRACE = 15  # seconds that answers may take to end, once the server stops
+GC_THRESHOLDS = 20_000, 20, 50  # a request allocates thousands of objects and no reference cycles
+GIL_SWITCH_INTERVAL = 0.001  # seconds; the store's writer thread needs the GIL several times per commit
+GRACE = 15  # seconds for open responses to end, once the server stops
 
 
 def server(
@@ -31,11 +31,11 @@ def server(
     port: int,
     tls: Tls | None = None,
 ) -> "WebServer":
-    """Not started yet: `serve()` runs until `should_exit`."""
+    """A server that is not started yet: `serve()` runs until `should_exit` is set."""
 
     class Protocol(GuardedHttpProtocol):
         head_seconds, head_bytes = serving.head_seconds, serving.max_head_bytes
-        most_headers = serving.max_headers
+        max_headers = serving.max_headers
         send_seconds = serving.send_seconds
 
     config = uvicorn.Config(
@@ -53,7 +53,7 @@ def server(
         timeout_graceful_shutdown=GRACE,
         backlog=2048,
     )
-    config.timeout_keep_alive = serving.idle_seconds  # pyright: ignore[reportAttributeAccessIssue]  # only waited for
+    config.timeout_keep_alive = serving.idle_seconds  # pyright: ignore[reportAttributeAccessIssue]  # uvicorn types it as int, but only waits for it
     config.load()
     config.ssl = tls.context() if tls else None
     return WebServer(config, app, serving)
@@ -61,9 +61,9 @@ def server(
 
 class WebServer(uvicorn.Server):
     """
-    Those who wait or follow are sent home first: uvicorn waits for its connections before it says that it stops.
+    Ends waits and event streams first: uvicorn waits for its connections before it shuts down the application.
 
-    A signal ends `serve()` and is not raised again afterwards: what else is to be closed is closed by whoever called it.
+    A signal ends `serve()` and is not raised again afterwards: the caller of `serve()` closes what else is open.
     """
 
     def __init__(self, config: uvicorn.Config, app: Starlette, serving: ServerLimits) -> None:
@@ -89,7 +89,7 @@ class WebServer(uvicorn.Server):
                 loop.remove_signal_handler(number)
 
     async def startup(self, sockets: Any = None) -> None:
-        """What is loaded by now stays: the collector of garbage need not look at it again and again."""
+        """Exempt what is loaded by now from garbage collection, and start listening."""
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLDS)
@@ -98,19 +98,19 @@ class WebServer(uvicorn.Server):
         if self.lifespan.should_exit:
             self.should_exit = True
             return
-        most, seconds = self._serving.max_connections, self._serving.head_seconds
-        self.entrances = [
-            Listener(heard, most, self._connected, tls=self.config.ssl, seconds=seconds)
-            for heard in sockets or [self.config.bind_socket()]
+        limit, seconds = self._serving.max_connections, self._serving.head_seconds
+        self.listeners = [
+            Listener(listening, limit, self._protocol, tls=self.config.ssl, seconds=seconds)
+            for listening in sockets or [self.config.bind_socket()]
         ]
-        for entrance in self.entrances:
-            entrance.open(self.config.backlog)
-        self.servers = self.entrances  # pyright: ignore[reportAttributeAccessIssue]  # only closed, and waited for
+        for listener in self.listeners:
+            listener.open(self.config.backlog)
+        self.servers = self.listeners  # pyright: ignore[reportAttributeAccessIssue]  # uvicorn only closes them and waits for them
         self.started = True
 
-    def _connected(self) -> asyncio.Protocol:
-        known: Any = self.config.http_protocol_class
-        return known(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+    def _protocol(self) -> asyncio.Protocol:
+        protocol: Any = self.config.http_protocol_class
+        return protocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def shutdown(self, sockets: Any = None) -> None:
         self._app.state.server.stop()

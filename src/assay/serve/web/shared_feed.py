@@ -1,4 +1,4 @@
-"""One feed a run: whoever comes first makes it, all others read it too, and whoever leaves last closes it."""
+"""One feed per run: the first follower opens it, later followers share it, and the last one closes it."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager

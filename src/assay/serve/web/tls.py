@@ -1,4 +1,4 @@
-"""TLS for both ports (FEP 6.4): the operator's certificate and key, and whose certificates clients must have."""
+"""TLS for both ports (FEP 6.4): the certificate and key of the operator, and the CA that signs client certificates."""
 
 import ssl
 from pathlib import Path
@@ -8,14 +8,14 @@ from assay.errors import UsageError
 
 
 class Tls(NamedTuple):
-    """Files that have been read once and fit together. They are read at the start: a new certificate is for the next."""
+    """Files that were read once and match each other. They are read at start: a renewed certificate needs a restart."""
 
     cert: Path
     key: Path
     client_ca: Path | None = None
 
     def context(self) -> ssl.SSLContext:
-        """TLS 1.2 at least; with `client_ca`, nobody comes in without a certificate of its."""
+        """TLS 1.2 or later. With `client_ca`, a client needs a certificate signed by that CA."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.set_alpn_protocols(["http/1.1"])
@@ -27,14 +27,14 @@ class Tls(NamedTuple):
 
 
 def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
-    """What the settings name, None where they name nothing; what is wrong with it in one line."""
+    """The files that the settings name, or None. Raises UsageError, in one line, if they cannot be used."""
     if not cert and not key:
         if client_ca:
-            raise UsageError("--tls-client-ca is of no use without --tls-cert and --tls-key")
+            raise UsageError("--tls-client-ca needs --tls-cert and --tls-key")
         return None
     if not cert or not key:
         there, missing = ("--tls-cert", "--tls-key") if cert else ("--tls-key", "--tls-cert")
-        raise UsageError(f"{there} needs {missing} beside it")
+        raise UsageError(f"{there} needs {missing} too")
     tls = Tls(Path(cert), Path(key), Path(client_ca) if client_ca else None)
     _check(tls.cert, "--tls-cert", b"-BEGIN CERTIFICATE-", "a certificate")
     _check(tls.key, "--tls-key", b"PRIVATE KEY-", "a private key")
@@ -43,17 +43,19 @@ def read(cert: str, key: str, client_ca: str = "") -> Tls | None:
     try:
         tls.context()
     except _Locked:
-        raise UsageError(f"--tls-key: {key} is locked with a password; give one that is not") from None
+        raise UsageError(
+            f"--tls-key: {key} is encrypted with a password; expected a key without one"
+        ) from None
     except ssl.SSLError as wrong:
         if wrong.reason == "KEY_VALUES_MISMATCH":
             raise UsageError(f"--tls-key: {key} is not the key of the certificate in {cert}") from None
         broken = ", ".join(str(path) for path in tls if path is not None)
-        raise UsageError(f"TLS: one of {broken} cannot be understood: {wrong.reason or 'broken'}") from None
+        raise UsageError(f"TLS: one of {broken} cannot be read: {wrong.reason or 'broken'}") from None
     return tls
 
 
 class _Locked(Exception):
-    """A key that wants a password, which nobody is there to type."""
+    """The key needs a password, and a server cannot ask for it."""
 
 
 def _no_password() -> str:
@@ -62,8 +64,8 @@ def _no_password() -> str:
 
 def _check(path: Path, option: str, mark: bytes, what: str) -> None:
     try:
-        there = path.read_bytes()
+        data = path.read_bytes()
     except OSError as wrong:
         raise UsageError(f"{option}: {path} cannot be read: {wrong.strerror}") from None
-    if mark not in there:
-        raise UsageError(f"{option}: {path} holds no {what.removeprefix('a ')} in PEM form")
+    if mark not in data:
+        raise UsageError(f"{option}: {path} contains no {what.removeprefix('a ')} in PEM format")

@@ -1,4 +1,4 @@
-"""The readable page of the API: one file that draws /v1/openapi.json, with no network but this server."""
+"""The HTML page of the API: one file that renders /v1/openapi.json and loads nothing from elsewhere."""
 
 import base64
 import hashlib
@@ -9,7 +9,7 @@ from importlib.resources import files
 
 @cache
 def page() -> tuple[bytes, bytes]:
-    """The file, and the policy that lets its own script and style run and nothing else."""
+    """The file, and a Content-Security-Policy that allows its own script and style and nothing else."""
     html = files(__name__).joinpath("index.html").read_bytes()
     script, style = (_digest(html, tag) for tag in (b"script", b"style"))
     policy = b"default-src 'none'; connect-src 'self'; script-src %b; style-src %b; base-uri 'none'; frame-ancestors 'none'"

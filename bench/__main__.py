@@ -18,7 +18,7 @@ def main() -> None:
     wanted.add_argument(
         "--quick", action="store_true", help="a tenth of the cases, three rounds: to try the bench"
     )
-    wanted.add_argument("--write", action="store_true", help="put the table into docs/performance.md too")
+    wanted.add_argument("--write", action="store_true", help="write the table into docs/performance.md too")
     asked = wanted.parse_args()
     names = asked.names or [*RUNS, "stages"]
     if unknown := set(names) - {*RUNS, "stages"}:

@@ -12,7 +12,7 @@ BEGIN, END = "<!-- bench: begin -->", "<!-- bench: end -->"
 
 
 def table(rows: Sequence[Row]) -> str:
-    lines = ["| bar | measured | spread | expected | met | |", "|---|--:|--:|--:|---|---|"]
+    lines = ["| measurement | measured | spread | expected | met | |", "|---|--:|--:|--:|---|---|"]
     for row in rows:
         if row.values:
             spread = f"{_number(min(row.values), row)}–{_number(max(row.values), row)}"

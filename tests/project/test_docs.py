@@ -291,6 +291,17 @@ def test_a_file_that_is_named_is_there(page):
         assert any(place.is_file() for place in places), f"{page_name(page)} names {name}"
 
 
+UNNAMED = re.compile(
+    r"\b(who|whom|whoever|nobody|somebody|anybody|everybody|of which|so many)\b", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=page_name)
+def test_a_page_names_the_client_the_worker_or_the_operator(page):
+    text = re.sub(r"`[^`]*`", "", prose_of(page))
+    assert [found[0] for found in UNNAMED.finditer(text)] == []
+
+
 def test_the_rest_page_has_every_route_with_its_scope():
     rows = table((DOCS / "rest.md").read_text("utf-8"), "route", "scope", "what it does")
     told = [(route, scope) for route, scope, _ in rows]

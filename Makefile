@@ -1,4 +1,4 @@
-# Each target sets up what it needs, in .venv; nothing is installed outside this folder.
+# Each target installs what it needs into .venv. It installs nothing outside this folder.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,12 +7,12 @@ READY := $(VENV)/.ready
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MADE := src/assay/serve/grpc/fep_pb2.py
-export PYTHONDONTWRITEBYTECODE :=  # compiled once, or each of many short processes does it again
+export PYTHONDONTWRITEBYTECODE :=  # write .pyc files: otherwise each short process compiles again
 
 .PHONY: demo test lint form types suite bench soak docs lock clean
 .DELETE_ON_ERROR:
 
-# What running needs, with the hashes of its lock; then the project itself, editable, which hashes cannot cover.
+# The requirements to run assay, with hashes. Then the project itself, editable; hashes cannot cover it.
 $(RUN): requirements/run.txt pyproject.toml hatch_build.py
 	$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else f"assay needs Python 3.11 or newer; $$(command -v $(PYTHON)) is {v[0]}.{v[1]}. Try: make PYTHON=python3.11")'
 	$(PYTHON) -m venv --clear $(VENV)
@@ -20,12 +20,12 @@ $(RUN): requirements/run.txt pyproject.toml hatch_build.py
 	$(PIP) --no-deps --no-build-isolation -e .
 	touch $(RUN)
 
-# What developing needs besides.
+# The additional requirements for development.
 $(READY): requirements/dev.txt $(RUN)
 	$(PIP) --require-hashes -r requirements/dev.txt
 	touch $(READY)
 
-# The messages of gRPC, made from their source.
+# The gRPC messages, generated from the proto.
 $(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
 	$(BIN)/python hatch_build.py
 	touch $(MADE)
@@ -33,7 +33,7 @@ $(MADE): proto/fep/v1/fep.proto hatch_build.py $(READY)
 demo: $(RUN)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
 
-# Types are checked beside the tests: each leaves part of two cores idle.
+# Type checks run in parallel with the tests: each alone leaves part of two cores idle.
 test: form
 	$(MAKE) --no-print-directory -j 2 types suite
 
@@ -53,7 +53,7 @@ suite: $(MADE)
 bench: $(MADE)
 	$(BIN)/python -m bench $(ARGS)
 
-# Laws by examples of every run's own, the full length of what `make test` shortens, attacks, then mixed load.
+# Property tests with new examples, the full length of tests that `make test` shortens, attacks, then mixed load.
 soak: $(MADE)
 	$(BIN)/python -m pytest -m hypothesis --hypothesis-profile=search
 	$(BIN)/python -m pytest --soak
@@ -61,11 +61,11 @@ soak: $(MADE)
 	$(BIN)/python -m pytest tests/stores/soak_faults.py
 	$(BIN)/python -m bench.soak $(ARGS)
 
-# The documents are checked against the code; their examples are run.
+# Compares the documents with the code and runs their examples.
 docs: $(MADE)
 	$(BIN)/python -m pytest tests/project/test_docs.py $(ARGS)
 
-# Pinned with hashes, without index addresses.
+# Pins the requirements with hashes, without index addresses.
 lock: $(READY)
 	$(LOCK) --upgrade pyproject.toml --all-extras --group dev -o requirements/dev.txt
 	$(LOCK) --constraint requirements/dev.txt pyproject.toml --extra store --group run -o requirements/run.txt

@@ -1,4 +1,4 @@
-"""The build's own step: the messages of gRPC are made from proto/, into the package, and never by hand."""
+"""Build step: generates the gRPC messages of the package from proto/."""
 
 import shutil
 import sys
@@ -14,7 +14,7 @@ ROOM = ROOT / "src" / "assay" / "serve" / "grpc"
 
 
 def make() -> list[Path]:
-    """fep_pb2.py, and its types for whoever reads or checks it."""
+    """Generate fep_pb2.py and its type stubs."""
     from grpc_tools import protoc
 
     with tempfile.TemporaryDirectory() as folder:
@@ -33,7 +33,7 @@ except ModuleNotFoundError:  # run by hand
 else:
 
     class Hook(BuildHookInterface[Any]):
-        """For a wheel, and for an editable install where grpcio-tools is installed: `make` does it later where it is not."""
+        """Generate for a wheel, and for an editable install if grpcio-tools is installed. Otherwise `make` generates them later."""
 
         def initialize(self, version: str, build_data: dict[str, Any]) -> None:
             if self.target_name == "wheel" and (version != "editable" or find_spec("grpc_tools")):

@@ -1,1 +1,1 @@
-"""How fast it is, as ratios to fixed anchors: `python -m bench` prints the table (see docs/performance.md)."""
+"""Benchmarks, as ratios to fixed anchors. `python -m bench` prints the table (see docs/performance.md)."""

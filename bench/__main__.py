@@ -1,4 +1,4 @@
-"""`python -m bench [--quick] [--write] [NAME…]`: measure, and print the table."""
+"""`python -m bench [--quick] [--write] [NAME…]`: measures and prints the table."""
 
 import argparse
 import sys
@@ -16,7 +16,9 @@ def main() -> None:
     wanted = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     wanted.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join([*RUNS, 'stages'])}")
     wanted.add_argument(
-        "--quick", action="store_true", help="a tenth of the cases, three rounds: to try the bench"
+        "--quick",
+        action="store_true",
+        help="a tenth of the cases, three rounds: a test of the benchmark itself",
     )
     wanted.add_argument("--write", action="store_true", help="write the table into docs/performance.md too")
     asked = wanted.parse_args()
@@ -40,9 +42,9 @@ def measured(name: str, bench: Bench) -> list[Row]:
     began = time.monotonic()
     try:
         rows = RUNS[name](bench)
-        print(table.table(rows), file=sys.stderr)  # so that a run that is broken off was not for nothing
+        print(table.table(rows), file=sys.stderr)  # an interrupted run keeps its rows
         return rows
-    except Failed as failed:  # one that cannot be measured is told, and the others go on
+    except Failed as failed:  # report this one and continue with the others
         print(f"bench: {name}: {failed}", file=sys.stderr)
         return [Row(name, "at most", 0.0, note="failed: see standard error")]
     finally:

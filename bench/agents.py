@@ -1,4 +1,4 @@
-"""Agent evals: what a task costs, how close waiting comes to the ideal, and whether memory grows with tasks (RFC 0081)."""
+"""Agent evals: the cost of a task, waiting compared with the ideal, and memory by number of tasks (RFC 0081)."""
 
 import asyncio
 import resource
@@ -25,7 +25,7 @@ TRIES = 3
 
 
 class Waiting:
-    """An agent that takes its time, or none."""
+    """An agent that waits for some milliseconds, or not at all."""
 
     card = AgentCard(agent_id=AGENT, free=True)
 
@@ -86,7 +86,7 @@ def _child(bench: Bench, many: int, concurrency: int, seconds: float) -> Sample:
 
 
 async def evaluate(many: int, concurrency: int, seconds: float, database: str) -> Sample:
-    """A whole run: a suite is read, planned and kept, every task is done and recorded. One task first, to have everything loaded."""
+    """A complete run: read, plan and store the suite, run and record every task. One task runs first, to load everything."""
     store = await open_store(f"sqlite:///{database}")
     async with open_evals(load(concurrency=concurrency), store, [Waiting(seconds)]) as evals:
         await _run(evals, 1)

@@ -1,10 +1,10 @@
 """
-Part of `make soak`: attacks on a real server, one after the other, and how long another tenant waits meanwhile.
+Part of `make soak`: attacks on a real server, one after the other, and the time that another tenant waits.
 
     python -m bench.attacks                 # all of them
-    python -m bench.attacks --only NAME     # some: whose names contain this
+    python -m bench.attacks --only NAME     # those with this in their name
 
-Tenant A attacks from a process of its own, at a lower priority: what is measured is the server, not the shortage of cores.
+Tenant A attacks from its own process, at a lower priority, so that the server is measured and not the shortage of cores.
 Tenant B sends an ordinary request every 20 ms, whether or not the ones before were answered, so that one long stop of the
 server is seen by all the requests that fall into it. B's wait is the 99th percentile. A process that only echoes is asked
 at the same moments; what it needed is the noise of the machine, and is subtracted. Where other work keeps the machine busy,
@@ -52,7 +52,7 @@ ORDINARY = (("POST", "/v1/evaluate"), ("GET", "/v1/evaluations?page_size=5"), ("
 
 
 class Waits(NamedTuple):
-    """Of one attack: seconds of each answer to B and of each echo, and what the server took."""
+    """One attack: seconds of each answer to B and of each echo, and the memory and CPU of the server."""
 
     waits: list[float]
     echoes: list[float]
@@ -77,7 +77,7 @@ def percentile(values: Sequence[float], part: float) -> float:
 
 
 async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> Waits:
-    """B's requests at their pace, from the start of an attack to its end."""
+    """Send B's requests at a fixed pace, from the start of an attack to its end."""
     waits, echoes, refused = list[float](), list[float](), list[int]()
     body = small_body()
 
@@ -118,7 +118,7 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
 
 
 def scheduled(host: Hosted) -> tuple[int, int]:
-    """Nanoseconds that the thread of the event loop ran, and that it waited for a core."""
+    """Return the nanoseconds that the event loop thread ran, and that it waited for a core."""
     ran, queued, _ = Path(f"/proc/{host.process.pid}/schedstat").read_text().split()
     return int(ran), int(queued)
 
@@ -198,7 +198,7 @@ def served(folder: Path) -> Generator[Hosted]:
 
 
 def second_key(folder: Path) -> str:
-    """Of a tenant beside the one that attacks."""
+    """Create a key of a tenant other than the attacker."""
     made = subprocess.run(
         [sys.executable, "-m", "assay", "key", "create", "--tenant", "other"],
         cwd=folder,

@@ -1,4 +1,4 @@
-"""Others on the first workload: at least so many times our CPU."""
+"""Other frameworks on the first workload: their CPU time divided by that of assay."""
 
 import time
 from collections.abc import Callable
@@ -9,12 +9,12 @@ from bench.child import Sample, Task
 from bench.files import Bench
 from bench.measure import Row, agree, last_line, ratios, run, side_by_side
 
-LONG = 60.0  # seconds: of a contestant that takes longer, one round is enough
+LONG = 60.0  # seconds: a slower contestant runs one round only
 ABSENT = "not measured: it could not be installed here"
 
 
 def flex(bench: Bench) -> list[Row]:
-    """From file to file beside the command; and its `evaluate` alone beside ours, in memory."""
+    """Compare flex-evals from file to file with the command, and its `evaluate` in memory with ours."""
     task = bench.task(bench.size(10_000))
     many = f"{bench.size(10_000):,}"
     names = (
@@ -40,7 +40,7 @@ def pydantic(bench: Bench) -> list[Row]:
 def _beside(
     name: str, bench: Bench, task: Task, more: dict[str, Callable[[], Sample]]
 ) -> tuple[list[dict[str, Sample]], str]:
-    """The rounds, and a word on them; none where the neighbour is not to be had."""
+    """Return the rounds and a note; no rounds if the framework cannot be installed."""
     python = neighbours.python_of(name)
     if python is None:
         return [], ABSENT

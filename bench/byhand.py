@@ -1,4 +1,4 @@
-"""The second workload by hand: a loop that knows its checks and its paths, and gives the results `assay` gives."""
+"""The second workload in hand-written code: a loop with its checks and paths built in, with the same results as `assay`."""
 
 import time
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""gRPC beside REST: what the server's processor does for the same cases over either."""
+"""gRPC compared with REST: CPU time of the server for the same cases."""
 
 import http.client
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 """
-One measured piece of work, in a process of its own: `python -m bench.child '{"work": "command", …}'`.
+One measured task in its own process: `python -m bench.child '{"work": "command", …}'`.
 
 Everything is imported first. The last line on standard output is a Sample.
 """
@@ -30,7 +30,7 @@ UNBOUNDED = r"item.*lamp.*!"  # two unbounded repeats: no bound is proved for a 
 
 
 class Task(Struct, omit_defaults=True):
-    """What to do: `work` names one of WORKS."""
+    """The task of a child process: `work` names an entry of WORKS."""
 
     work: str
     contexts: str = ""
@@ -44,13 +44,13 @@ class Task(Struct, omit_defaults=True):
 
 
 class Sample(Struct):
-    """What it took: CPU seconds of this process and its children, seconds on the wall, and the largest it was."""
+    """A measurement: CPU seconds of this process and its children, wall-clock seconds, and peak memory."""
 
     cpu: float
     wall: float = 0.0
     peak_mb: float = 0.0
     passed: int = 0
-    inner: float = 0.0  # CPU seconds without reading and writing files, where somebody counted them
+    inner: float = 0.0  # CPU seconds without reading and writing files, if measured
 
 
 def measured(work: Callable[[], object]) -> Sample:
@@ -79,13 +79,13 @@ def hand(task: Task) -> Sample:
 
 
 def library(task: Task) -> Sample:
-    """`evaluate_sync` on documents that are in memory already."""
+    """`evaluate_sync` on documents in memory."""
     with Path(task.contexts).open("rb") as file:
         pairs = [msgspec.json.decode(line) for line in file]
     cases, outputs = [pair["test_case"] for pair in pairs], [pair["output"] for pair in pairs]
     checks = msgspec.json.decode(Path(task.checks or "").read_bytes())
     runs = list[assay.EvaluationRunResult]()
-    evaluate = assay.evaluate_sync  # looked up here: the front door loads what is behind it
+    evaluate = assay.evaluate_sync  # looked up here: the attribute loads its module
     sample = measured(lambda: runs.append(evaluate(cases, outputs, checks)))
     results = (one for case in runs[0].results for one in case.check_results)
     sample.passed = sum(one.results["passed"] for one in results)
@@ -93,7 +93,7 @@ def library(task: Task) -> Sample:
 
 
 def waiting(task: Task) -> Sample:
-    """Checks that do nothing but wait, many at a time."""
+    """Checks that only wait, many at a time."""
 
     class Wait(assay.Checker):
         type = "wait"
@@ -120,7 +120,7 @@ def waiting(task: Task) -> Sample:
 
 
 def searching(task: Task) -> Sample:
-    """`evaluate_sync` of a pattern that worker processes search for; one case first, to have everything loaded and started."""
+    """`evaluate_sync` of a pattern that needs worker processes. One case runs first, to load and start everything."""
     cases = [{"id": str(at), "input": at} for at in range(task.many)]
     outputs = [{"value": text} for text in texts(task.many)]
     checks = [{"type": "regex", "arguments": {"text": "$.output.value", "pattern": UNBOUNDED}}]
@@ -129,7 +129,7 @@ def searching(task: Task) -> Sample:
 
     def work() -> None:
         runs.append(assay.evaluate_sync(cases, outputs, checks))
-        pool.close()  # so that what the processes took is counted, their start included
+        pool.close()  # counts the CPU time of the processes, with their start
 
     sample = measured(work)
     sample.passed = sum(one.check_results[0].results["passed"] for one in runs[0].results)
@@ -137,7 +137,7 @@ def searching(task: Task) -> Sample:
 
 
 def plain_search(task: Task) -> Sample:
-    """The same by `re` itself, one text after the other."""
+    """The same with `re` alone, one text after the other."""
     found = re.compile(UNBOUNDED).search
     many = texts(task.many)
     there = list[bool]()
@@ -147,13 +147,13 @@ def plain_search(task: Task) -> Sample:
 
 
 def texts(many: int) -> list[str]:
-    """1 kB each, on one line; in every third the pattern is found."""
+    """Lines of 1 kB; every third contains the pattern."""
     line = "The order of Mr. Smith has 12 items, and the first of them is a lamp; "
     return [(line * 15)[:1000] + ("!" if at % 3 == 0 else str(at)) for at in range(many)]
 
 
 def judging(task: Task) -> Sample:
-    """Judges that a provider answers after a while, many at a time; one of them first, to have everything loaded."""
+    """Judges with a slow provider, many at a time. One judge runs first, to load everything."""
     cases = [{"id": str(at), "input": at} for at in range(task.many)]
     outputs = [{"value": f"answer {at}"} for at in range(task.many)]
     passed = {"type": "object", "required": ["passed"], "properties": {"passed": {"type": "boolean"}}}
@@ -192,7 +192,7 @@ def _loop(run: Callable[[Any, Any], object], task: Task) -> Sample:
 
 
 def _counted(sample: Sample, results: str) -> Sample:
-    """How many checks passed, from what was written."""
+    """Count the passed checks in a result file."""
     with Path(results).open("rb") as file:
         rest = b""
         while block := file.read(BLOCK):
@@ -211,10 +211,10 @@ def _cpu() -> float:
 def main() -> None:
     task = msgspec.json.decode(sys.argv[1], type=Task)
     if task.to:
-        Path(task.to).unlink(missing_ok=True)  # cutting an old file off would be counted as work
+        Path(task.to).unlink(missing_ok=True)  # truncating an old file would count as work
     sample = WORKS[task.work](task)
     print(msgspec.json.encode(sample).decode(), flush=True)
-    os._exit(0)  # nobody waits for a million objects to be taken apart
+    os._exit(0)  # skip the destruction of a million objects
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whether two files of results say the same, clocks and the words of error messages aside."""
+"""Compares two result files, without times and the wording of errors."""
 
 from itertools import zip_longest
 from pathlib import Path
@@ -8,7 +8,7 @@ import msgspec
 
 
 def differences(one: Path, other: Path) -> str:
-    """The first line that differs, or nothing."""
+    """Return the first line that differs, or None."""
     with one.open("rb") as these, other.open("rb") as those:
         for number, (this, that) in enumerate(zip_longest(these, those), 1):
             if this is None or that is None:

@@ -1,4 +1,4 @@
-"""How much is measured, and the files of the first workload."""
+"""The sizes of the benchmarks, and the files of the first workload."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from bench.child import Task
 
 
 class Bench(Struct, frozen=True):
-    """`quick` is for trying the bench itself: a tenth of the cases, three rounds."""
+    """`quick` tests the benchmark itself: a tenth of the cases, three rounds."""
 
     folder: Path
     quick: bool = False
@@ -22,7 +22,7 @@ class Bench(Struct, frozen=True):
         return usual // 10 if self.quick else usual
 
     def task(self, many: int, **more: Any) -> Task:
-        """The first workload at this size, through the command."""
+        """Return the task of the first workload at this size, through the command."""
         contexts, checks = self.folder / f"contexts-{many}.jsonl", self.folder / "checks.json"
         if not contexts.exists():
             workload.write(many, contexts, checks)

@@ -1,7 +1,7 @@
 """
-A server to be measured: everything `assay serve` has, gRPC beside REST, and what decodes and echoes a body.
+A server to measure: all of `assay serve`, REST and gRPC, and two endpoints that decode and echo a body.
 
-`/bare` is an endpoint of the same server, the first of its routes; `/echo` is a function in front of it, for the same without any routes.
+`/bare` is the first route of the same server. `/echo` is a function in front of all routes.
 """
 
 import asyncio

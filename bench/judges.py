@@ -1,4 +1,4 @@
-"""Judges against a provider on this machine: how much longer than the waiting itself."""
+"""Judges with a local provider: the time compared with the waiting itself."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ TRIES = 3
 
 
 def judges(bench: Bench) -> list[Row]:
-    """Whole judges: prompts filled in, schemas checked, prices, results."""
+    """Measure complete judges: prompts, schemas, prices, results."""
     many, concurrency, seconds = 500, 64, 0.05
     ideal = -(-many // concurrency) * seconds
     with provider() as address:
@@ -27,13 +27,13 @@ def judges(bench: Bench) -> list[Row]:
 
 
 def _quickest(task: Task) -> Sample:
-    """Two processes take turns on the wall: whoever else is at work on the machine counts in every one of them."""
+    """Alternate two processes, so that other load on the machine affects both."""
     return min((run(task) for _ in range(TRIES)), key=lambda sample: sample.wall)
 
 
 @contextmanager
 def provider() -> Generator[str]:
-    """The provider of the tests, in a process of its own; its address."""
+    """Start the provider of the tests in its own process; return its address."""
     with subprocess.Popen(
         [sys.executable, str(HOME / "tests" / "support" / "provider_server.py")],
         stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-"""Fresh processes side by side, round after round, and what their numbers come to."""
+"""Runs contestants in fresh processes, round by round, and computes the ratios."""
 
 import os
 import resource
@@ -22,7 +22,7 @@ Contestants = Mapping[str, Callable[[], Sample]]
 
 
 class Row(Struct, frozen=True):
-    """One bar: what was measured in each round, and where the bar is. Without values, `note` says why."""
+    """One row of the table: the values of all rounds, and the expected value. Without values, `note` gives the reason."""
 
     name: str
     sense: Literal["at most", "at least"]
@@ -41,11 +41,11 @@ class Row(Struct, frozen=True):
 
 
 class Failed(Exception):
-    """A measured process did not end well, or found something else than the others."""
+    """A measured process failed, or has other results than the others."""
 
 
 def side_by_side(contestants: Contestants, rounds: int) -> list[dict[str, Sample]]:
-    """Every contestant once a round; every other round runs backwards, so that none is always first."""
+    """Run every contestant once a round. Every other round runs in reverse order."""
     taken = list[dict[str, Sample]]()
     for at in range(rounds):
         names = list(contestants) if at % 2 == 0 else list(contestants)[::-1]
@@ -58,14 +58,14 @@ def ratios(taken: list[dict[str, Sample]], one: str, other: str) -> list[float]:
 
 
 def agree(taken: list[dict[str, Sample]]) -> None:
-    """Whoever is compared has found the same."""
+    """Raise Failed unless all contestants have the same results."""
     found = {name: sample.passed for samples in taken for name, sample in samples.items()}
     if len(set(found.values())) != 1:
-        raise Failed(f"they disagree on how many checks passed: {found}")
+        raise Failed(f"the contestants have different numbers of passed checks: {found}")
 
 
 def run(task: Task) -> Sample:
-    """A task in a child of its own."""
+    """Run a task in a child process."""
     return last_line(
         [sys.executable, "-m", "bench.child", msgspec.json.encode(task).decode()],
         Sample,
@@ -73,7 +73,7 @@ def run(task: Task) -> Sample:
 
 
 def straight(task: Task) -> Sample:
-    """The anchor: the fixed one where it is at hand, else our own."""
+    """Run the anchor: the fixed loop if it exists, else `bench/straight.py`."""
     if not FIXED.exists():
         return run(msgspec.structs.replace(task, work="anchor"))
     Path(task.to).unlink(missing_ok=True)
@@ -90,7 +90,7 @@ def last_line(command: list[str], kind: type[T]) -> T:
 
 
 def cpu_of(command: list[str], rounds: int) -> list[float]:
-    """CPU milliseconds of a fresh process from beginning to end; the first, which may write bytecode, is left out."""
+    """Return the CPU milliseconds of fresh processes. The first process may write bytecode and does not count."""
     spent = list[float]()
     for _ in range(rounds + 1):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -101,7 +101,7 @@ def cpu_of(command: list[str], rounds: int) -> list[float]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would change the work: settings, and the wish to compile every module at every start."""
+    """Return the environment without variables that change the work: settings, and PYTHONDONTWRITEBYTECODE."""
     return {
         name: value
         for name, value in os.environ.items()

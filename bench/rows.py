@@ -1,4 +1,4 @@
-"""The bars, each a function that measures and gives its rows; RUNS is the table of them."""
+"""The benchmarks: each function measures and returns rows; RUNS is their table."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
 from bench.service import service
 
-ROOM = 9_000  # bytes of disk a case may need: its context, and its result twice
+ROOM = 9_000  # bytes of disk for a case: its context, and its result twice
 
 
 def first(bench: Bench) -> list[Row]:
@@ -35,7 +35,7 @@ def first(bench: Bench) -> list[Row]:
 
 
 def other(bench: Bench) -> list[Row]:
-    """The second workload; the bar is for a check as its author wrote it, the other row says what a promise buys."""
+    """The second workload, without and with the promise `waits = False`."""
     rows = list[Row]()
     for check, note in ((second.ToolBudget, ""), (second.QuickToolBudget, "its check has `waits = False`")):
         contexts = bench.folder / f"{check.type}.jsonl"
@@ -113,7 +113,7 @@ def waiting(bench: Bench) -> list[Row]:
 
 
 def searching(bench: Bench) -> list[Row]:
-    """What no bound is proved for: worker processes search."""
+    """A pattern without a proved bound: worker processes search."""
     many = bench.size(10_000)
     taken = side_by_side(
         {
@@ -129,7 +129,7 @@ def searching(bench: Bench) -> list[Row]:
 
 
 def starting(bench: Bench) -> list[Row]:
-    """Fresh processes, the interpreter's own start included."""
+    """Fresh processes, with the start of the interpreter."""
     one = (
         "import assay; assay.evaluate_sync([{'id': '1', 'input': 'x'}], [{'value': 'y'}],"
         " [{'type': 'contains', 'arguments': {'text': '$.output.value', 'phrases': ['y']}}])"
@@ -163,7 +163,7 @@ RUNS = {
 
 
 def _quietest(task: Task) -> Sample:
-    """The middle of three: beside a run of a million a single short one would be all noise."""
+    """The median of three: a single short run is too noisy to compare with a run of a million cases."""
     samples = [run(task) for _ in range(3)]
     samples.sort(key=lambda sample: sample.cpu)
     return samples[1]

@@ -1,8 +1,8 @@
 """
-The second workload, which nothing was shaped for.
+The second workload, without special support in assay.
 
-Every case brings its own checks, with words of its own in them; one is a check nobody has seen, paths find several
-nodes, objects have members the protocol does not know, and one case in twenty errs in one of three ways.
+Every case brings its own checks with its own literals. One is a custom check. Paths find several nodes. Objects have members
+that the protocol does not define. One case in twenty has one of three errors.
 """
 
 import json
@@ -19,7 +19,7 @@ CITIES = ("Lisbon", "Oslo", "Quito", "Hanoi", "Accra", "Perth", "Turin", "Malmö
 
 
 class ToolBudget(Checker):
-    """A run may use only these tools, and no more time than this; written as its author would, without a promise."""
+    """Checks the tools and the time of a run; without `waits = False`."""
 
     type = "tool_budget"
 
@@ -35,7 +35,7 @@ class ToolBudget(Checker):
 
 
 class QuickToolBudget(ToolBudget):
-    """The same, with the promise that it never blocks."""
+    """The same with `waits = False`."""
 
     type = "quick_tool_budget"
     waits = False
@@ -93,13 +93,11 @@ def context(at: int, dice: Random, budget: str) -> dict[str, Any]:
         )
     fault = at // 20 % 3 if at % 20 == 0 else None
     if fault == 0:
-        steps[0]["ms"] = "long"  # no number
+        steps[0]["ms"] = "long"  # not a number
     elif fault == 1:
-        del value["text"]  # nothing there
+        del value["text"]  # a missing member
     elif fault == 2:
-        steps[:] = [
-            {**step, "ms": 0} for step in steps
-        ]  # its author forgot that one cannot divide by nothing
+        steps[:] = [{**step, "ms": 0} for step in steps]  # a bug of the check: division by zero
     case = {
         "id": f"case-{at}",
         "input": {"city": city, "people": dice.randrange(1, 5)},

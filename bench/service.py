@@ -1,4 +1,4 @@
-"""The service's bars: small requests beside a bare endpoint, and large work as lines."""
+"""The service: small requests compared with a bare endpoint, and large inputs as lines."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from bench.files import Bench
 from bench.measure import Row, straight
 
 CLIENTS = 32
-SECONDS, TURNS = 0.4, 5  # of each of those that are compared, and how often they take turns in a round
+SECONDS, TURNS = 0.4, 5  # of one turn, and turns in a round
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
 class Hosted:
-    """The server's process, seen from outside."""
+    """The process of the server."""
 
     def __init__(self, process: subprocess.Popen[str], url: str, key: str, grpc: str) -> None:
         self.process, self.url, self.grpc = process, url, grpc
@@ -36,12 +36,12 @@ class Hosted:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory(self, line: str) -> float:
-        """`VmHWM` is the most it ever had, `VmRSS` what it has, in MB."""
+        """Return `VmHWM` (peak) or `VmRSS` (current) in MB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(status.partition(f"{line}:")[2].split()[0]) / 1024
 
     def forget_memory(self) -> None:
-        """`VmHWM` counts from now on."""
+        """Reset `VmHWM`."""
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     @property
@@ -79,7 +79,7 @@ def small_body() -> bytes:
 
 
 async def requests_a_second(url: str, headers: dict[str, str], body: bytes, seconds: float) -> float:
-    """How many 32 clients get answered, each one after the other."""
+    """Return the requests a second of 32 clients, each sequential."""
     done = 0
     until = time.perf_counter() + seconds
 
@@ -100,7 +100,7 @@ async def requests_a_second(url: str, headers: dict[str, str], body: bytes, seco
 
 
 async def evaluate_lines(host: Hosted, contexts: Path, timeout: float = 3600) -> str:
-    """A file as lines, started and waited for; the run's id."""
+    """Submit a file as lines, wait for the run, and return its id."""
 
     async def body() -> AsyncGenerator[bytes]:
         yield msgspec.json.encode({"checks": workload.CHECKS}) + b"\n"
@@ -124,7 +124,7 @@ async def evaluate_lines(host: Hosted, contexts: Path, timeout: float = 3600) ->
 
 
 async def read_lines(host: Hosted, run: str) -> int:
-    """Its results as lines, none of which is kept; how many there are."""
+    """Read the results as lines and return their number."""
     many = 0
     headers = {**host.headers, "Accept": "application/x-ndjson"}
     async with (
@@ -144,7 +144,7 @@ def service(bench: Bench) -> list[Row]:
 
 
 def _small(bench: Bench) -> Row:
-    """A machine may be twice as quick a second later: they take turns, and a round is what each of them had in all of its turns."""
+    """Alternate the contestants in short turns, because the speed of the machine varies; a round sums all turns."""
     body = small_body()
     paths = ("/bare", "/v1/evaluate", "/echo")
     rounds = list[dict[str, float]]()

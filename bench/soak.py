@@ -1,5 +1,5 @@
 """
-`make soak`: mixed load on a server for minutes or hours; memory, handles and threads stay level, and no run is lost.
+`make soak`: mixed load on a server for minutes or hours. Memory, handles and threads must not grow, and no run may be lost.
 
     make soak ARGS="--minutes 60"
 """
@@ -24,7 +24,7 @@ GROWTH = 1.25  # of memory, after the first part
 
 
 async def soak(host: Hosted, seconds: float) -> tuple[list[str], list[tuple[float, int, int]]]:
-    """What was started, and what the process held as time went by."""
+    """The started runs, and the resources of the process over time."""
     runs = list[str]()
     levels = list[tuple[float, int, int]]()
     until = time.monotonic() + seconds
@@ -68,7 +68,7 @@ async def _client(session: aiohttp.ClientSession, url: str, until: float, runs: 
 
 
 async def _drop(session: aiohttp.ClientSession, url: str, body: bytes) -> None:
-    """Whatever the answer is."""
+    """Send a request; fail only on a server error."""
     async with session.post(url, data=body, headers={"Content-Type": "application/json"}) as got:
         await got.read()
         assert got.status < 500, (got.status, await got.text())
@@ -91,7 +91,7 @@ async def _follow(session: aiohttp.ClientSession, url: str) -> None:
 
 
 async def lost(host: Hosted, runs: list[str]) -> list[str]:
-    """Runs that were promised, and are not there or have not ended."""
+    """Return accepted runs that do not exist or have not ended."""
     missing = list[str]()
     waiting = iter(runs)
 

@@ -1,4 +1,4 @@
-"""Where the time of workload 1 goes: each stage is run on top of those before it, and the difference is its own."""
+"""The stages of workload 1: each stage runs with all stages before it, and the difference is its time."""
 
 import resource
 from collections import deque
@@ -28,7 +28,7 @@ def told(bench: Bench) -> str:
 
 
 def stages(bench: Bench, many: int) -> list[tuple[str, float]]:
-    """CPU seconds up to the end of each stage, in the order they happen."""
+    """Return the CPU seconds up to the end of each stage, in order."""
     task = bench.task(many)
     settings = load()
     limits, services = settings.limits, app.services(settings)

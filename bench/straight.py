@@ -1,5 +1,5 @@
 """
-The anchor where the fixed one is not at hand: the fastest straightforward Python for the first workload.
+The anchor if the fixed one does not exist: the fastest straightforward Python for the first workload.
 
 It decodes a line, asks the four questions in plain code, builds the result and encodes it.
 """
@@ -87,7 +87,7 @@ QUESTIONS = [(ask.__name__, ask) for ask in (exact_match, contains, regex, thres
 
 
 def run(lines: Iterable[bytes], write: Callable[[bytes], object]) -> int:
-    """All results written; how many checks passed."""
+    """Write all results and return the number of passed checks."""
     decode, encode, now = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode, datetime.now
     passed, held = 0, list[bytes]()
     for line in lines:

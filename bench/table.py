@@ -1,4 +1,4 @@
-"""The rows as Markdown, with the machine they were measured on."""
+"""The rows as Markdown, with a description of the machine."""
 
 import os
 import platform
@@ -34,13 +34,13 @@ def machine() -> str:
 
 
 def write(text: str, page: Path = PAGE) -> None:
-    """Between the markers; the rest of the page is written by hand."""
+    """Write the table between the markers of the page."""
     before, _, after = _parts(page)
     page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
 
 
 def renew(rows: Sequence[Row], page: Path = PAGE) -> None:
-    """Where only some were measured: the other rows stay as they were, and a bar that is new comes last."""
+    """Replace the measured rows only; append new rows at the end."""
     _, old, _ = _parts(page)
     fresh = table(rows).splitlines()[2:]
     bars = {_bar(line) for line in fresh}
@@ -61,7 +61,7 @@ def _parts(page: Path) -> tuple[str, str, str]:
     before, _, rest = page.read_text("utf-8").partition(BEGIN)
     between, found, after = rest.partition(END)
     if not found:
-        raise ValueError(f"{page.name} has no place for the table: {BEGIN} … {END}")
+        raise ValueError(f"{page.name} has no markers for the table: {BEGIN} … {END}")
     return before, between, after
 
 

@@ -1,7 +1,7 @@
 """
 The first workload: execution contexts of about 700 bytes, and four checks that all cases share.
 
-The same seed gives the same bytes everywhere, and the first lines of a large file are the lines of a small one.
+The same seed gives the same bytes everywhere. A large file begins with the lines of a small one.
 """
 
 import json
@@ -35,7 +35,7 @@ CHECKS: list[dict[str, Any]] = [
 
 
 def context(at: int, dice: Random) -> dict[str, Any]:
-    """One case with its output. The order in which the dice are thrown is part of the workload."""
+    """One case with its output. The order of the random calls is part of the workload."""
     words = [dice.choice(VOCABULARY) for _ in range(30)]
     contained, matched, equal = dice.random() < 0.7, dice.random() < 0.6, dice.random() < 0.5
     words[5] = "Paris" if contained else "Rome"

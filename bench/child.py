@@ -19,9 +19,9 @@ from msgspec import Struct
 
 import assay
 import assay.cli.main  # pyright: ignore[reportUnusedImport]  # all that the command loads before it begins, and at its end
-import assay.cli.report  # pyright: ignore[reportUnusedImport]
-from assay.cli.asked import EvaluateOptions
-from assay.cli.evaluating import carry_out
+import assay.cli.render_table  # pyright: ignore[reportUnusedImport]
+from assay.cli.evaluate import main as evaluate
+from assay.cli.evaluate_io import EvaluateOptions
 from assay.workers import pool
 from bench import byhand, straight
 
@@ -63,10 +63,10 @@ def measured(work: Callable[[], object]) -> Sample:
 def command(task: Task) -> Sample:
     """`assay evaluate --contexts … --checks … -o …`, from the moment the command line has been read."""
     more: dict[str, Any] = {"jobs": task.jobs} if task.jobs > 1 else {}
-    asked = EvaluateOptions(
+    options = EvaluateOptions(
         contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more
     )
-    sample = measured(lambda: carry_out(asked))
+    sample = measured(lambda: evaluate(options))
     return _counted(sample, task.to)
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from assay.cli.asked import EvaluateOptions
+from assay.cli.evaluate_io import EvaluateOptions
 from bench import second
 from bench.agents import agents
 from bench.beside import flex, pydantic

@@ -396,9 +396,9 @@ def test_the_command_shows_and_verifies(command, tmp_path):
             tamper(store, "DELETE FROM audit WHERE lane = 1", "DELETE FROM audit_heads WHERE lane = 1")
 
     asyncio.run(forge())
-    assert run("audit", "verify").out == "1 lines in 1 lanes: whole\n"
+    assert run("audit", "verify").out == "audit log: intact (1 entry in 1 lane)\n"
     ended = run("audit", "verify", "--heads", "heads.json")
-    assert (ended.code, ended.out) == (3, "1 lines in 1 lanes: 1 troubles\n")
+    assert (ended.code, ended.out) == (3, "audit log: 1 problem (1 entry in 1 lane)\n")
     assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was there before, and is gone\n"
 
 

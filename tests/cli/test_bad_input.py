@@ -99,7 +99,7 @@ def test_a_bad_line_stops_the_stream_there(run, tmp_path, line, words):
     first, second = ended.err.splitlines()
     assert first.startswith("assay: x.jsonl:3: ")  # blank lines are counted
     assert words in first
-    assert second == "assay: stopped there: 1 cases are done, the rest was not measured"
+    assert second == "assay: stopped after 1 case; the others were not measured"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(run, tmp_path):
     assert [line.partition(": ")[2][:18] for line in ended.err.splitlines()] == [
         "skipped x.jsonl:2:",
         "skipped x.jsonl:4:",
-        "2 lines were no co",
+        "2 invalid lines sk",
     ]
 
 
@@ -590,8 +590,8 @@ def test_interrupted_it_keeps_what_is_done(tmp_path, kind, sign):
         out, err = process.communicate(timeout=30)
     ended = Ended(process.returncode, out.decode(), err.decode())
     assert ended.code == 1
-    assert ended.err.startswith("assay: interrupted: ")
-    assert ended.err.endswith(" cases are done, the rest was not measured\n")
+    assert ended.err.startswith("assay: interrupted after ")
+    assert ended.err.endswith("; the others were not measured\n")
     kept = len(statuses_in(tmp_path))
     assert kept > 0
     assert f"{kept:,} cases" in ended.err

@@ -95,7 +95,7 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
     (listed,) = json.loads(run(home, "list", "--json").out)
     assert listed["status"] == "completed"
     assert listed["metadata"] == {"experiment": "mine"}
-    assert f"kept as {listed['operation_id']}" in done.out
+    assert f"stored as {listed['operation_id']}" in done.out
     for which in ("latest", listed["operation_id"], listed["operation_id"][:12]):
         shown = run(home, "show", which).out
         assert "mine: 1,234 cases, 1,234 checks" in shown
@@ -113,8 +113,8 @@ def test_a_saved_run_is_listed_shown_and_exported_as_it_was_written(run, home):
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["show", "latest"], 2, "no runs are kept here"),
-        (["show", "latest", "--tenant", "them"], 2, "no run of tenant 'them' is kept here; `assay list`"),
+        (["show", "latest"], 2, "no runs are stored here"),
+        (["show", "latest", "--tenant", "them"], 2, "no run of tenant 'them' is stored here; `assay list`"),
         (["show", "eval_none"], 2, "there is no run 'eval_none'; `assay list`"),
         (["export", "eval_none", "-o", "x.jsonl"], 2, "there is no run"),
         (
@@ -158,11 +158,11 @@ def test_a_run_that_broke_is_kept_as_failed_with_what_it_has(run, home):
 
 
 def test_a_list_in_which_nothing_fits_says_so(run, home):
-    assert "no runs are kept here" in run(home, "list").out
+    assert "no runs are stored here" in run(home, "list").out
     fits = run(home, "list", "--status", "failed", "--experiment", "mine")
     assert (
         fits.out
-        == "no run that is kept here fits --status failed --experiment mine; `assay list` shows those there are\n"
+        == "no stored run matches --status failed --experiment mine; `assay list` shows the stored runs\n"
     )
 
 
@@ -278,13 +278,13 @@ def test_the_first_start_makes_a_key_for_whoever_runs_it_and_says_so_once(servin
         assert httpx.get(f"{url}/v1/evaluations").status_code == 401
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=30)
-    assert "a key of your own is in" in told
+    assert "created an API key in" in told
     assert key not in told
     with serving(tmp_path) as (process, url):
         process.send_signal(signal.SIGTERM)
         _, told = process.communicate(timeout=30)
         assert process.returncode == 0
-    assert "a key of your own" not in told
+    assert "created an API key" not in told
     assert path.read_text().strip() == key
 
 
@@ -343,7 +343,7 @@ def test_a_served_run_that_takes_too_long_keeps_what_it_has(run, serving, stuck)
 def test_a_port_that_is_taken_is_told(run, serving, tmp_path):
     with serving(tmp_path) as (_, url):
         done = run(tmp_path, "serve", "--port", url.rpartition(":")[2])
-    assert (done.code, "cannot be used: Address already in use" in done.err) == (1, True)
+    assert (done.code, "cannot listen on port" in done.err) == (1, True)
 
 
 def test_a_server_and_the_command_share_a_record(run, serving, home):

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from assay import EvaluationRunResult, TestCaseResult
-from assay.cli.progress import ProgressLine
+from assay.cli.console import ProgressLine
 from assay.protocol.schemas import NOUNS
 from support.command import on_a_terminal
 
@@ -281,7 +281,9 @@ def test_a_bar_needs_a_check_that_passes_or_fails(run):
         scores_py=SCORES,
     )
     assert ended.code == 1
-    assert ended.told == ["assay: --min-pass-rate: no check answered pass or fail, so there is no rate"]
+    assert ended.told == [
+        "assay: --min-pass-rate: no check has a pass or fail result, so there is no pass rate"
+    ]
 
 
 # options
@@ -325,7 +327,7 @@ def test_only_the_first_bad_lines_are_listed(run, results):
     )
     assert ended.code == 1
     assert len(ended.told) == 11
-    assert ended.told[-1] == "assay: 25 lines were no contexts, and were not measured"
+    assert ended.told[-1] == "assay: 25 invalid lines skipped and not measured"
     assert len(results()) == 4
 
 
@@ -615,7 +617,7 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
     ("arguments", "code", "said"),
     [
         (["schema"], 0, "TestCaseResult\n"),
-        (["schema", "Nope"], 2, "no noun 'Nope'; there are TestCase, "),
+        (["schema", "Nope"], 2, "there is no type 'Nope'; expected one of TestCase, "),
         (["evaluate", "--help"], 0, "--min-pass-rate"),
         (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
         (["-h"], 0, "evaluate"),

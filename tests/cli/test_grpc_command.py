@@ -89,4 +89,4 @@ def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""
-    assert f"REST alone is served: {INSTALL}" in err
+    assert f"only HTTP is served: {INSTALL}" in err

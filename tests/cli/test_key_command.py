@@ -54,8 +54,8 @@ def test_a_key_from_the_first_day_to_the_last(command, folder, opens):
     (text,) = done.out.splitlines()
     id = text.split("_")[1]
     assert text not in done.err
-    assert f"key {id} of tenant acme, for runs:read,suites:read, expires 20" in done.err
-    assert "the only time" in done.err
+    assert f"key {id} of tenant acme, scopes runs:read,suites:read, expires 20" in done.err
+    assert "not shown again" in done.err
     who = opens(text)
     assert (who.tenant, who.id, who.scopes) == ("acme", id, {"runs:read", "suites:read"})
 
@@ -138,7 +138,7 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, said):
 @pytest.mark.parametrize(
     ("setting", "code", "said"),
     [
-        ('database_url = "memory:"', 2, "would be forgotten"),
+        ('database_url = "memory:"', 2, "would be lost"),
         ('database_url = "mysql://me:hunter2@host/db"', 2, "no store for 'mysql'"),
         ('database_url = "postgresql://me:hunter2@host:port/db"', 2, "the database's address is no URL"),
         ('database_url = "hunter2"', 2, "the database's address is no URL"),

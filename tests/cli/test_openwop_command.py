@@ -45,7 +45,7 @@ def there(host, command, tmp_path):
 def plain(text):
     """Without times and ids, and without where to look further."""
     text = re.sub(r" in [\d.]+ s|p95 latency [\d,]+ ms|run-\w+", "…", text)
-    return [line.rstrip() for line in text.splitlines() if not line.startswith("look further")]
+    return [line.rstrip() for line in text.splitlines() if not line.startswith("details: ")]
 
 
 def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
@@ -122,8 +122,8 @@ def test_ctrl_c_cancels_the_run_there_and_keeps_what_is_done(host, there, zygote
     process.send_signal(signal.SIGINT)
     assert process.wait() == 1
     out, err = process.communicate()
-    assert "it was cancelled; 1 task left undone" in out
-    assert err.splitlines() == ["assay: cancelling: what is under way is kept as far as it came"]
+    assert "the run was cancelled; 1 task not done" in out
+    assert err.splitlines() == ["assay: cancelling; the tasks that are done are stored"]
     with host.client() as client:
         assert client.get(f"/v1/runs/{run}").json()["status"] == "cancelled"
         events = _events(client, run)
@@ -138,7 +138,7 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
     assert process.wait() == 1
     out, err = process.communicate()
     assert out == ""
-    assert f"run {run} was not cancelled and may go on there" in err
+    assert f"run {run} was not cancelled and may continue there" in err
     assert f"/v1/runs/{run}/cancel" in err
 
 
@@ -147,11 +147,11 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
     [
         (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
         (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
-        (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout is the server's own"),
+        (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout cannot be used with --server"),
         (
             ("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "latest"),
             2,
-            "--baseline is for the mode regression",
+            "--baseline needs the mode regression",
         ),
         (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".json, .jsonl or .csv"),
         (("--resume", "run-unknown"), 2, "there is no run"),
@@ -195,7 +195,7 @@ def test_a_correction_gives_an_effective_score(there, server):
         "annotate", told["runId"], "--task", "wrong", "--score", "1", "--note", "fine", server=server
     )
     assert done.code == 0, done.err
-    assert re.fullmatch(rf"ann-\S+ is kept with {told['runId']}\n", done.out)
+    assert re.fullmatch(rf"ann-\S+ is stored with {told['runId']}\n", done.out)
     if not server:
         shown = there("show", told["runId"], server=False).out
         assert "with 1 correction: score 1.000  passed (wrong)" in shown
@@ -211,7 +211,7 @@ def test_a_correction_gives_an_effective_score(there, server):
         (("--task", "nothing", "--score", "1"), "no such task"),
         (("--task", "right", "--event", "ev-1", "--flag"), "give one of them"),
         (("--event", "ev-unknown", "--flag"), "ev-unknown"),
-        (("--passed", "--failed"), "it passed or it did not"),
+        (("--passed", "--failed"), "--passed and --failed exclude each other"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

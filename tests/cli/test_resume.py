@@ -103,7 +103,7 @@ def test_a_torn_last_line_is_cut_and_the_other_files_are_made_again(work):
         assert code == 1
         assert timeless(work / "torn.jsonl") == timeless(work / "whole.jsonl")
         held = whole[:cut].count(b"\n")
-        assert (f"holds {held:,} results already" in told) is bool(held)
+        assert ("already has " in told) is bool(held)
         document = json.loads((work / "torn.json").read_bytes())
         assert document["summary"]["total_test_cases"] == len(document["results"]) == CASES
         assert (work / "torn.csv").read_bytes().count(b"\n") == CASES * len(CHECKS) + 1
@@ -227,7 +227,7 @@ def test_a_worker_that_dies_is_told_and_the_run_can_go_on(work, tmp_path):
     (work / "dies.json").write_text(json.dumps([{"type": "dies", "arguments": {"at": "$.test_case.input"}}]))
     options = ["--check-module", "dying:Dies", "--jobs", "2"]
     code, told = finished(work, "died.jsonl", *options, checks="dies.json")
-    assert (code, "a worker ended before its work did" in told) == (1, True), told
+    assert (code, "a worker process ended early" in told) == (1, True), told
     assert finished(work, "died.jsonl", *options, "--resume", checks="dies.json")[0] == 0
     assert (work / "died.jsonl").read_bytes().count(b"\n") == CASES
 

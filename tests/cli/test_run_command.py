@@ -91,7 +91,7 @@ def test_what_could_not_be_measured_is_1_and_is_completed_later(assay, tmp_path)
     (tmp_path / "back").touch()
     whole = assay("run", "--resume", run)
     assert whole.code == 0, whole.err
-    assert whole.told == [f"assay: 2 of 3 tasks are kept from {run}"]
+    assert whole.told == [f"assay: 2 of 3 tasks are copied from {run}"]
     again = assay("run", "--resume", "latest")
     assert again.code == 2
     assert "there is nothing to resume" in again.err
@@ -150,7 +150,7 @@ def test_a_baseline_that_nothing_is_compared_with_is_refused(assay):
     first = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
     ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--baseline", "latest")
     assert (first.code, ended.code, ended.out) == (0, 2, "")
-    assert "--baseline is for the mode regression, and this run has golden" in ended.err
+    assert "--baseline needs the mode regression, got golden" in ended.err
 
 
 WRONG = {
@@ -164,7 +164,7 @@ WRONG = {
     "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
     "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),
     "an output in no folder": (["run", "suite.json", "--agent", "mine:upper", "-o", "no/x.json"], "-o no/x.json: there is no folder no"),
-    "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume goes on with a run as it was asked for"),
+    "resume and a suite": (["run", "suite.json", "--resume", "x"], "--resume continues a run with its own suite"),
     "a suite there already": (["suite", "init", "suite.json"], "expected a file that ends in .yaml"),
 }  # fmt: skip
 
@@ -196,7 +196,7 @@ def test_a_suite_is_begun_validated_and_shown(assay, tmp_path):
     ]  # fmt: skip
     shown = assay("suite", "show", "new.yaml")
     assert "greets" in shown.out
-    assert "bars passScore 0.8" in shown.out
+    assert "thresholds passScore 0.8" in shown.out
     (tmp_path / "bad.json").write_text('{"suiteId": "x", "tasks": []}')
     bad = assay("suite", "validate", "bad.json")
     assert bad.code == 2
@@ -254,8 +254,8 @@ def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygot
     process.send_signal(signal.SIGINT)
     assert process.wait() == 1
     out, err = process.communicate()
-    assert "it was cancelled; 1 task left undone" in out
-    assert "cancelling: what is under way is kept" in err
+    assert "the run was cancelled; 1 task not done" in out
+    assert "cancelling; the tasks that are done are stored" in err
     _, line = assay("list").out.splitlines()
     assert line.split()[3:6] == ["3", "1", "–"]  # tasks, those not measured, and no score
     (tmp_path / "quick").touch()

@@ -64,13 +64,13 @@ def folder(tmp_path):
     [
         (["--critic", "bots:passes"], 0, "goal reached"),
         (["--checks", "checks.json"], 0, "is-good: met"),
-        (["--critic", "bots:rejects"], 3, "it waits at actor"),
-        (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "it gave up"),
+        (["--critic", "bots:rejects"], 3, "it waits for a person at actor"),
+        (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "the workflow gave up"),
         (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
         (
             ["--critic", "bots:revises", "--max-turns", "2"],
             3,
-            "all its turns are taken (loop_limit_exceeded: ",
+            "no turns are left (loop_limit_exceeded: ",
         ),
         (["--critic", "bots:nobody"], 2, ""),
         (["--criterion", "a", "--criterion", "a"], 2, ""),
@@ -98,9 +98,9 @@ def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, argume
             "write",
             "rejects",
             3,
-            "result in question: first\ngoal not reached: it waits at actor for a person",
+            "result in question: first\ngoal not reached: it waits for a person at actor",
         ),
-        ("huge", "passes", 0, "xxx… (100,000 characters; all of them with --json)\n"),
+        ("huge", "passes", 0, "xxx… (100,000 characters; --json prints all of them)\n"),
         ("nothing", "passes", 0, 'result: ""\n'),
     ],
 )
@@ -137,7 +137,7 @@ def test_those_who_take_part_are_told_apart(command, folder):
     assert (both.code, "by local.bots.says2 on the work of" in both.out) == (3, True), both.err
     same = command(*asked, "--actor", "bots:Says1", folder=folder)
     assert (same.code, same.out) == (2, "")
-    assert "'bots:Says1' and 'bots:says1' are both local.bots.says1" in same.err
+    assert "'bots:Says1' and 'bots:says1' have the same id local.bots.says1" in same.err
 
 
 def test_a_run_that_waits_is_answered_once(command, folder):
@@ -183,10 +183,10 @@ def test_a_run_is_shown_with_its_verdicts(command, kept):
     folder, (own, gave_up, waits) = kept
     assert "pass, by local.bots.passes on its own work (a)" in command("show", own, folder=folder).out
     given_up = command("show", gave_up, folder=folder).out
-    assert "a: not met\ngoal not reached: it gave up" in given_up
+    assert "a: not met\ngoal not reached: the workflow gave up" in given_up
     shown = command("show", waits, folder=folder)
     assert "turn 1: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
-    assert "goal not reached: it waits at actor for a person: the result is not good enough" in shown.out
+    assert "goal not reached: it waits for a person at actor: the result is not good enough" in shown.out
     assert f"assay respond {waits} --accept" in shown.out + shown.err
     told = json.loads(command("show", own, "--json", folder=folder).out)
     assert (told["goalSatisfied"], told["verdicts"][0]["selfVerified"]) == (True, True)

@@ -327,8 +327,8 @@ def test_every_model_is_asked_once(folder, server, command):
         ("leak:401", "does not work: provider 'local' answered 401 (Unauthorized); check its api_key"),
         ("leak:404", "check its base_url and the model's name"),
         ("hang", "gave no answer"),
-        ("prose", "it answers, and not as it was asked to"),
-        ("wrong", "it answers, and not as it was asked to"),
+        ("prose", "the model answered, but not in the requested format"),
+        ("wrong", "the model answered, but not in the requested format"),
     ],
 )
 def test_what_does_not_work_says_why(folder, server, command, script, said):
@@ -354,7 +354,7 @@ def test_a_provider_without_a_model_is_not_asked(folder, server, command):
     (folder / "assay.toml").write_text((folder / "assay.toml").read_text().partition("[models]")[0])
     done = command("providers", "check", folder=folder)
     assert done.code == 0  # wordllama works
-    assert "nothing was asked: no model of it is named under [models]" in done.out
+    assert "not called: it has no model under [models]" in done.out
     assert not server.seen
 
 

@@ -435,5 +435,5 @@ def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
     assert (code, json.loads(out)["key"]) == (0, "b")
     assert json.loads(out)["resealed"] >= 3
     assert CANARY in told(new, "show", "latest")[1]
-    assert told(new, "rekey", "--clear")[1].endswith("things unsealed; ASSAY_EVIDENCE_KEY can go\n")
+    assert told(new, "rekey", "--clear")[1].endswith("; ASSAY_EVIDENCE_KEY is no longer needed\n")
     assert told("", "rekey") == (2, "", "assay: there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")

@@ -121,7 +121,7 @@ class Zygote:
     @functools.cached_property
     def worker(self):
         """What takes Python's place where `--jobs` starts its workers."""
-        return self._script("worker", "assay.cli.shard:main")
+        return self._script("worker", "assay.cli.jobs_worker:main")
 
     def _script(self, name, target):
         script = self.folder / name

@@ -13,9 +13,9 @@ import sys
 
 LOADED = ("yaml", "jsonschema_rs", "psycopg", "sqlalchemy.dialects.sqlite", "alembic.command", "assay.app",
           "assay.backends.agents.from_settings", "assay.backends.models.transport_direct", "assay.backends.providers",
-          "assay.backends.tools.from_settings", "assay.cli.annotating", "assay.cli.calling", "assay.cli.driving", "assay.cli.evaluating",
-          "assay.cli.keeping", "assay.cli.report", "assay.cli.running", "assay.cli.saving", "assay.cli.serving",
-          "assay.cli.shard", "assay.cli.suiting", "assay.cli.verifying", "assay.seams.routes",
+          "assay.backends.tools.from_settings", "assay.cli.annotate", "assay.cli.audit", "assay.cli.evaluate", "assay.cli.export",
+          "assay.cli.jobs_worker", "assay.cli.key", "assay.cli.providers", "assay.cli.run_remote", "assay.cli.serve",
+          "assay.cli.suite", "assay.cli.verify", "assay.fep.save", "assay.seams.routes",
           "support.workflows", "support.workers.runs", "support.workers.stores")  # fmt: skip
 
 

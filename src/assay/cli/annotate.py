@@ -1,59 +1,157 @@
-"""`assay annotate`: a person's word on a run, a task of it or an event (contract §9.2)."""
+"""`assay annotate`: annotate an eval run, a task or an event, here or on another host (contract §9.2)."""
 
+import asyncio
+from datetime import UTC, datetime
 from typing import Annotated
 
+import msgspec
 import typer
+from msgspec import UNSET, Struct
 
-HELP = """Say something of an eval run: correct the score of a task, rate, label or flag it.
+from assay import app, settings
+from assay.agenteval.detail import EvalDetail, detail_of
+from assay.agenteval.run_header import KIND
+from assay.cli.client import HostClient
+from assay.cli.console import echo
+from assay.cli.find_run import find_run
+from assay.cli.options import KeyFile, Server
+from assay.errors import UsageError
+from assay.ports.audit import HOST
+from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
+from assay.protocol.redaction import redacted_text
+from assay.runs import annotations
 
-    assay annotate latest --task tone --score 1 --note "the judge missed the greeting"
+_detail = msgspec.json.Decoder(EvalDetail).decode
+_annotation = msgspec.json.Decoder(Annotation).decode
 
-What was recorded stays as it is; `assay show` has the effective score beside it.
-"""
+
+class AnnotateOptions(Struct, frozen=True, kw_only=True):
+    """What the annotation says, and about which task or event."""
+
+    task: str | None = None
+    event: str | None = None
+    score: float | None = None
+    passed: bool | None = None
+    rating: int | None = None
+    label: str | None = None
+    flag: bool = False
+    note: str | None = None
 
 
 def annotate(
-    run: Annotated[str, typer.Argument(help="A run's id, the beginning of one, or `latest`.", metavar="RUN")],
-    task: Annotated[
-        str | None, typer.Option(help="The task that is meant: the event that scored it.", metavar="ID")
-    ] = None,
-    event: Annotated[str | None, typer.Option(help="The event that is meant.", metavar="ID")] = None,
+    run: Annotated[
+        str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="RUN")
+    ],
+    task: Annotated[str | None, typer.Option(help="Task to annotate.", metavar="ID")] = None,
+    event: Annotated[str | None, typer.Option(help="Event to annotate.", metavar="ID")] = None,
     score: Annotated[
-        float | None, typer.Option(help="A correction: what it should be, 0 to 1.", metavar="X", min=0, max=1)
+        float | None, typer.Option(help="Correct the score of the task, 0 to 1.", metavar="X", min=0, max=1)
     ] = None,
-    passed: Annotated[bool, typer.Option("--passed", help="A correction: it passed.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="A correction: it did not.")] = False,
-    rating: Annotated[int | None, typer.Option(help="1 to 5.", metavar="N", min=1, max=5)] = None,
-    label: Annotated[str | None, typer.Option(help="A word for it.", metavar="TEXT")] = None,
-    flag: Annotated[bool, typer.Option("--flag", help="Somebody should look at it.")] = False,
-    note: Annotated[str | None, typer.Option(help="Why.", metavar="TEXT")] = None,
-    tenant: Annotated[
-        str | None, typer.Option(help="Whose run it is, where a database has several.", metavar="T")
-    ] = None,
-    server: Annotated[str | None, typer.Option(help="Of a run on another host.", metavar="URL")] = None,
-    key_file: Annotated[
-        str | None,
-        typer.Option(help="The file with the key for --server; without it, ASSAY_API_KEY.", metavar="F"),
-    ] = None,
+    passed: Annotated[bool, typer.Option("--passed", help="Correct the task: it passed.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Correct the task: it failed.")] = False,
+    rating: Annotated[int | None, typer.Option(help="Rate it, 1 to 5.", metavar="N", min=1, max=5)] = None,
+    label: Annotated[str | None, typer.Option(help="Add a label.", metavar="TEXT")] = None,
+    flag: Annotated[bool, typer.Option("--flag", help="Flag it for review.")] = False,
+    note: Annotated[str | None, typer.Option(help="Add the reason as a text.", metavar="TEXT")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Tenant of the run.", metavar="T")] = None,
+    server: Server = None,
+    key_file: KeyFile = None,
 ) -> None:
-    from assay.cli.annotating import AnnotateOptions, carry_out  # a lazy door: the help needs none of it
-
-    verdict = None if passed == failed else passed
     if passed and failed:
-        raise typer.BadParameter("it passed or it did not: give one of --passed and --failed")
-    carry_out(
-        run,
-        AnnotateOptions(
-            task=task,
-            event=event,
-            score=score,
-            passed=verdict,
-            rating=rating,
-            label=label,
-            flag=flag,
-            note=note,
-        ),
-        tenant,
-        server,
-        key_file,
+        raise typer.BadParameter("--passed and --failed exclude each other: give one of them")
+    options = AnnotateOptions(
+        task=task,
+        event=event,
+        score=score,
+        passed=None if passed == failed else passed,
+        rating=rating,
+        label=label,
+        flag=flag,
+        note=note,
     )
+    signal = signal_of(options)
+    if server is not None:
+        annotation = _annotate_remote(run, options, signal, HostClient(server, key_file))
+    else:
+        annotation = asyncio.run(_annotate_local(run, options, signal, tenant))
+    echo(f"{annotation.annotation_id} is stored with {annotation.target.run_id}")
+
+
+def signal_of(options: AnnotateOptions) -> Signal:
+    """The one signal that the options give. A correction needs a task or an event."""
+    corrects = options.score is not None or options.passed is not None
+    signals = [
+        name
+        for name, present in (
+            ("--score or --passed or --failed", corrects),
+            ("--rating", options.rating is not None),
+            ("--label", options.label is not None),
+            ("--flag", options.flag),
+        )
+        if present
+    ]
+    if len(signals) != 1:
+        got = f"got {' and '.join(signals)}" if signals else "got nothing"
+        raise UsageError(f"expected one of --score, --passed, --failed, --rating, --label, --flag; {got}")
+    if options.task is not None and options.event is not None:
+        raise UsageError("--task and --event exclude each other: give one of them")
+    if corrects:
+        if options.task is None and options.event is None:
+            raise UsageError("a correction needs the task that it corrects: add --task ID")
+        members = {"score": options.score, "passed": options.passed}
+        correction = {name: value for name, value in members.items() if value is not None}
+        return Signal(kind="correction", correction=msgspec.json.encode(correction).decode())
+    if options.rating is not None:
+        return Signal(kind="rating", rating=options.rating)
+    return Signal(kind="flag") if options.flag else Signal(kind="label", label=options.label or "")
+
+
+def _body(options: AnnotateOptions, signal: Signal, event: str | None) -> AnnotationCreate:
+    return AnnotationCreate(
+        signal=signal,
+        target=UNSET if event is None else Anchor(event_id=event),
+        note=UNSET if options.note is None else options.note,
+    )
+
+
+def _event_of(page: EvalDetail, task_id: str) -> str | None:
+    """The event that scored a task, if the task is on this page."""
+    for task in page.tasks:
+        if task.task_id == task_id:
+            if task.event_id is UNSET:
+                raise UsageError(f"--task {task_id}: it has no score yet")
+            return task.event_id
+    return None
+
+
+async def _annotate_local(
+    run_id: str, options: AnnotateOptions, signal: Signal, tenant: str | None
+) -> Annotation:
+    async with app.store(settings.load()) as store:
+        run = await find_run(store, run_id, KIND, tenant=tenant)
+        event = options.event
+        if options.task is not None:
+            event = _event_of(await detail_of(store, run, {}, limit=10**9, shown=0), options.task)
+            if event is None:
+                raise UsageError(f"--task {options.task}: {run.id} has no such task")
+        body = _body(options, signal, event)
+        return await annotations.annotate(store, run, body, HOST, datetime.now(UTC), redacted_text)
+
+
+def _annotate_remote(run_id: str, options: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:
+    run = run_id
+    if run == "latest":
+        runs = msgspec.json.decode(host.request("GET", "/v1/host/assay/runs?mode=eval&page_size=1"))["runs"]
+        if not runs:
+            raise UsageError(f"{host.address}: there is no eval run yet")
+        run = runs[0]["runId"]
+    event, first = options.event, 0
+    while options.task is not None and event is None:
+        path = f"/v1/host/assay/runs/{run}/eval-report?first={first}&limit=1000"
+        page = _detail(host.request("GET", path))
+        event = _event_of(page, options.task)
+        if event is None and page.next_task is UNSET:
+            raise UsageError(f"--task {options.task}: {run} has no such task")
+        first += 1000
+    body = _body(options, signal, event)
+    return _annotation(host.request("POST", f"/v1/runs/{run}/annotations", body))

@@ -1,48 +1,137 @@
-"""`assay audit`: who did what to which run, and whether all of it is still there."""
+"""`assay audit`: read the audit log, and verify that it is complete and unchanged."""
 
-from typing import Annotated
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
-HELP = "Read the audit log of a store, and check that nothing of it was changed, removed or put in another place."
-SHOW = """Show the audit log, by tenant and time.
+from assay import app, settings
+from assay.auth import audit as log
+from assay.cli.console import count_of, echo, echo_err, echo_json
+from assay.cli.exit_codes import NOT_PASSED
+from assay.cli.help import HELP
+from assay.cli.options import AsJson, Tenant
+from assay.errors import UsageError
+from assay.ports import Store
+from assay.ports.audit import AuditPayload, LaneHead
 
-    assay audit show --run eval_2f6e
-"""
-VERIFY = """Check that the audit log is whole, and tell how far it goes.
-
-    assay audit verify --json > heads.json
-    assay audit verify --heads heads.json
-
-Kept elsewhere, what the first of these tells shows later also that somebody wrote the log anew, or cut its end off together with
-what the store knows of it. Ends with 3 if anything is wrong.
-"""
+T = TypeVar("T")
 
 audit = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Tenant = Annotated[str | None, typer.Option(help="Only a tenant's.", metavar="T")]
+
+class AuditSummary(msgspec.Struct):
+    """The document of `verify --json`."""
+
+    whole: bool
+    lines: int
+    heads: list[dict[str, Any]]
+    troubles: list[dict[str, Any]]
 
 
-@audit.command("show", help=SHOW)
+@audit.command("show", help=HELP["audit show"])
 def show(
     tenant: Tenant = None,
-    run: Annotated[str | None, typer.Option(help="Only what was done to a run.", metavar="ID")] = None,
-    json: AsJson = False,
-) -> None:
-    from assay.cli import auditing  # a lazy door: the help needs none of it
-
-    auditing.show(tenant, run, json=json)
-
-
-@audit.command("verify", help=VERIFY)
-def verify(
-    tenant: Tenant = None,
-    heads: Annotated[
-        str | None, typer.Option(help="What `verify --json` told before: it must still be so.", metavar="F")
+    run: Annotated[
+        str | None,
+        typer.Option(help="Only entries about this run, by the beginning of its id.", metavar="ID"),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli import auditing  # a lazy door
+    async def work(store: Store) -> None:
+        async for record in log.lines(store, tenant):
+            try:
+                entry = msgspec.json.decode(record.data, type=AuditPayload)
+            except msgspec.DecodeError:
+                message = "it was changed and cannot be read; run `assay audit verify`"
+                echo_err(str(log.AuditProblem(record.tenant, record.lane, record.number, message)))
+                continue
+            if run is not None and not (run and entry.what.startswith(run)):
+                continue
+            if json:
+                echo_json(record.data)
+            else:
+                echo(_row(entry))
 
-    auditing.verify(tenant, heads, json=json)
+    _with_store(work)
+
+
+def _row(entry: AuditPayload) -> str:
+    cells = (
+        f"{entry.at:%Y-%m-%d %H:%M:%S.%f}Z",
+        entry.tenant,
+        entry.who,
+        entry.action,
+        entry.what,
+        entry.outcome,
+        entry.request,
+    )
+    return "  ".join(cell or "–" for cell in cells)
+
+
+@audit.command("verify", help=HELP["audit verify"])
+def verify(
+    tenant: Tenant = None,
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            help="Output of an earlier `verify --json`; the log must still contain it.", metavar="F"
+        ),
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    earlier = [] if heads is None else _read_heads(heads, tenant)
+    report = _with_store(lambda store: log.verify(store, tenant, earlier))
+    if json:
+        summary = AuditSummary(
+            whole=not report.troubles,
+            lines=report.lines,
+            heads=[
+                msgspec.structs.asdict(head) | {"digest": head.digest.hex(), "root": head.root.hex()}
+                for head in report.heads
+            ],
+            troubles=[trouble._asdict() for trouble in report.troubles],
+        )
+        echo_json(msgspec.json.encode(summary))
+    else:
+        for trouble in report.troubles:
+            echo_err(str(trouble))
+        echo(_verdict(report.lines, len(report.heads), len(report.troubles)))
+    if report.troubles:
+        raise typer.Exit(NOT_PASSED)
+
+
+def _verdict(entries: int, lanes: int, problems: int) -> str:
+    state = count_of(problems, "problem") if problems else "intact"
+    return f"audit log: {state} ({entries:,} {'entry' if entries == 1 else 'entries'} in {count_of(lanes, 'lane')})"
+
+
+def _read_heads(file: str, tenant: str | None) -> list[LaneHead]:
+    try:
+        summary = msgspec.json.decode(Path(file).read_bytes(), type=AuditSummary)
+        heads = [
+            LaneHead(
+                tenant=head["tenant"],
+                lane=head["lane"],
+                lines=head["lines"],
+                digest=bytes.fromhex(head["digest"]),
+                root=bytes.fromhex(head["root"]),
+            )
+            for head in summary.heads
+        ]
+    except OSError as error:
+        raise UsageError(f"--heads {file}: cannot be read: {error.strerror}") from None
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError, RecursionError):
+        raise UsageError(f"--heads {file}: expected the output of `assay audit verify --json`") from None
+    return [head for head in heads if tenant in (None, head.tenant)]
+
+
+def _with_store(work: Callable[[Store], Awaitable[T]]) -> T:
+    async def main() -> T:
+        async with app.store(settings.load()) as store:
+            return await work(store)
+
+    return asyncio.run(main())

@@ -1,90 +1,120 @@
-"""`assay evaluate`: files in, results out, a table at the end (FEP 3.1)."""
+"""`assay evaluate`: run checks on outputs, write the results and print a table (FEP 3.1)."""
 
-from typing import Annotated
+import math
+import signal
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-HELP = """Put outputs to checks.
-
-    assay evaluate --contexts answers.jsonl --checks checks.yaml -o results.jsonl
-
-Give a REQUEST file that holds everything; or --contexts, one {"test_case":…,"output":…} a line; or --cases and
---outputs side by side. Files are JSON, JSONL, YAML or CSV by extension, .gz too; '-' is standard input.
-
-Exit codes: 0 everything measured, and the bar cleared if one was given; 3 measured, and below --min-pass-rate;
-1 something was not measured, or the run was empty or broken; 2 wrong usage.
-"""
+from assay import app
+from assay.backends.provider_config import ProviderPolicy
+from assay.checks.registry import Registry
+from assay.checks.run import Options
+from assay.cli.console import ProgressLine, count_of, echo, echo_err, echo_json, stdout_to_stderr
+from assay.cli.evaluate_io import (
+    BadLines,
+    EvaluateOptions,
+    Inputs,
+    flushed_on_error,
+    open_inputs,
+    open_sinks,
+    write_results,
+)
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.options import CheckModules
+from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
+from assay.fep.execute import ExecutionOptions
+from assay.fep.plan import Plan
+from assay.fep.problems import ProblemCollector
+from assay.fep.request import own_problems, plan_of, sheets_of
+from assay.fep.results import metadata_of
+from assay.fep.sinks import RunFooter, Sink
+from assay.fep.sources import placed
+from assay.fep.tally import Tally
+from assay.ports import Services
+from assay.runs.ids import new_id
+from assay.settings import Settings, load
 
 
 def evaluate(
     request: Annotated[
-        str | None, typer.Argument(help="A request: test_cases, outputs, checks.", metavar="[REQUEST]")
+        str | None,
+        typer.Argument(help="File with test_cases, outputs and checks.", metavar="REQUEST"),
     ] = None,
     contexts: Annotated[
-        str | None, typer.Option(help="Test cases with their outputs, one context a line.", metavar="F")
+        str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")
     ] = None,
-    cases: Annotated[str | None, typer.Option(help="Test cases, beside --outputs.", metavar="F")] = None,
+    cases: Annotated[
+        str | None, typer.Option(help="File with test cases, for --outputs.", metavar="F")
+    ] = None,
     outputs: Annotated[
-        str | None, typer.Option(help="Outputs, one for each of --cases.", metavar="F")
+        str | None, typer.Option(help="File with one output for each of --cases.", metavar="F")
     ] = None,
     checks: Annotated[
-        str | None, typer.Option(help="Checks for all cases, or one list a case.", metavar="F")
+        str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
     ] = None,
     output: Annotated[
         list[str] | None,
         typer.Option(
             "-o",
             "--output",
-            help="Where results go: .jsonl, .json or .csv; '-' is JSONL to standard output. Several may be given.",
+            help="File for results: .jsonl, .json or .csv; '-' is JSONL on standard output (repeatable).",
             metavar="F",
         ),
     ] = None,
-    check_module: Annotated[
-        list[str] | None,
-        typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
-    ] = None,
+    check_module: CheckModules = None,
     min_pass_rate: Annotated[
         float | None,
         typer.Option(
-            help="The bar: of all answers that passed or failed, the share that must have passed, from 0 to 1.",
+            help="Lowest pass rate that is good enough, from 0 to 1: passed / (passed + failed).",
             metavar="X",
         ),
     ] = None,
     allow_errors: Annotated[
-        bool, typer.Option("--allow-errors", help="Do not fail because something was not measured.")
+        bool, typer.Option("--allow-errors", help="Do not exit with 1 because something was not measured.")
     ] = False,
     no_resolved_arguments: Annotated[
-        bool, typer.Option("--no-resolved-arguments", help="Leave what the checks saw out of the results.")
+        bool,
+        typer.Option("--no-resolved-arguments", help="Leave the arguments of the checks out of the results."),
     ] = False,
-    timings: Annotated[bool, typer.Option("--timings", help="Say of every check how long it took.")] = False,
+    timings: Annotated[
+        bool, typer.Option("--timings", help="Add the time of every check to the results.")
+    ] = False,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count and list what is no context, and go on.")
+        bool, typer.Option("--skip-bad-lines", help="Count and report invalid lines, and continue.")
     ] = False,
-    limit: Annotated[int | None, typer.Option(help="Only the first N cases.", metavar="N", min=1)] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="Evaluate only the first N cases.", metavar="N", min=1)
+    ] = None,
     experiment: Annotated[
-        str | None, typer.Option(help="The experiment this run belongs to.", metavar="NAME")
+        str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(help="Checks that wait at the same time.", metavar="N", min=1)
+        int | None, typer.Option(help="How many checks may wait at the same time.", metavar="N", min=1)
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds a check may take.", metavar="S", min=0.001)
+        float | None, typer.Option(help="Seconds that a check may take.", metavar="S", min=0.001)
     ] = None,
     fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="Stop at the first check that errs.")
+        bool, typer.Option("--fail-fast", help="Stop at the first check that has an error.")
     ] = False,
     max_cost: Annotated[
         float | None,
-        typer.Option(help="US dollars that judges may cost; then no further case is begun.", metavar="USD"),
+        typer.Option(help="Start no more cases once judges have cost this much.", metavar="USD"),
     ] = None,
     cache: Annotated[
         bool,
-        typer.Option("--cache", help="Keep what judges and embeddings answer, and do not ask for it again."),
+        typer.Option("--cache", help="Store answers of judges and embeddings, and use them again."),
     ] = False,
     jobs: Annotated[
         int,
         typer.Option(
-            help="Processes; a plain .jsonl given with --contexts is shared out by byte range.",
+            help="Number of processes. They divide an uncompressed .jsonl file of --contexts.",
             metavar="N",
             min=1,
         ),
@@ -93,42 +123,244 @@ def evaluate(
         bool,
         typer.Option(
             "--resume",
-            help="Go on with the .jsonl of a run that was ended, without evaluating again what it holds.",
+            help="Continue the .jsonl file of an interrupted run; keep the results in it.",
         ),
     ] = False,
     save: Annotated[
-        bool, typer.Option("--save", help="Keep the run in the store, for `assay list`, `show` and `export`.")
+        bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="The summary as JSON instead of a table.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
+    ] = False,
 ) -> None:
-    from assay.cli.asked import EvaluateOptions
-    from assay.cli.evaluating import carry_out  # a lazy door: the help needs none of it
-
-    code = carry_out(
-        EvaluateOptions(
-            request=request,
-            contexts=contexts,
-            cases=cases,
-            outputs=outputs,
-            checks=checks,
-            to=output or [],
-            modules=check_module or [],
-            bar=min_pass_rate,
-            allow_errors=allow_errors,
-            resolved_arguments=not no_resolved_arguments,
-            timings=timings,
-            skip_bad_lines=skip_bad_lines,
-            limit=limit,
-            experiment=experiment,
-            concurrency=concurrency,
-            timeout=timeout,
-            fail_fast=fail_fast,
-            max_cost=max_cost,
-            cache=cache,
-            jobs=jobs,
-            resume=resume,
-            save=save,
-            json=json,
-        )
+    options = EvaluateOptions(
+        request=request,
+        contexts=contexts,
+        cases=cases,
+        outputs=outputs,
+        checks=checks,
+        to=output or [],
+        modules=check_module or [],
+        bar=min_pass_rate,
+        allow_errors=allow_errors,
+        resolved_arguments=not no_resolved_arguments,
+        timings=timings,
+        skip_bad_lines=skip_bad_lines,
+        limit=limit,
+        experiment=experiment,
+        concurrency=concurrency,
+        timeout=timeout,
+        fail_fast=fail_fast,
+        max_cost=max_cost,
+        cache=cache,
+        jobs=jobs,
+        resume=resume,
+        save=save,
+        json=json,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(main(options))
+
+
+def main(options: EvaluateOptions) -> int:
+    """Open the inputs, plan, evaluate, write and report. The result is the exit code."""
+    settings = load(concurrency=options.concurrency)
+    _validate(options)
+    policy = ProviderPolicy(seconds=options.timeout or settings.limits.check_seconds)
+    services = app.services(settings, policy, cache=options.cache)
+    bad = BadLines()
+    inputs = open_inputs(options, settings, bad)
+    check_options = Options(resolved_arguments=options.resolved_arguments, timings=options.timings)
+    with stdout_to_stderr():
+        plan = _plan(options, inputs, app.registry(settings, options.modules), services, check_options)
+    began, started = time.perf_counter(), services.clock.now()
+    tally, trouble = Tally(), None
+    sinks = open_sinks(options, plan, inputs, check_options, tally)
+    run = new_id("eval_")
+    if options.save:
+        from assay.fep.save import StoreSink  # deferred import: most runs are not stored
+
+        saved = StoreSink(app.store(settings), inputs.checks, inputs.experiment, tally, services.clock)
+        sinks.append(saved)
+        run = saved.run
+    try:
+        with _sigterm_interrupts(), stdout_to_stderr(), flushed_on_error(sinks):
+            _execute(plan, inputs, tally, sinks, options, settings, bad)
+    except (EnvironmentFailure, InvalidRequest) as refusal:
+        trouble = refusal
+    except KeyboardInterrupt:
+        trouble = EnvironmentFailure(
+            f"interrupted after {count_of(tally.cases, 'case')}; the others were not measured"
+        )
+    footer = RunFooter(
+        evaluation_id=run,
+        started_at=started,
+        completed_at=services.clock.now(),
+        status="error" if trouble or bad.count else tally.status,
+        summary=tally.summary(),
+        experiment=inputs.experiment,
+        metadata=metadata_of(tally) or None,
+        trouble=str(trouble or ""),
+    )
+    trouble = _close(sinks, footer, trouble)
+    _report(options, tally, bad, footer, time.perf_counter() - began, trouble)
+    return _exit_code(options, tally, bad, trouble)
+
+
+def _plan(
+    options: EvaluateOptions,
+    inputs: Inputs,
+    registry: Registry,
+    services: Services,
+    check_options: Options,
+) -> Plan:
+    """The plan, or everything that is wrong with the checks and with the request file."""
+    collector, parsed = ProblemCollector(), inputs.parsed
+    plan = collector.read(lambda: plan_of(inputs.checks, registry, services, check_options))
+    problems = inputs.problems + placed(options.checks or str(options.request), collector.problems)
+    if parsed is not None:
+        own = ProblemCollector()
+        if plan is None:
+            own.problems += own_problems(parsed, Plan(None, registry, services))
+        else:
+            own.read(lambda: sheets_of(plan, parsed))
+        problems += placed(str(options.request), own.problems)
+    if problems or plan is None:
+        raise InvalidRequest(problems)
+    inputs.checks = plan.checks
+    return plan
+
+
+def _validate(options: EvaluateOptions) -> None:
+    if options.timeout == math.inf:
+        raise UsageError("--timeout: expected a number of seconds, got inf")
+    if options.max_cost is not None and not options.max_cost > 0:
+        raise UsageError(f"--max-cost: expected a number above 0, got {options.max_cost:g}")
+    if options.bar is not None and not 0 <= options.bar <= 1:
+        hint = f"; did you mean {options.bar / 100:g}?" if 1 < options.bar <= 100 else ""
+        raise UsageError(
+            f"--min-pass-rate: expected a fraction between 0 and 1, such as 0.9, got {options.bar:g}{hint}"
+        )
+
+
+def _execute(
+    plan: Plan,
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    options: EvaluateOptions,
+    settings: Settings,
+    bad: BadLines,
+) -> None:
+    progress = ProgressLine(quiet=options.json)
+    execution = ExecutionOptions(
+        concurrency=settings.concurrency,
+        seconds=options.timeout or settings.limits.check_seconds,
+        run_seconds=settings.limits.run_seconds,
+        fail_fast=options.fail_fast,
+        first=tally.cases,
+        max_cost=options.max_cost,
+    )
+    try:
+        if options.jobs > 1:
+            from assay.cli.jobs import run_jobs  # deferred import: most runs use one process
+
+            why_not = run_jobs(plan, inputs, tally, sinks, options, settings, execution, bad, progress)
+            if why_not is None:
+                return
+            echo_err(f"--jobs {options.jobs}: {why_not}, so it runs in one process")
+        write_results(plan, inputs, tally, sinks, execution, progress)
+    finally:
+        progress.clear()
+
+
+def _close(sinks: list[Sink], footer: RunFooter, trouble: Refusal | None) -> Refusal | None:
+    """Close every file; the first trouble is the one to report."""
+    for sink in sinks:
+        try:
+            sink.close(footer)
+        except EnvironmentFailure as failure:
+            trouble = trouble or failure
+    return trouble
+
+
+def _report(
+    options: EvaluateOptions,
+    tally: Tally,
+    bad: BadLines,
+    footer: RunFooter,
+    seconds: float,
+    trouble: Refusal | None,
+) -> None:
+    from assay.cli import render_table  # deferred import: rich loads slowly
+
+    if options.json:
+        document: dict[str, Any] = {
+            "evaluation_id": footer.evaluation_id,
+            **render_table.summary_of(tally),
+            "outputs": options.to,
+            "status": footer.status,
+            "seconds": round(seconds, 3),
+            "bad_lines": bad.count,
+            **({"error": str(trouble)} if trouble else {}),
+        }
+        echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
+    elif "-" not in options.to:
+        name = footer.experiment.name if footer.experiment and footer.experiment.name else None
+        render_table.show(tally, bar=options.bar, seconds=seconds, experiment=name)
+        if options.save:
+            echo(f"stored as {footer.evaluation_id}: assay show {footer.evaluation_id}")
+        for name in options.to:
+            echo(f"results in {name}")
+    else:
+        for line in render_table.shortfalls(tally, options.bar):
+            echo_err(line)
+    if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
+        calls = tally.spending.calls
+        echo_err(f"--max-cost: the cost of {unknown:,} of {calls:,} answers is unknown and not counted")
+    _report_trouble(tally, bad, trouble)
+
+
+def _report_trouble(tally: Tally, bad: BadLines, trouble: Refusal | None) -> None:
+    if bad.count:
+        echo_err(f"{count_of(bad.count, 'invalid line')} skipped and not measured")
+    if trouble is None:
+        if not tally.cases:
+            echo_err("there was nothing to evaluate: no test cases")
+        elif not tally.rows:
+            echo_err("there was nothing to measure: no checks")
+        return
+    for line in trouble.lines:
+        echo_err(line)
+    if tally.cases and not isinstance(trouble, EnvironmentFailure):
+        echo_err(f"stopped after {count_of(tally.cases, 'case')}; the others were not measured")
+
+
+def _exit_code(options: EvaluateOptions, tally: Tally, bad: BadLines, trouble: Refusal | None) -> int:
+    from assay.cli.render_table import overall  # deferred import: it is loaded by now
+
+    measured = not (tally.error_cases or tally.skipped_cases or bad.count)
+    rows = tally.rows.values()
+    nothing = not tally.cases or (rows and not any(row.completed for row in rows))
+    if trouble or nothing or not (measured or options.allow_errors):
+        return ERROR
+    if options.bar is None:
+        return PASSED
+    share = overall(tally)
+    if share is None:
+        echo_err("--min-pass-rate: no check has a pass or fail result, so there is no pass rate")
+        return ERROR
+    return PASSED if share >= options.bar else NOT_PASSED
+
+
+@contextmanager
+def _sigterm_interrupts() -> Generator[None]:
+    """SIGTERM acts as Ctrl-C: the results that are done are written first."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,60 +1,124 @@
-"""`assay key`: who may ask a server, said to its store, whether it runs or not (openwop-contract §2.1)."""
+"""`assay key`: create, list and revoke API keys in the store of a server (openwop-contract §2.1)."""
 
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
+import msgspec
 import typer
 
-HELP = """Make, list and revoke keys, in the store that a server uses: ASSAY_DATABASE_URL, else assay.db in ASSAY_HOME.
-
-    assay key create --tenant acme --scope evaluations:create --scope evaluations:read --expires 90d
-
-A server need not run. One that does takes a new key at once, and refuses a revoked one within five seconds.
-"""
-CREATE = """Make a key, and print it: this once, on standard output.
-
-Without --scope it may do everything for its tenant. A scope never implies another.
-"""
-LIST = "List keys, oldest first, also those that are good no more; never the keys themselves."
-REVOKE = "End a key for good."
+from assay import app, settings
+from assay.auth import keys
+from assay.auth.expiry import expiry
+from assay.auth.keys import Key
+from assay.auth.scopes import DEFAULT
+from assay.cli.console import echo, echo_err, echo_json, echo_rows
+from assay.cli.help import HELP
+from assay.cli.options import AsJson, Tenant
+from assay.errors import UsageError
+from assay.ports import Secret, Store
 
 key = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
-
-@key.command("create", help=CREATE)
+@key.command("create", help=HELP["key create"])
 def create(
-    tenant: Annotated[str, typer.Option(help="Whose key it is.", metavar="T")],
+    tenant: Annotated[str, typer.Option(help="Tenant of the key.", metavar="T")],
     scope: Annotated[
-        list[str] | None, typer.Option(help="What it is good for. Several may be given.", metavar="S")
+        list[str] | None, typer.Option(help="What the key may do (repeatable).", metavar="S")
     ] = None,
     expires: Annotated[
-        str | None, typer.Option(help="When it ends: 90d, 12h, 2027-01-31. Else never.", metavar="D")
+        str | None, typer.Option(help="When it expires: 90d, 12h, 2027-01-31. Default: never.", metavar="D")
     ] = None,
-    note: Annotated[str, typer.Option(help="What it is for, in a line.", metavar="N")] = "",
+    note: Annotated[str, typer.Option(help="What it is for, in one line.", metavar="N")] = "",
     json: AsJson = False,
 ) -> None:
-    from assay.cli import keeping  # a lazy door: the help needs none of it
+    now = datetime.now(UTC)
+    ends = None if expires is None else expiry(expires, now)
 
-    keeping.create(tenant, scope, expires, note, json=json)
+    async def work() -> tuple[Key, Secret]:
+        async with _store() as store:
+            return await keys.create(
+                store, tenant=tenant, scopes=scope or DEFAULT, expires=ends, note=note, now=now
+            )
+
+    created, text = asyncio.run(work())
+    if json:
+        _print({**_as_data(created, now), "key": text.reveal()})
+        return
+    scopes, until = _scopes(created), _moment(created.expires)
+    echo_err(f"key {created.id} of tenant {created.tenant}, scopes {scopes}, expires {until}")
+    echo_err("the key is not shown again")
+    echo(text.reveal())
 
 
-@key.command("list", help=LIST)
-def list_(
-    tenant: Annotated[str | None, typer.Option(help="Only a tenant's.", metavar="T")] = None,
-    json: AsJson = False,
-) -> None:
-    from assay.cli import keeping  # a lazy door
+@key.command("list", help=HELP["key list"])
+def list_(tenant: Tenant = None, json: AsJson = False) -> None:
+    now = datetime.now(UTC)
 
-    keeping.show(tenant, json=json)
+    async def work() -> list[Key]:
+        async with _store() as store:
+            return await keys.list_keys(store, tenant)
+
+    stored = asyncio.run(work())
+    if json:
+        _print([_as_data(each, now) for each in stored])
+    elif stored:
+        header = ("id", "tenant", "state", "created", "expires", "scopes", "note")
+        echo_rows([header, *(_row(each, now) for each in stored)])
+    else:
+        echo_err("there are no keys" if tenant is None else f"tenant {tenant!r} has no keys")
 
 
-@key.command("revoke", help=REVOKE)
+@key.command("revoke", help=HELP["key revoke"])
 def revoke(
     id: Annotated[
-        str, typer.Argument(help="The 8 characters after assay_, as `key list` has it.", metavar="ID")
+        str, typer.Argument(help="The 8 characters after assay_; `key list` shows them.", metavar="ID")
     ],
 ) -> None:
-    from assay.cli import keeping  # a lazy door
+    now = datetime.now(UTC)
 
-    keeping.revoke(id)
+    async def work() -> Key:
+        async with _store() as store:
+            return await keys.revoke(store, id, now=now)
+
+    revoked = asyncio.run(work())
+    since = "" if revoked.revoked == now else f" since {_moment(revoked.revoked)}"
+    echo(f"key {revoked.id} of tenant {revoked.tenant} is revoked{since}")
+
+
+@asynccontextmanager
+async def _store() -> AsyncGenerator[Store]:
+    chosen = settings.load()
+    if chosen.database_url == "memory:":
+        raise UsageError("database_url: a key in a memory: store would be lost when this command ends")
+    async with app.store(chosen) as store:
+        yield store
+
+
+def _as_data(key: Key, now: datetime) -> dict[str, Any]:
+    return {"id": key.id, "prefix": key.prefix, "state": key.state(now)} | msgspec.structs.asdict(key)
+
+
+def _print(data: Any) -> None:
+    echo_json(msgspec.json.encode(data, order="deterministic"))
+
+
+def _row(key: Key, now: datetime) -> tuple[str, ...]:
+    return (
+        key.id, key.tenant, key.state(now), _moment(key.created), _moment(key.expires), _scopes(key), key.note
+    )  # fmt: skip
+
+
+def _scopes(key: Key) -> str:
+    return "everything" if key.scopes >= DEFAULT else _join(key.scopes)
+
+
+def _join(scopes: Iterable[str]) -> str:
+    return ",".join(sorted(scopes)) or "nothing"
+
+
+def _moment(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment:%Y-%m-%d %H:%MZ}"

@@ -1,68 +1,122 @@
-"""The command: one file a verb; a refusal is one clear line and an exit code, never a traceback."""
+"""The command `assay`: it loads the verb that is called. A refusal is one clear line and an exit code, never a traceback."""
 
 import io
 import logging
 import os
 import sys
+import textwrap
 import traceback
+from collections.abc import Iterator, MutableMapping
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+import typer.core
+import typer.main
 
-from assay.cli import (
-    annotate,
-    audit,
-    evaluate,
-    key,
-    providers,
-    rekey,
-    run,
-    runs,
-    schema,
-    serve,
-    suite,
-    verify,
-)
-from assay.cli.say import note, say, tell
+from assay.cli.console import echo, echo_err, echo_err_plain
+from assay.cli.exit_codes import ERROR, PASSED, USAGE
+from assay.cli.help import APP, HELP
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
 
+VERBS = {  # where each verb is: a function, or a Typer with verbs of its own
+    "evaluate": "evaluate:evaluate",
+    "run": "run:run",
+    "verify": "verify:verify",
+    "respond": "verify:respond",
+    "serve": "serve:serve",
+    "list": "runs:list_",
+    "show": "runs:show",
+    "export": "export:export",
+    "annotate": "annotate:annotate",
+    "rekey": "rekey:rekey",
+    "schema": "schema:schema",
+    "suite": "suite:suite",
+    "providers": "providers:providers",
+    "key": "key:key",
+    "audit": "audit:audit",
+}
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[
+    2
+]  # the base of all complaints about the command line
+
+
+class _Commands(MutableMapping[str, Any]):
+    """The commands by name; each is imported when it is looked up."""
+
+    def __init__(self) -> None:
+        self._loaded: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._loaded:
+            self._loaded[name] = _load(name)
+        return self._loaded[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._loaded[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._loaded[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in VERBS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(VERBS)
+
+    def __len__(self) -> int:
+        return len(VERBS)
+
+
+def _load(name: str) -> Any:
+    module, _, attribute = VERBS[name].partition(":")
+    verb = getattr(import_module(f"assay.cli.{module}"), attribute)
+    if not isinstance(verb, typer.Typer):
+        function, verb = verb, typer.Typer(rich_markup_mode=None, add_completion=False)
+        verb.command(name, help=HELP[name])(function)
+    command = typer.main.get_command(verb)
+    command.name, command.help = name, HELP[name]
+    return command
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """The verbs of `assay`. Listing them imports none of them: the summaries come from the table of help texts."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = _Commands()
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = formatter.width - 6 - max(map(len, VERBS))
+        rows = [(name, _summary(HELP[name], width)) for name in VERBS]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _summary(text: str, width: int) -> str:
+    return textwrap.shorten(text.partition("\n")[0], width, placeholder="...")
+
+
 app = typer.Typer(
     name="assay",
-    help="Is it good enough to ship? Put outputs to checks (FEP), agents to suites (OpenWOP).",
+    cls=LazyGroup,
+    help=APP,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     no_args_is_help=True,
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("evaluate", help=evaluate.HELP)(evaluate.evaluate)
-app.command("run", help=run.HELP)(run.run)
-app.command("verify", help=verify.VERIFY)(verify.verify)
-app.command("respond", help=verify.RESPOND)(verify.respond)
-app.command("serve", help=serve.HELP)(serve.serve)
-app.command("list", help=runs.LIST)(runs.list_)
-app.command("show", help=runs.SHOW)(runs.show)
-app.command("export", help=runs.EXPORT)(runs.export)
-app.command("annotate", help=annotate.HELP)(annotate.annotate)
-app.command("rekey", help=rekey.HELP)(rekey.rekey)
-app.command("schema", help=schema.HELP)(schema.schema)
-app.add_typer(suite.suite, name="suite", help=suite.HELP)
-app.add_typer(providers.providers, name="providers", help=providers.HELP)
-app.add_typer(key.key, name="key", help=key.HELP)
-app.add_typer(audit.audit, name="audit", help=audit.HELP)
-
-PASSED, BROKEN, USAGE, NOT_PASSED = 0, 1, 2, 3
-UNUSABLE: type[Exception] = typer.BadParameter.__mro__[2]  # what all complaints about the command line are
 
 
-def _tell_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version  # a lazy door: hardly anybody asks
+def _print_version(requested: bool) -> None:
+    if requested:
+        from importlib.metadata import version  # deferred import: only for --version
 
-        tell(f"assay {version('assay')}")
+        echo(f"assay {version('assay')}")
         raise typer.Exit
 
 
@@ -70,91 +124,92 @@ def _tell_version(asked: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option("--version", help="Say which version this is.", callback=_tell_version, is_eager=True),
+        typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     pass
 
 
 def main() -> NoReturn:
-    _stand_on_something()
-    code = BROKEN
+    """Run the command and exit. Every error becomes a line on standard error."""
+    _prepare_streams()
+    code = ERROR
     try:
         code = app(standalone_mode=False) or PASSED
     except SystemExit as ending:
         code = ending.code
-    except UNUSABLE as unusable:
-        _show(unusable)
+    except USAGE_ERROR as error:
+        _show_usage(error)
         code = USAGE
     except Refusal as refusal:
-        _say(*refusal.lines)
-        code = BROKEN if isinstance(refusal, EnvironmentFailure | BadLine) else USAGE
+        _echo_last(*refusal.lines)
+        code = ERROR if isinstance(refusal, EnvironmentFailure | BadLine) else USAGE
     except KeyboardInterrupt:
-        _say("interrupted")
+        _echo_last("interrupted")
     except BrokenPipeError:
-        pass  # whoever read our output has gone
-    except OSError as wrong:
-        _say(f"{wrong.filename or 'standard output'}: {wrong.strerror or wrong}")
-        if not wrong.filename:
-            _let_go(sys.stdout)  # it has been told once
+        pass  # the reader of our output has gone
+    except OSError as error:
+        _echo_last(f"{error.filename or 'standard output'}: {error.strerror or error}")
+        if not error.filename:
+            _discard(sys.stdout)  # reported once is enough
     except MemoryError:
-        _say("there is not enough memory for this")
-    except Exception as bug:  # noqa: BLE001  # the last boundary: what is left is ours, and is one line too
-        _say(f"a bug in assay, please report it: {type(bug).__name__}: {bug} ({_place(bug)})")
-    sys.exit(_flushed(code))
+        _echo_last("there is not enough memory for this")
+    except Exception as bug:  # noqa: BLE001  # the last boundary: any other error is a bug, and one line too
+        _echo_last(f"a bug in assay, please report it: {type(bug).__name__}: {bug} ({_place(bug)})")
+    sys.exit(_flush(code))
 
 
-def _stand_on_something() -> None:
-    """A stream that the caller closed is one that takes everything; a sign that a terminal lacks is written out."""
+def _prepare_streams() -> None:
+    """Replace a standard stream that the caller closed; escape characters that the terminal cannot show."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # as long as we live
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  # for the life of the process
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    if logging.lastResort is not None:  # what a library warns of, where no server has set up its log
-        logging.lastResort.setFormatter(_Line())
+    if logging.lastResort is not None:  # the warnings of libraries, where no server configured a log
+        logging.lastResort.setFormatter(_OneLineFormatter())
 
 
-class _Line(logging.Formatter):
+class _OneLineFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return one_line(record.getMessage())
 
 
-def _flushed(code: Any) -> Any:
-    """Python itself would end with a complaint of its own about output that nobody takes."""
+def _flush(code: Any) -> Any:
+    """Flush here: at exit Python would print its own complaint about output that cannot be written."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except OSError as wrong:
-            _let_go(stream)
-            if not isinstance(wrong, BrokenPipeError):
-                _say(f"standard output: {wrong.strerror}")
-            code = code or BROKEN
+        except OSError as error:
+            _discard(stream)
+            if not isinstance(error, BrokenPipeError):
+                _echo_last(f"standard output: {error.strerror}")
+            code = code or ERROR
     return code
 
 
-def _let_go(stream: Any) -> None:
-    """What is still to be written goes nowhere."""
+def _discard(stream: Any) -> None:
+    """Send what is still buffered to the null device."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def _say(*lines: str) -> None:
+def _echo_last(*lines: str) -> None:
     with suppress(OSError):
-        sys.stdout.flush()  # where both are one, in the order they were said
+        sys.stdout.flush()  # keep the order where both streams are one file
     with suppress(OSError):
         for line in lines:
-            say(line)
+            echo_err(line)
 
 
-def _show(unusable: Any) -> None:
-    """How the command is used, and what was wrong; a file name or an option in it may hold anything."""
+def _show_usage(error: Any) -> None:
+    """Print the usage and the error, escaped: a file name or an option may hold any character."""
     text = io.StringIO()
-    unusable.show(text)
+    error.show(text)
     with suppress(OSError):
         for line in text.getvalue().removesuffix("\n").split("\n"):
-            note(line)
+            echo_err_plain(line)
 
 
 def _place(bug: Exception) -> str:

@@ -1,23 +1,50 @@
-"""`assay rekey`: everything sealed with the newest key, so that the older ones can go."""
+"""`assay rekey`: re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY."""
 
+import asyncio
 from typing import Annotated
 
+import msgspec
 import typer
 
-HELP = """Seal all that is kept with the newest key of ASSAY_EVIDENCE_KEY, which is the first; then the others can go.
-
-    ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
-
-A server may run meanwhile, if it has the same keys. Cut off, it goes on where it was when it is called again.
-"""
+from assay import app, settings
+from assay.cli.console import count_of, echo, echo_json
+from assay.cli.options import AsJson
+from assay.errors import UsageError
+from assay.ports import Transaction
+from assay.ports.audit import audit_entry
+from assay.settings import Settings
 
 
 def rekey(
     clear: Annotated[
-        bool, typer.Option("--clear", help="Unseal everything instead; then no key is needed any more.")
+        bool, typer.Option("--clear", help="Decrypt everything instead; then no key is needed.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
-    from assay.cli.rekeying import run  # a lazy door: the help needs none of it
+    chosen = settings.load()
+    cipher = app.cipher(chosen)
+    if cipher is None:
+        raise UsageError("there is no key: set ASSAY_EVIDENCE_KEY to ID:KEY,OLDER:KEY")
+    if chosen.database_url == "memory:":
+        raise UsageError("database_url: a memory: store is not encrypted")
+    count = asyncio.run(_reencrypt(chosen, "" if clear else cipher.key_id, sealing=not clear))
+    if json:
+        echo_json(msgspec.json.encode({"resealed": count, "key": None if clear else cipher.key_id}))
+    elif clear:
+        echo(f"decrypted {count_of(count, 'record')}; ASSAY_EVIDENCE_KEY is no longer needed")
+    else:
+        echo(
+            f"re-encrypted {count_of(count, 'record')} with key {cipher.key_id!r}; older keys are no longer needed"
+        )
 
-    run(clear=clear, json=json)
+
+async def _reencrypt(chosen: Settings, key: str, *, sealing: bool) -> int:
+    """Step by step through the store; the result is the number of records."""
+    count, cursor = 0, ""
+    async with app.store(chosen, sealing=sealing) as store:
+        await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
+        while True:
+            step = await store.reencrypt(cursor)
+            count, cursor = count + step.many, step.following
+            if not cursor:
+                return count

@@ -1,100 +1,320 @@
-"""`assay run`: an agent against a suite, a scorecard at the end (RFC 0081)."""
+"""`assay run`: run an agent against a suite and print a scorecard (RFC 0081)."""
 
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from msgspec import Struct
 
-HELP = """Run an agent against a suite, and see whether it is good enough to ship.
+from assay import app
+from assay.agenteval.fork import same_agent, scored_of
+from assay.agenteval.report import recorded_summary
+from assay.agenteval.request import EvalRequest
+from assay.agenteval.run_header import KIND, read_request
+from assay.api.suites import TENANT, suite_from, with_model
+from assay.app import EvalRuntime, open_evals
+from assay.cli import render_scorecard
+from assay.cli.console import echo, echo_err, stdout_to_stderr
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.find_run import find_run
+from assay.cli.options import KeyFile
+from assay.cli.run_progress import RunProgress
+from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
+from assay.ports import ACTIVE, CLOSED, Run, Store
+from assay.ports.agents import Agent
+from assay.protocol.scorecard import EvalSummary
+from assay.runs.copy import CopySpec, branch
+from assay.runs.ids import new_id
+from assay.settings import Settings, load
 
-    assay run suite.yaml --agent shop:answer
 
-The agent is module:function, an address, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of one in assay.toml.
-The run is kept, so that `assay show` shows it, --baseline compares with it, and --resume completes it.
+class RunOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay run`."""
 
-Exit codes: 0 passed; 3 measured, and not passed; 1 something could not be measured; 2 wrong usage.
-"""
+    suite: str | None = None
+    agent: str | None = None
+    modes: tuple[str, ...] | None = None
+    baseline: str | None = None
+    trials: int = 1
+    model: str | None = None
+    judge: str | None = None
+    concurrency: int | None = None
+    timeout: float | None = None
+    resume: str | None = None
+    tags: tuple[str, ...] = ()
+    any_agent: bool = False
+    to: tuple[str, ...] = ()
+    json: bool = False
+    server: str | None = None
+    key_file: str | None = None
 
 
 def run(
     suite: Annotated[
-        str | None, typer.Argument(help="A suite: .yaml or .json; '-' is standard input.", metavar="[SUITE]")
+        str | None,
+        typer.Argument(help="Suite file, .yaml or .json; '-' is standard input.", metavar="SUITE"),
     ] = None,
-    agent: Annotated[str | None, typer.Option(help="Who is run.", metavar="WHAT")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Agent to run, such as module:function.", metavar="WHAT")
+    ] = None,
     mode: Annotated[
         list[str] | None,
         typer.Option(
-            help="golden, rubric, regression or live-shadow; several may be given. Without it, those of the suite.",
+            help="golden, rubric, regression or live-shadow (repeatable). Default: the modes of the suite.",
             metavar="M",
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="For regression: the run to compare with, or `latest`.", metavar="RUN")
+        str | None, typer.Option(help="For regression: run to compare with, or `latest`.", metavar="RUN")
     ] = None,
     trials: Annotated[
         int, typer.Option(help="How often each task is tried.", metavar="K", min=1, max=100)
     ] = 1,
     model: Annotated[
-        str | None, typer.Option(help="The model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
+        str | None, typer.Option(help="Model of a manifest agent, PROVIDER:MODEL.", metavar="NAME")
     ] = None,
     judge: Annotated[
-        str | None, typer.Option(help="The model that judges rubrics, PROVIDER:MODEL.", metavar="NAME")
+        str | None, typer.Option(help="Model that judges rubrics, PROVIDER:MODEL.", metavar="NAME")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(help="Tasks at the same time.", metavar="N", min=1)
+        int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds the agent has for a task.", metavar="S", min=0.001)
+        float | None, typer.Option(help="Seconds that the agent has for a task.", metavar="S", min=0.001)
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(help="Complete a run that was cut off or left tasks unmeasured.", metavar="RUN"),
+        typer.Option(help="Complete a run that was interrupted or has unmeasured tasks.", metavar="RUN"),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option(help="k=v, kept with the run; several may be given.", metavar="K=V")
+        list[str] | None, typer.Option(help="Tag k=v, stored with the run (repeatable).", metavar="K=V")
     ] = None,
     any_agent: Annotated[
-        bool, typer.Option("--any-agent", help="Run a suite that was written for another agent.")
+        bool, typer.Option("--any-agent", help="Accept a suite that was written for another agent.")
     ] = False,
     output: Annotated[
         list[str] | None,
         typer.Option(
             "-o",
             "--output",
-            help="Where it goes: .json is the scorecard, .jsonl and .csv the results. Several may be given.",
+            help="File to write: .json for the scorecard, .jsonl or .csv for the results (repeatable).",
             metavar="F",
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The scorecard as JSON instead of a table.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the scorecard as JSON instead of a table.")
+    ] = False,
     server: Annotated[
         str | None,
-        typer.Option(help="Run it on another host; --agent is then the id of an agent there.", metavar="URL"),
+        typer.Option(help="Run it on another host; --agent is the id of an agent there.", metavar="URL"),
     ] = None,
-    key_file: Annotated[
-        str | None,
-        typer.Option(help="The file with the key for --server; without it, ASSAY_API_KEY.", metavar="F"),
-    ] = None,
+    key_file: KeyFile = None,
 ) -> None:
-    from assay.cli.running import carry_out  # a lazy door: the help needs none of it
-    from assay.cli.wanted import RunOptions  # a lazy door
-
-    code = carry_out(
-        RunOptions(
-            suite=suite,
-            agent=agent,
-            modes=tuple(mode) if mode else None,
-            baseline=baseline,
-            trials=trials,
-            model=model,
-            judge=judge,
-            concurrency=concurrency,
-            timeout=timeout,
-            resume=resume,
-            tags=tuple(tag or ()),
-            any_agent=any_agent,
-            to=tuple(output or ()),
-            json=json,
-            server=server,
-            key_file=key_file,
-        )
+    options = RunOptions(
+        suite=suite,
+        agent=agent,
+        modes=tuple(mode) if mode else None,
+        baseline=baseline,
+        trials=trials,
+        model=model,
+        judge=judge,
+        concurrency=concurrency,
+        timeout=timeout,
+        resume=resume,
+        tags=tuple(tag or ()),
+        any_agent=any_agent,
+        to=tuple(output or ()),
+        json=json,
+        server=server,
+        key_file=key_file,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(main(options))
+
+
+def main(options: RunOptions) -> int:
+    """Run it here or on another host. The result is the exit code."""
+    settings = with_model(load(concurrency=options.concurrency), options.model)
+    _validate(options)
+    if options.server is not None:
+        from assay.cli.run_remote import run_remote  # deferred import: most runs are local
+
+        return run_remote(options, settings)
+    return asyncio.run(_run_local(options, settings))
+
+
+def _validate(options: RunOptions) -> None:
+    if options.resume is None and (options.suite is None or options.agent is None):
+        missing = "a SUITE" if options.suite is None else "--agent WHAT"
+        raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
+    if options.resume is not None and (
+        options.suite or options.modes or options.baseline or options.trials != 1
+    ):
+        raise UsageError(
+            "--resume continues a run with its own suite, modes, baseline and trials: leave these options out"
+        )
+    if options.timeout == math.inf:
+        raise UsageError("--timeout: expected a number of seconds, got inf")
+    for tag in options.tags:
+        if "=" not in tag or len(tag) > 256:
+            raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
+    for name in options.to:
+        if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
+            raise UsageError(f"-o {name}: expected a file that ends in .json, .jsonl or .csv")
+        if not Path(name).parent.is_dir():
+            raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
+
+
+def check_baseline_mode(modes: Sequence[str]) -> None:
+    """Refuse a baseline for a run that does not compare."""
+    if "regression" not in modes:
+        raise UsageError(
+            f"--baseline needs the mode regression, got {', '.join(modes)}: add --mode regression,"
+            " and regression to the modes of the suite"
+        )
+
+
+async def _run_local(options: RunOptions, settings: Settings) -> int:
+    async with app.store(settings) as store:
+        source = None if options.resume is None else await find_run(store, options.resume, KIND)
+        with stdout_to_stderr():
+            async with _open_evals(options, settings, store, source) as (evals, agent):
+                if source is not None:
+                    run = await _resume(evals, source)
+                else:
+                    assert agent is not None
+                    run = await _start(options, settings, evals, agent)
+                ended = await _wait(evals, run, quiet=options.json)
+        return await _report(options, store, ended)
+
+
+@asynccontextmanager
+async def _open_evals(
+    options: RunOptions, settings: Settings, store: Store, source: Run | None
+) -> AsyncGenerator[tuple[EvalRuntime, Agent | None]]:
+    """With the agent of the command line, or else the agent of the run that is resumed."""
+    spec = options.agent
+    if source is not None and spec is None:
+        spec = (await read_request(store, source.id)).agent_spec or None
+    agent = None if spec is None else app.resolve_agent(spec, settings)
+    async with open_evals(settings, store, [agent] if agent else []) as evals:
+        yield evals, agent
+
+
+async def _start(options: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent) -> Run:
+    assert options.suite is not None
+    suite = suite_from(options.suite, settings)
+    baseline = None
+    if options.baseline is not None:
+        baseline = (await find_run(evals.store, options.baseline, KIND, name=suite.suite_id)).id
+    request = EvalRequest(
+        suite_ref=f"{suite.suite_id}@{suite.version}",
+        agent_id=agent.card.agent_id,
+        modes=options.modes,
+        baseline_run_id=baseline,
+        trials=options.trials,
+        seconds=options.timeout,
+        judge=options.judge,
+        allow_target_mismatch=options.any_agent,
+        agent_spec=options.agent or "",
+        tags=options.tags,
+    )
+    try:
+        plan = await evals.service.planned(request, TENANT, suite)
+    except EvalRefused as refused:
+        raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
+    if baseline is not None:
+        check_baseline_mode(plan.modes)
+    run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
+    evals.executor.begin(run)
+    return run
+
+
+OPTIONS = {
+    "configurable.evalModes": "--mode",
+    "configurable.baselineRunId": "--baseline",
+    "configurable.trials": "--trials",
+    "configurable.timeout": "--timeout",
+    "agentId": "--agent",
+}
+
+
+def _option_problem(problem: Problem, refused: EvalRefused) -> Problem:
+    """A problem that names the option of the command line instead of the member of a request."""
+    message = problem.message.replace("configurable.allowTargetMismatch", "--any-agent")
+    tasks = (
+        f" (tasks {', '.join(refused.tasks[:5])}{' …' if len(refused.tasks) > 5 else ''})"
+        if refused.tasks
+        else ""
+    )
+    return Problem(OPTIONS.get(problem.place, problem.place), message + tasks)
+
+
+async def _resume(evals: EvalRuntime, source: Run) -> Run:
+    """Continue an interrupted run; copy a run that ended, and do the tasks that have no score."""
+    if source.status == "completed":
+        raise UsageError(f"{source.id} is completed: there is nothing to resume")
+    same_agent(await read_request(evals.store, source.id), evals.service.means.agents)
+    if source.status in ACTIVE:
+        claimed = await evals.store.claim(source.id, evals.executor.holder, seconds=evals.executor.lease)
+        if claimed is None:
+            raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
+        evals.executor.begin(claimed)
+        return claimed
+    scored = await scored_of(evals.store, source)
+    spec = CopySpec(scored.evidence, scored.keep)
+    run = await branch(evals.store, source, spec, run=new_id("run-"), head=scored.head)
+    echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
+    claimed = await evals.store.claim(run.id, evals.executor.holder, seconds=evals.executor.lease)
+    if claimed is not None:  # else a server with the same store was faster, and does the rest
+        evals.executor.begin(claimed)
+    return run
+
+
+async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
+    """Wait until the run ends and show its progress; Ctrl-C cancels the run."""
+    progress = RunProgress(run.head["total"], quiet=quiet)
+    follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
+    try:
+        ended = await evals.executor.ended(run.id)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(follower, 5)
+        return ended
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        assert task is not None
+        task.uncancel()
+        progress.clear()
+        echo_err("cancelling; the tasks that are done are stored")
+        return await evals.executor.cancel(run.id, run.tenant)
+    finally:
+        follower.cancel()
+        progress.clear()
+
+
+async def _report(options: RunOptions, store: Store, run: Run) -> int:
+    assert run.status in CLOSED
+    summary = await recorded_summary(store, run)
+    for name in options.to:
+        await _write(name, store, run, summary)
+    if options.json:
+        await render_scorecard.show_json(store, run)
+    else:
+        await render_scorecard.show(store, run, reasons=10)
+        for name in options.to:
+            echo(f"written to {name}")
+    if summary is None:
+        return ERROR
+    return PASSED if summary.passed else NOT_PASSED
+
+
+async def _write(name: str, store: Store, run: Run, summary: EvalSummary | None) -> None:
+    if not name.endswith(".json"):
+        await render_scorecard.export(store, run, [name])
+    elif summary is None:
+        echo_err(f"{name}: not written, as there is no scorecard: the run is {run.status}")
+    else:
+        render_scorecard.write(name, summary)

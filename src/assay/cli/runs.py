@@ -1,49 +1,220 @@
-"""`assay list`, `assay show`, `assay export`: runs that were kept, with or without a server running."""
+"""`assay list` and `assay show`: the stored runs, read from the store without a server."""
 
-from typing import Annotated
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Annotated, Any, TypeVar
 
+import msgspec
 import typer
 
-LIST = "List the runs that were kept, newest first."
-SHOW = "Show a run: what passed, what failed, what was not measured, and the first cases that did not pass; of a workflow, its verdicts."
-EXPORT = "Write the results of a run, or its verdicts, into files: .jsonl, .json or .csv."
+from assay import app, settings
+from assay.agenteval.run_header import KIND as EVAL
+from assay.auth.audit import audit_read
+from assay.checks import STANDARD
+from assay.cli import render_table, render_verdicts
+from assay.cli.console import echo, echo_json
+from assay.cli.console_table import Page, Table
+from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
+from assay.cli.options import AsJson, RunId, Tenant
+from assay.errors import UsageError
+from assay.fep.run_header import KIND
+from assay.fep.service import EvaluationService, summary_of
+from assay.fep.tally import Tally
+from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
+from assay.ports.kinds import EXTERNALLY_DRIVEN
+from assay.protocol.json_types import is_object
+from assay.workflow.library import KIND as WORKFLOW
+from assay.workflow.report import came_to
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Which = Annotated[str, typer.Argument(help="A run's id, or the beginning of one, or `latest`.", metavar="ID")]
-Tenant = Annotated[str | None, typer.Option(help="Only a tenant's.", metavar="T")]
+T = TypeVar("T")
+STATUSES: tuple[RunStatus, ...] = (
+    "pending", "running", "waiting-approval", "waiting-input", "completed", "failed", "cancelled",
+)  # fmt: skip
+FAILING_CASES = 5  # cases that did not pass and are listed
 
 
 def list_(
     status: Annotated[
         str | None,
         typer.Option(
-            help="Only those that are pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
+            help="Only with this status: pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
             metavar="S",
         ),
     ] = None,
-    experiment: Annotated[str | None, typer.Option(help="Only an experiment's.", metavar="NAME")] = None,
+    experiment: Annotated[str | None, typer.Option(help="Only of this experiment.", metavar="NAME")] = None,
     tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(help="At most N.", metavar="N", min=1, max=1000)] = 20,
+    limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
     json: AsJson = False,
 ) -> None:
-    from assay.cli import kept  # a lazy door: the help needs none of it
+    query = RunQuery(tenant=tenant, name=experiment, statuses=_statuses(status), limit=limit)
+    runs, documents = with_evaluations(lambda evaluations: _list(evaluations, query))
+    if json:
+        echo_json(msgspec.json.encode(documents))
+        return
+    if not runs:
+        options = {"--status": status, "--experiment": experiment, "--tenant": tenant}
+        filters = " ".join(f"{name} {value}" for name, value in options.items() if value is not None)
+        echo(f"no stored run matches {filters}; {LIST_HINT}" if filters else NO_RUNS)
+        return
+    _show_table(runs)
+    for run in runs:
+        if run.kind == WORKFLOW and (hint := render_verdicts.respond_hint(run)) is not None:
+            echo(hint)
 
-    kept.list_runs(status, experiment, tenant, limit, json=json)
+
+def show(run: RunId, tenant: Tenant = None, json: AsJson = False) -> None:
+    async def work(evaluations: EvaluationService) -> None:
+        stored = await find_run(evaluations.store, run, tenant=tenant)
+        await audit_read(evaluations.store, stored)
+        if stored.kind == EVAL:
+            from assay.cli import render_scorecard  # deferred import: only for eval runs
+
+            render = render_scorecard.show_json if json else render_scorecard.show
+            await render(evaluations.store, stored)
+        elif stored.kind != KIND:
+            await _show_workflow(evaluations, stored, json=json)
+        else:
+            await _show_evaluation(evaluations, stored, json=json)
+
+    with_evaluations(work)
 
 
-def show(run: Which, tenant: Tenant = None, json: AsJson = False) -> None:
-    from assay.cli import kept  # a lazy door
+def with_evaluations(work: Callable[[EvaluationService], Awaitable[T]]) -> T:
+    """Do something with the evaluations of the store that the settings name."""
 
-    kept.show_run(run, tenant, json=json)
+    async def main() -> T:
+        chosen = settings.load()
+        async with app.store(chosen) as store:
+            return await work(EvaluationService(store, STANDARD, Services(limits=chosen.limits)))
+
+    return asyncio.run(main())
 
 
-def export(
-    run: Which,
-    output: Annotated[
-        list[str], typer.Option("-o", "--output", help="Where it goes; several may be given.", metavar="F")
-    ],
-    tenant: Tenant = None,
-) -> None:
-    from assay.cli import kept  # a lazy door
+def _statuses(status: str | None) -> frozenset[RunStatus] | None:
+    if status is None:
+        return None
+    for name in STATUSES:
+        if status == name:
+            return frozenset({name})
+    raise UsageError(f"--status {status!r}: expected one of {', '.join(STATUSES)}")
 
-    kept.export_run(run, output, tenant)
+
+async def _list(evaluations: EvaluationService, query: RunQuery) -> tuple[list[Run], list[Any]]:
+    runs = await evaluations.store.runs(query)
+    return runs, [evaluations.operation(run) if run.kind == KIND else _document(run) for run in runs]
+
+
+def _document(run: Run) -> dict[str, Any]:
+    """A run of another kind in a list, without content."""
+    return {"runId": run.id, "kind": run.kind, "status": run.status, "created": run.created, **run.head}
+
+
+def _show_table(runs: list[Run]) -> None:
+    """One line per run; two on a terminal that is too narrow."""
+    page = Page()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    several = len({run.tenant for run in runs}) > 1
+    for name in ("run", *(("tenant",) if several else ()), "status", "experiment"):
+        table.add_column(name, no_wrap=True)
+    for name in ("cases", "not measured", "score", "created"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for run in runs:
+        cases, unmeasured, score = _counts(run)
+        tenant = (run.tenant,) if several else ()
+        created = f"{run.created:%Y-%m-%d %H:%M:%S}"
+        table.add_row(run.id, *tenant, run.status, run.name or "–", cases, unmeasured, score, created)
+    if page.width_of(table) <= page.width or not sys.stdout.isatty():
+        page.put_table(table)
+        return
+    for run in runs:
+        cases, unmeasured, score = _counts(run)
+        parts = [run.name or "", run.tenant if several else "", "" if score == "–" else score]
+        parts += [] if cases == "–" else [f"{cases} cases", f"{unmeasured} not measured"]
+        page.put(f"{run.id}  {run.status}")
+        page.put(f"  {run.created:%Y-%m-%d %H:%M:%S}  {', '.join(filter(None, parts))}")
+
+
+def _counts(run: Run) -> tuple[str, str, str]:
+    """Cases or tasks, how many were not measured, and the score of an eval; for a workflow whether it reached its goal."""
+    if run.kind == WORKFLOW:
+        return "–", "–", render_verdicts.goal_of(run)
+    if run.kind != KIND:
+        score = run.head.get("aggregateScore")
+        verdict = "passed" if run.head.get("passed") else "not passed"
+        total: int = run.head.get("total", 0)
+        unmeasured: int = (
+            total - run.head.get("done", 0) if run.status in CLOSED else run.head.get("unmeasured", 0)
+        )
+        return f"{total:,}", f"{unmeasured:,}", "–" if score is None else f"{score:.3f} {verdict}"
+    summary = summary_of(run)
+    unmeasured = summary.error_test_cases + summary.skipped_test_cases
+    done, total = summary.total_test_cases, run.head.get("total", 0)
+    return f"{done:,} of {total:,}" if done < total else f"{done:,}", f"{unmeasured:,}", "–"
+
+
+async def _show_evaluation(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
+    tally = await _tally(evaluations, run)
+    if json:
+        document = msgspec.to_builtins(evaluations.operation(run)) | render_table.summary_of(tally)
+        echo_json(msgspec.json.encode(document))
+        return
+    echo(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    ended, started = run.ended or run.created, run.started or run.created
+    seconds = (ended - started).total_seconds()
+    render_table.show(tally, bar=None, seconds=seconds, experiment=run.name or None)
+    if "error" in run.head:
+        echo(f"the run failed: {run.head['error']}")
+    for line in [line async for line in _failing_cases(evaluations, run)]:
+        echo(line)
+
+
+async def _show_workflow(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
+    verification = await came_to(evaluations.store, run, app.execution_environment(settings.load()))
+    if json:
+        render_verdicts.print_json(verification)
+        return
+    echo(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    render_verdicts.display(verification, render_verdicts.respond_hint(run))
+
+
+async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
+    """The stored tally, and the cases it lacks: those that never started, and those of a command that was killed."""
+    tally = await evaluations.tally(run)
+    if run.status not in CLOSED or tally.cases >= run.head.get("total", 0):
+        return tally
+    async for line in evaluations.results(run, tally=tally):
+        if run.head.get(EXTERNALLY_DRIVEN):
+            case = msgspec.json.decode(line)
+            tally.case(case["status"])
+            id, code = case["execution_context"]["test_case"]["id"], 0
+            answers = tally.answers(tuple(check["check_type"] for check in case["check_results"]))
+            for at, check in enumerate(case["check_results"]):
+                message = check["error"]["message"] if "error" in check else ""
+                code |= answers.note(at, check["status"], check["results"], id, message)
+            answers.close(id, code)
+    return tally
+
+
+async def _failing_cases(evaluations: EvaluationService, run: Run) -> AsyncGenerator[str]:
+    """The first cases that did not pass, each with its checks that failed."""
+    count = 0
+    async for line in evaluations.results(run):
+        case = msgspec.json.decode(line)
+        failed = [
+            check["check_type"] + (f" ({check['error']['message']})" if check["status"] == "error" else "")
+            for check in case["check_results"]
+            if check["status"] != "completed" or not _passed(check["results"])
+        ]
+        if failed:
+            count += 1
+            yield f"  {case['execution_context']['test_case']['id']}: {', '.join(failed)}"
+        if count == FAILING_CASES:
+            yield f"  …  all results: assay export {run.id} -o results.jsonl"
+            return
+
+
+def _passed(results: dict[str, Any]) -> bool:
+    response = results.get("response")
+    inner = response.get("passed") if is_object(response) else None
+    return results.get("passed", inner) is not False

@@ -1,24 +1,21 @@
-"""`assay schema NAME`: the JSON Schema of a noun of the protocol."""
+"""`assay schema`: the JSON Schemas of the protocol's types."""
 
 from typing import Annotated
 
 import typer
 
-from assay.cli.say import give, tell
+from assay.cli.console import echo, echo_json
 from assay.errors import UsageError
-
-HELP = "Print the JSON Schema of a noun of the protocol; without a name, list them."
+from assay.protocol.schemas import NOUNS, schema_of
 
 
 def schema(
-    name: Annotated[str, typer.Argument(help="A noun, such as TestCaseResult.", metavar="[NAME]")] = "",
+    name: Annotated[str, typer.Argument(help="A type, such as TestCaseResult.", metavar="NAME")] = "",
 ) -> None:
-    from assay.protocol.schemas import NOUNS, schema_of  # a lazy door: the help needs none of it
-
     if not name:
         for noun in NOUNS:
-            tell(noun)
+            echo(noun)
     elif name not in NOUNS:
-        raise UsageError(f"no noun {name!r}; there are {', '.join(NOUNS)}")
+        raise UsageError(f"there is no type {name!r}; expected one of {', '.join(NOUNS)}")
     else:
-        give(schema_of(name))
+        echo_json(schema_of(name))

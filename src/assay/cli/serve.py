@@ -1,21 +1,24 @@
-"""`assay serve`: evaluations over HTTP and gRPC, kept and survivable (FEP 5.1, 5.2)."""
+"""`assay serve`: serve evaluations over HTTP and gRPC (FEP 5.1, 5.2)."""
 
+import asyncio
+import ipaddress
+import socket
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
-HELP = """Serve evaluations over HTTP and gRPC, to this machine alone unless --host says otherwise.
-
-\b
-    assay serve
-    curl -H "X-API-Key: $(cat .assay/local-key)" -H "Content-Type: application/json" \\
-         -d @request.json http://127.0.0.1:8321/v1/evaluate
-
-Runs are kept in ASSAY_DATABASE_URL, else in assay.db in ASSAY_HOME; one that was cut off goes on at the next start.
-The routes are described at /v1/docs and /v1/openapi.json. It ends on Ctrl-C or SIGTERM, when what is under way has
-ended or been put aside.
-"""
+from assay import app, settings, transports
+from assay.auth.local_key import local_key
+from assay.cli.console import echo, echo_err, echo_err_plain
+from assay.cli.options import CheckModules
+from assay.errors import EnvironmentFailure, MissingExtra, UsageError
+from assay.ports.telemetry import telemetry
+from assay.serve.web import event_loop, logging
+from assay.serve.web.tls import Tls
 
 
 class LogFormat(StrEnum):
@@ -30,14 +33,24 @@ class LogLevel(StrEnum):
     error = "error"
 
 
+class ServeOptions(NamedTuple):
+    """Where the server listens, and its own checks."""
+
+    host: str
+    port: int
+    grpc_port: int | None
+    insecure: bool
+    modules: list[str]
+
+
 def serve(
     port: Annotated[
-        int, typer.Option(help="Where REST listens; 0 takes any that is free.", metavar="N", min=0, max=65535)
+        int, typer.Option(help="Port for HTTP; 0 takes a free one.", metavar="N", min=0, max=65535)
     ] = 8321,
     grpc_port: Annotated[
         int | None,
         typer.Option(
-            help="Where gRPC listens; 0 takes any that is free. [default: the setting grpc_port, 8322; with --port 0, any]",
+            help="Port for gRPC; 0 takes a free one. [default: the setting grpc_port, 8322; with --port 0, a free one]",
             metavar="N",
             min=0,
             max=65535,
@@ -45,29 +58,145 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address it listens at. Other than loopback it wants TLS.", metavar="H")
+        str, typer.Option(help="Address to listen at. All but loopback addresses need TLS.", metavar="H")
     ] = "127.0.0.1",
     tls_cert: Annotated[
-        str | None, typer.Option(help="The server's certificate and its chain, PEM.", metavar="F")
+        str | None, typer.Option(help="Certificate of the server with its chain, PEM.", metavar="F")
     ] = None,
-    tls_key: Annotated[str | None, typer.Option(help="Its private key, PEM.", metavar="F")] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(help="Private key of the certificate, PEM.", metavar="F")
+    ] = None,
     tls_client_ca: Annotated[
-        str | None, typer.Option(help="Clients need a certificate that one in this file signed.", metavar="F")
+        str | None,
+        typer.Option(
+            help="CA certificates, PEM; each client needs a certificate of one of them.", metavar="F"
+        ),
     ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on a network without TLS: something in front has it.")
+        bool, typer.Option("--insecure", help="Listen on a network without TLS, behind a proxy that has it.")
     ] = False,
-    log_format: Annotated[LogFormat, typer.Option(help="How log lines look.")] = LogFormat.text,
+    log_format: Annotated[LogFormat, typer.Option(help="Format of log lines.")] = LogFormat.text,
     log_level: Annotated[
-        LogLevel, typer.Option(help="From which level on; `info` has a line for every answer.")
+        LogLevel, typer.Option(help="Lowest level to log; `info` logs every response.")
     ] = LogLevel.warning,
-    check_module: Annotated[
-        list[str] | None,
-        typer.Option(help="A check of your own, module:Class. Several may be given.", metavar="M"),
-    ] = None,
+    check_module: CheckModules = None,
 ) -> None:
-    from assay.cli.serving import LogOptions, ServeOptions, run  # a lazy door: the help needs none of it
+    options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
+    _check_extras()
+    logging.configure(log_format.value, log_level.value)
+    chosen = {"tls_cert": tls_cert, "tls_key": tls_key, "tls_client_ca": tls_client_ca}
+    main(options, **chosen)
 
-    asked = ServeOptions(host, port, grpc_port, insecure)
-    logs = LogOptions(log_format.value, log_level.value)
-    run(asked, check_module or [], logs, tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
+
+def main(options: ServeOptions, **overrides: Any) -> None:
+    """Serve until a signal stops it. `overrides` are settings."""
+    telemetry.tracer = app.tracer()
+    try:
+        event_loop.run(_serve(settings.load(**overrides), options))
+    finally:
+        if telemetry.tracer is not None:
+            telemetry.tracer.close()
+
+
+def _check_extras() -> None:
+    """Name a missing extra before anything is opened."""
+    try:
+        import_module("assay.serve.web.server")
+        import_module("assay.serve.fep.routes")
+    except ModuleNotFoundError as error:
+        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+
+
+async def _serve(chosen: settings.Settings, options: ServeOptions) -> None:
+    tls = transports.tls(chosen)
+    binding = listen(options.host, options.port, tls, insecure=options.insecure)
+    with binding.listener:
+        async with app.open_runtime(chosen, options.modules) as runtime:
+            if not chosen.database_url:
+                key = await local_key(runtime.store, Path(chosen.home), datetime.now(UTC))
+                if key.created:
+                    example = f'curl -H "X-API-Key: $(cat {key.path})" {binding.address}/v1/evaluations'
+                    echo_err(f"created an API key in {key.path}; use it with: {example}")
+            server = transports.http_server(runtime, chosen, host=binding.host, port=options.port, tls=tls)
+            grpc = _grpc_server(server, chosen, options, binding.host, tls)
+            announcement = asyncio.create_task(_announce(server, binding, grpc))
+            companion = asyncio.create_task(grpc.serve()) if grpc else None
+            try:
+                await server.serve(sockets=[binding.listener])
+            finally:
+                server.state.stop()
+                announcement.cancel()
+                if companion is not None:
+                    await companion
+            echo_err_plain("assay has stopped; unfinished runs continue at the next start")
+
+
+def _grpc_server(
+    server: transports.HttpServer,
+    chosen: settings.Settings,
+    options: ServeOptions,
+    host: str,
+    tls: Tls | None,
+) -> transports.GrpcServer | None:
+    """gRPC beside HTTP; None without its extra, unless --grpc-port asks for it. With --port 0 it takes a free port too."""
+    port = 0 if options.grpc_port is None and options.port == 0 else options.grpc_port
+    try:
+        number = chosen.grpc_port if port is None else port
+        return transports.grpc_server(server, host=host, port=number, tls=tls)
+    except MissingExtra as missing:
+        if port is not None:
+            raise
+        echo_err(f"only HTTP is served: {missing}")
+        return None
+
+
+async def _announce(
+    server: transports.HttpServer, binding: "Binding", grpc: transports.GrpcServer | None
+) -> None:
+    """Print the addresses once the server listens and a signal can stop it."""
+    while not server.started:  # noqa: ASYNC110  # uvicorn has no event to wait for
+        await asyncio.sleep(0.01)
+    echo(f"assay serves {binding.address}  (routes: {binding.address}/v1/docs)", flush=True)
+    if grpc is not None:
+        echo(f"assay serves {binding.grpc(grpc.port)}  (with reflection and health)", flush=True)
+
+
+class Binding(NamedTuple):
+    """A listening socket and its address."""
+
+    listener: socket.socket
+    host: str  # as in a URL
+    address: str
+
+    def grpc(self, port: int) -> str:
+        """The address of gRPC on the same host."""
+        return f"{'grpcs' if self.address.startswith('https') else 'grpc'}://{self.host}:{port}"
+
+
+def listen(host: str, port: int, tls: Tls | None, *, insecure: bool = False) -> Binding:
+    """Listen before anything else is opened. Without TLS only on loopback, unless `insecure`."""
+    try:
+        family, _, _, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (OSError, UnicodeError):
+        raise UsageError(f"--host: {host!r} is not an address of this machine") from None
+    number = str(where[0])
+    if tls is None and not insecure and not ipaddress.ip_address(number.partition("%")[0]).is_loopback:
+        raise UsageError(
+            f"--host {host} is reachable from a network, and without TLS keys, tokens and evaluations would cross it "
+            "unencrypted: give --tls-cert and --tls-key, or --insecure if a proxy in front has TLS"
+        )
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(where)
+        listener.listen(2048)
+    except OSError as error:
+        listener.close()
+        raise EnvironmentFailure(
+            f"cannot listen on port {port} of {host}: {error.strerror}; --port 0 takes a free port"
+        ) from None
+    name = f"[{number}]" if family == socket.AF_INET6 else number
+    scheme = "http" if tls is None else "https"
+    return Binding(listener, name, f"{scheme}://{name}:{listener.getsockname()[1]}")

@@ -1,48 +1,134 @@
-"""`assay suite`: suites to begin with, to hold against the rules, and to look at (RFC 0081 §A)."""
+"""`assay suite`: write a first suite, validate suites, and show one (RFC 0081 §A)."""
 
+from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
+from msgspec import UNSET
 
-HELP = """Suites: the tasks an agent is put to, and what is expected of it.
+from assay.agenteval.suite import read_suite_file
+from assay.cli.console import count_of, echo, echo_json
+from assay.cli.console_table import Page, Table
+from assay.cli.help import HELP
+from assay.cli.options import AsJson
+from assay.errors import InvalidRequest, Problem, UsageError
+from assay.protocol.suite import AgentEvalSuite, EvalTask
+from assay.settings import load
 
-    assay suite init suite.yaml && assay run suite.yaml --agent module:function
+TEMPLATE = """\
+# A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). `assay schema AgentEvalSuite` prints its schema.
+suiteId: local.mine.evals.first      # <scope>.<org>.evals.<name>
+version: 1.0.0
+modes: [golden]                      # golden, rubric (needs a judge), regression (needs --baseline), live-shadow
+thresholds:
+  passScore: 0.8                     # the mean score that passes
+  # maxCostUsd: 0.50                 # an unknown cost does not pass
+  # maxP95LatencyMs: 8000
+
+tasks:
+  - taskId: greets                   # the input of the agent, and the expected result
+    input: {name: Ada}
+    expected: {kind: golden, match: {strategy: contains, value: Ada}}     # exact, contains or json-match
+
+  # - taskId: is-polite              # modes: [rubric], and `assay run --judge PROVIDER:MODEL`
+  #   input: {name: Ada}
+  #   expected:
+  #     kind: rubric
+  #     rubric:
+  #       - {criterion: greets the person by name, weight: 0.7}
+  #       - {criterion: is one sentence, weight: 0.3}
+
+  # - taskId: looks-it-up            # fixtures answer tool calls in order; the live tool is not called
+  #   input: {customer: 17}
+  #   expected: {kind: golden, match: {strategy: json-match, value: {state: sent}}}
+  #   fixtures:
+  #     toolResponses: [{tool: "shop:orders", response: [{state: sent}]}]
+  #     memorySeed: [{id: m1, content: "customer tier: gold"}]
 """
-INIT = "Write a suite to begin with; its comments say what there is."
-VALIDATE = """Say everything that is wrong with suites, each with its place.
-
-Exit codes: 0 nothing is; 2 something is.
-"""
-SHOW = "Show what a suite asks: its modes, bars and tasks."
+MAX_CELL = 70  # characters of a value
 
 suite = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
-@suite.command("init", help=INIT)
+@suite.command("init", help=HELP["suite init"])
 def init(
-    to: Annotated[
-        str, typer.Argument(help="A .yaml file that is not there yet.", metavar="[F]")
-    ] = "suite.yaml",
+    to: Annotated[str, typer.Argument(help="New .yaml file.", metavar="F")] = "suite.yaml",
 ) -> None:
-    from assay.cli import suiting  # a lazy door: the help needs none of it
+    path = Path(to)
+    if path.suffix not in (".yaml", ".yml"):
+        raise UsageError(f"{to}: expected a file that ends in .yaml")
+    if path.exists():
+        raise UsageError(f"{to}: the file exists already and is not overwritten")
+    path.write_text(TEMPLATE, encoding="utf-8")
+    echo(f"wrote {to}; next: assay run {to} --agent module:function")
 
-    suiting.init(to)
 
-
-@suite.command("validate", help=VALIDATE)
+@suite.command("validate", help=HELP["suite validate"])
 def validate(
-    files: Annotated[list[str], typer.Argument(help="Suites, .yaml or .json.", metavar="F...")],
+    files: Annotated[list[str], typer.Argument(help="Suite files, .yaml or .json.", metavar="F...")],
 ) -> None:
-    from assay.cli import suiting  # a lazy door
+    problems: list[Problem] = []
+    limits = load().limits
+    for name in files:
+        try:
+            document = read_suite_file(name, limits)
+        except InvalidRequest as refusal:
+            problems += refusal.problems
+            continue
+        echo(f"{name}: {document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
+    if problems:
+        raise InvalidRequest(problems)
 
-    suiting.validate(files)
 
-
-@suite.command("show", help=SHOW)
+@suite.command("show", help=HELP["suite show"])
 def show(
-    file: Annotated[str, typer.Argument(help="A suite, .yaml or .json.", metavar="F")],
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    file: Annotated[str, typer.Argument(help="Suite file, .yaml or .json.", metavar="F")],
+    json: AsJson = False,
 ) -> None:
-    from assay.cli import suiting  # a lazy door
+    document = read_suite_file(file, load().limits)
+    if json:
+        echo_json(msgspec.json.encode(document))
+        return
+    page = Page(160, soft_wrap=False)
+    page.put(f"{document.suite_id} {document.version}, {count_of(len(document.tasks), 'task')}")
+    for line in _description(document):
+        page.put(line)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("task", "input", "expected", "fixtures"):
+        table.add_column(column, overflow="fold")
+    for task in document.tasks:
+        table.add_row(task.task_id, _short(task.input), _expected(task), _fixtures(task))
+    page.print(table)
 
-    suiting.show(file, json=json)
+
+def _description(suite: AgentEvalSuite) -> list[str]:
+    lines = [f"modes {', '.join(suite.modes)}"]
+    if suite.target_agent_id is not UNSET:
+        lines.append(f"for {suite.target_agent_id}")
+    if suite.allowed_models is not UNSET:
+        lines.append(f"models {', '.join(suite.allowed_models)}")
+    thresholds: dict[str, float] = {} if suite.thresholds is UNSET else msgspec.to_builtins(suite.thresholds)
+    if thresholds:
+        lines.append(f"thresholds {', '.join(f'{name} {value:g}' for name, value in thresholds.items())}")
+    return lines
+
+
+def _expected(task: EvalTask) -> str:
+    if task.expected.match is not UNSET:
+        return f"{task.expected.match.strategy} {_short(task.expected.match.value)}"
+    criteria = task.expected.rubric or ()
+    return "; ".join(f"{criterion.criterion} ({criterion.weight:g})" for criterion in criteria)
+
+
+def _fixtures(task: EvalTask) -> str:
+    if task.fixtures is UNSET:
+        return "–"
+    tools = sorted({response.tool for response in task.fixtures.tool_responses})
+    seeds = len(task.fixtures.memory_seed)
+    return ", ".join([*tools, *([f"{seeds} memories"] if seeds else [])]) or "–"
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= MAX_CELL else f"{text[: MAX_CELL - 1]}…"

@@ -1,51 +1,95 @@
-"""`assay verify` and `assay respond`: work that counts only when a critic passes it, and a person's word where one is needed."""
+"""`assay verify` and `assay respond`: run a workflow in the local store until it ends or waits for a person."""
 
-from typing import Annotated
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
 
+import msgspec
 import typer
+from msgspec import Struct
 
-VERIFY = (
-    "Let an actor work on a task until its critics pass what it made. Exit 0: goal reached, 3: not, 1: broke."
+from assay import app, settings
+from assay.auth.local_key import TENANT
+from assay.cli import render_verdicts
+from assay.cli.console import echo_err, stdout_to_stderr
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.find_run import find_run
+from assay.cli.options import AsJson
+from assay.errors import Conflict, UsageError
+from assay.fep.files import document_of
+from assay.ports import ACTIVE, Principal, Run, RunQuery, Store
+from assay.ports.agents import Agent
+from assay.ports.config import VerifierLoopConfig
+from assay.protocol.json_types import is_object
+from assay.protocol.verification import Verification
+from assay.runs.executor import RunExecutor
+from assay.runs.ids import new_id
+from assay.workflow.execution import WorkflowRequest
+from assay.workflow.library import KIND
+from assay.workflow.nodes.turn import WORKFLOW
+from assay.workflow.report import came_to
+from assay.workflow.service import RESTING, WorkflowService
+from assay.workflow.steps import read_request
+from assay.workflow.verifier_loop import read_loop, workflow_of
+
+PRINCIPAL = Principal(
+    tenant=TENANT, id="command", scopes=frozenset({"runs:create", "runs:read", "approvals:respond"})
 )
-RESPOND = "Answer a run that waits for a person, and go on with it. Exit codes as for verify."
+MEASURED = ("loop_limit_exceeded", "decision_rejected")  # errors that say something about the work
+POLL_SECONDS = 1.0  # between two looks at the child runs
+MAX_WAITING = 1000  # runs that wait
+Outcome = tuple[Run, Verification]  # the run, or its child that waits for a person; and the verification
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+class VerifyOptions(Struct, frozen=True, kw_only=True):
+    """The command line of `assay verify`."""
+
+    workflow: str | None
+    task: str
+    actor: str | None
+    critics: list[str]
+    criteria: list[str]
+    checks: str | None
+    max_turns: int
+    gating: bool
+    on_fail: str
+    resume: str | None
+    json: bool
 
 
 def verify(
     workflow: Annotated[
-        str | None, typer.Argument(help="A workflow of assay.toml, by its id.", metavar="[WORKFLOW]")
+        str | None, typer.Argument(help="Id of a workflow in assay.toml.", metavar="WORKFLOW")
     ] = None,
     task: Annotated[
-        str, typer.Option(help="What is to be done: a text, or @FILE with JSON or YAML.", metavar="T")
+        str, typer.Option(help="The task: a text, or @FILE with JSON or YAML.", metavar="T")
     ] = "",
     actor: Annotated[
-        str | None, typer.Option(help="Who does it: an agent's id, module:function, cmd:…", metavar="A")
+        str | None,
+        typer.Option(help="Agent that does the task: an id, module:function, cmd:…", metavar="A"),
     ] = None,
     critic: Annotated[
-        list[str] | None, typer.Option(help="Who says whether it is good; several may be given.", metavar="C")
+        list[str] | None, typer.Option(help="Agent that reviews the result (repeatable).", metavar="C")
     ] = None,
     criterion: Annotated[
-        list[str] | None, typer.Option(help="A key that critics are given; several may be.", metavar="KEY")
+        list[str] | None,
+        typer.Option(help="Key of a criterion that the critics decide (repeatable).", metavar="KEY"),
     ] = None,
     checks: Annotated[
-        str | None, typer.Option(help="A file with a check for every criterion, by its key.", metavar="F")
+        str | None, typer.Option(help="File with one check per criterion, by its key.", metavar="F")
     ] = None,
-    max_turns: Annotated[int, typer.Option(help="Turns the actor has.", metavar="N", min=1)] = 5,
+    max_turns: Annotated[int, typer.Option(help="Turns that the actor has.", metavar="N", min=1)] = 5,
     gating: Annotated[
-        bool, typer.Option("--gating/--no-gating", help="Whether a verdict decides, or is only recorded.")
+        bool, typer.Option("--gating/--no-gating", help="Whether verdicts decide, or are only recorded.")
     ] = True,
     on_fail: Annotated[
-        str, typer.Option(help="After a fail: escalate, retry or give-up.", metavar="WHAT")
+        str, typer.Option(help="After a `fail` verdict: escalate, retry or give-up.", metavar="WHAT")
     ] = "escalate",
-    resume: Annotated[
-        str | None, typer.Option(help="Go on with a run that was cut off, by its id.", metavar="RUN")
-    ] = None,
+    resume: Annotated[str | None, typer.Option(help="Continue an interrupted run.", metavar="RUN")] = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli import verifying  # a lazy door: the help needs none of it
-
-    asked = verifying.VerifyOptions(
+    options = VerifyOptions(
         workflow=workflow,
         task=task,
         actor=actor,
@@ -58,18 +102,226 @@ def verify(
         resume=resume,
         json=json,
     )
-    raise typer.Exit(verifying.verify(asked))
+    raise typer.Exit(main(options))
 
 
 def respond(
-    run: Annotated[str, typer.Argument(help="The run that waits, by its id.", metavar="RUN")],
-    accept: Annotated[bool, typer.Option("--accept", help="Yes.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="No.")] = False,
+    run: Annotated[str, typer.Argument(help="Id of the run that waits, or `latest`.", metavar="RUN")],
+    accept: Annotated[bool, typer.Option("--accept", help="Approve and continue.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject; the run ends.")] = False,
     answer: Annotated[
-        str | None, typer.Option(help="To a question: a text, or @FILE with JSON or YAML.", metavar="T")
+        str | None,
+        typer.Option(help="Answer to a question: a text, or @FILE with JSON or YAML.", metavar="T"),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    from assay.cli import verifying  # a lazy door
+    if accept + reject + (answer is not None) != 1:
+        raise UsageError("expected one of --accept, --reject and --answer")
+    chosen = settings.load()
+    value = _value(answer, chosen) if answer is not None else {"action": "accept" if accept else "reject"}
+    with stdout_to_stderr():
+        outcome = asyncio.run(_respond(chosen, run, value))
+    raise typer.Exit(_report(*outcome, json=json))
 
-    raise typer.Exit(verifying.respond(run, accept=accept, reject=reject, answer=answer, json=json))
+
+def main(options: VerifyOptions) -> int:
+    """Verify or resume. The result is the exit code."""
+    chosen = settings.load()
+    _validate(options, chosen)
+    with stdout_to_stderr():
+        if options.resume is not None:
+            outcome = asyncio.run(_resume(chosen, options.resume))
+        else:
+            outcome = asyncio.run(_verify(chosen, options))
+    return _report(*outcome, json=options.json)
+
+
+def _validate(options: VerifyOptions, chosen: settings.Settings) -> None:
+    if options.resume is not None:
+        if (
+            options.workflow
+            or options.actor
+            or options.task
+            or options.critics
+            or options.criteria
+            or options.checks
+        ):
+            raise UsageError("--resume continues a run with its own options: give only --json with it")
+        return
+    if (options.workflow is None) == (options.actor is None):
+        raise UsageError("expected either a WORKFLOW of assay.toml or --actor")
+    if options.workflow is not None and options.workflow not in chosen.workflows:
+        names = ", ".join(sorted(chosen.workflows)) or "none"
+        raise UsageError(f"there is no workflow {options.workflow!r} in assay.toml; it has {names}")
+    if not options.task:
+        raise UsageError("expected a --task")
+
+
+async def _verify(chosen: settings.Settings, options: VerifyOptions) -> Outcome:
+    task = _value(options.task, chosen)
+    if options.workflow is not None:
+        async with _open(chosen, {}) as (workflows, executor):
+            run = await workflows.start(PRINCIPAL, options.workflow, {"task": task})
+            return await _outcome(workflows, executor, run)
+    specs = [spec for spec in (options.actor or "", *options.critics) if not spec.startswith(WORKFLOW)]
+    agents = {spec: app.resolve_agent(spec, chosen) for spec in specs}
+    _check_distinct(agents)
+    loop = _loop(options, agents, chosen)
+    async with _open(chosen, agents) as (workflows, executor):
+        request = WorkflowRequest(
+            workflow=workflow_of("verify", loop),
+            inputs={"task": task},
+            owner={"tenant": PRINCIPAL.tenant, "principal": PRINCIPAL.id},
+            given=tuple(agents),
+        )
+        run = await workflows.begin(request, PRINCIPAL.tenant, new_id("run-"))
+        return await _outcome(workflows, executor, run)
+
+
+def _check_distinct(agents: dict[str, Agent]) -> None:
+    """Refuse two agents with one id: verdicts could not tell them apart."""
+    by_id: dict[str, str] = {}
+    for spec, agent in agents.items():
+        other = by_id.setdefault(agent.card.agent_id, spec)
+        if other != spec:
+            raise UsageError(
+                f"{other!r} and {spec!r} have the same id {agent.card.agent_id}: rename one, or give it an id in assay.toml"
+            )
+
+
+def _loop(options: VerifyOptions, agents: dict[str, Agent], chosen: settings.Settings) -> VerifierLoopConfig:
+    ids = {spec: agent.card.agent_id for spec, agent in agents.items()}
+    criteria: Any = list(options.criteria)
+    if options.checks is not None:
+        criteria = document_of(options.checks, chosen.limits)
+        if not is_object(criteria):
+            raise UsageError(f"{options.checks}: expected an object with a check for each criterion key")
+    return read_loop(
+        "verify",
+        {
+            "actor": ids.get(options.actor or "", options.actor),
+            "critics": [ids.get(spec, spec) for spec in options.critics],
+            "criteria": criteria,
+            "max_turns": options.max_turns,
+            "gating": options.gating,
+            "on_fail": options.on_fail,
+        },
+    )
+
+
+async def _respond(chosen: settings.Settings, run_id: str, value: Any) -> Outcome:
+    """Answer the run and continue it; for a child run, continue its top run too."""
+    async with app.store(chosen) as store:
+        run = await _find_waiting(store, run_id)
+        if run.status not in RESTING:
+            raise Conflict("status", f"run {run.id}", f"it is {run.status} and does not wait for an answer")
+        top = await _top_of(store, run)
+        agents = await _agents_of(store, top, chosen)
+    async with _open(chosen, agents) as (workflows, executor):
+        await workflows.respond(PRINCIPAL, run.id, run.head["waiting"]["nodeId"], value)
+        if top.id != run.id:
+            await _claim(workflows, executor, top)  # otherwise another process continues it
+        return await _outcome(workflows, executor, top)
+
+
+async def _resume(chosen: settings.Settings, run_id: str) -> Outcome:
+    """Continue an interrupted run; report a run that has ended or waits as it is."""
+    async with app.store(chosen) as store:
+        run = await find_run(store, run_id, KIND, tenant=PRINCIPAL.tenant)
+        agents = await _agents_of(store, run, chosen)
+    async with _open(chosen, agents) as (workflows, executor):
+        if run.status in ACTIVE and not await _claim(workflows, executor, run):
+            message = f"another process has it, or had it less than {executor.lease:g} s ago"
+            raise Conflict("lease", f"run {run.id}", message)
+        return await _outcome(workflows, executor, run)
+
+
+async def _outcome(workflows: WorkflowService, executor: RunExecutor, run: Run) -> Outcome:
+    ended, child = await _wait(workflows, executor, run)
+    verification = await came_to(workflows.store, ended, workflows.environment)
+    if child is None:
+        return ended, verification
+    waiting = {**child.head["waiting"], "runId": child.id}
+    return child, msgspec.structs.replace(verification, waiting=waiting)
+
+
+def _value(text: str, chosen: settings.Settings) -> Any:
+    return document_of(text[1:], chosen.limits) if text.startswith("@") else text
+
+
+def _report(run: Run, verification: Verification, *, json: bool) -> int:
+    if json:
+        render_verdicts.print_json(verification)
+    else:
+        render_verdicts.display(verification, render_verdicts.respond_hint(run))
+    if verification.goal_satisfied:
+        return PASSED
+    failed = verification.error is not None and verification.error["code"] not in MEASURED
+    return ERROR if failed else NOT_PASSED
+
+
+@asynccontextmanager
+async def _open(
+    chosen: settings.Settings, agents: Mapping[str, Agent]
+) -> AsyncGenerator[tuple[WorkflowService, RunExecutor]]:
+    """Workflows in the local store, with the agents of the settings and those of the command line."""
+    async with app.store(chosen) as store, app.open_workflows(chosen, store, agents.values()) as opened:
+        yield opened
+
+
+async def _wait(workflows: WorkflowService, executor: RunExecutor, run: Run) -> tuple[Run, Run | None]:
+    """Wait until the run ends or waits; also return a child that waits for a person and so holds the run."""
+    ending = asyncio.ensure_future(executor.ended(run.id))
+    try:
+        while True:
+            done, _ = await asyncio.wait({ending}, timeout=POLL_SECONDS)
+            if done:
+                return ending.result(), None
+            if (child := await _waiting_child(workflows.store, run.id)) is not None:
+                return await workflows.get(run.id, run.tenant), child
+    except asyncio.CancelledError:
+        echo_err(f"run {run.id} is interrupted: assay verify --resume {run.id} continues it")
+        raise
+    finally:
+        ending.cancel()
+
+
+async def _claim(workflows: WorkflowService, executor: RunExecutor, run: Run) -> bool:
+    """Continue a run here if no other process has it; say whether it is here."""
+    claimed = await workflows.store.claim(run.id, executor.holder, seconds=executor.lease)
+    if claimed is not None:
+        executor.begin(claimed)
+    return claimed is not None
+
+
+async def _top_of(store: Store, run: Run) -> Run:
+    """The active run at the top of a run's parents."""
+    while (parent := run.head.get("parent")) is not None:
+        above = await store.run(parent["runId"], tenant=run.tenant)
+        if above is None or above.status not in ACTIVE:
+            break
+        run = above
+    return run
+
+
+async def _agents_of(store: Store, run: Run, chosen: settings.Settings) -> dict[str, Agent]:
+    """The agents that the command line described when the run was started."""
+    specs = (await read_request(store, run.id)).given
+    return {spec: app.resolve_agent(spec, chosen) for spec in specs}
+
+
+async def _find_waiting(store: Store, run_id: str) -> Run:
+    """As `find_run`; `latest` is the latest run that waits, if there is one."""
+    waiting = await _waiting_runs(store, 1) if run_id == "latest" else []
+    return waiting[0] if waiting else await find_run(store, run_id, KIND, tenant=TENANT)
+
+
+async def _waiting_runs(store: Store, limit: int = MAX_WAITING) -> list[Run]:
+    return await store.runs(RunQuery(tenant=TENANT, kind=KIND, statuses=RESTING, limit=limit))
+
+
+async def _waiting_child(store: Store, top: str) -> Run | None:
+    for run in await _waiting_runs(store):
+        if run.id != top and (await _top_of(store, run)).id == top:
+            return run
+    return None

@@ -48,7 +48,7 @@ Everything that can go wrong, on one page.
     backends/telemetry/*                          what is traced: noted, and it goes on up
     ports/supervise.py                            a background task: its death is logged, counted and not the end
     runs/conductor.py                               a kind of run: its bug ends its run, and no other
-    cli/evaluating.py                             anything, after which results are written and it goes on up
+    cli/evaluate_io.py                            anything: results are written first, then it is raised again
     cli/main.py                                   a bug of ours: said in one line, never a traceback
     serve/web/handler.py                           a bug of ours: answered with its number, never a traceback
     serve/grpc/handler.py                            the same

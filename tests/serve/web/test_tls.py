@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from assay.cli.binding import listen
+from assay.cli.serve import listen
 from assay.errors import UsageError
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.tls import Tls, read
@@ -196,7 +196,7 @@ def test_on_this_machine_alone_it_needs_no_tls(host):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "::ffff:127.0.0.1"])
 def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
     with pytest.raises(
-        UsageError, match=r"would cross it in clear: give --tls-cert and --tls-key, or --insecure"
+        UsageError, match=r"would cross it unencrypted: give --tls-cert and --tls-key, or --insecure"
     ):
         listen(host, 0, None)
     if host == "0.0.0.0":

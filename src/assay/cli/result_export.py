@@ -1,4 +1,4 @@
-"""The evidence of an eval run as FEP results in files, from the record here or from another host."""
+"""The evidence of an eval run, here or on another host, written to files as FEP results."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ class _Case(_Check):
 _read = msgspec.json.Decoder(_Case).decode
 
 
-class Export:
-    """Line by line; `close` leaves files that are whole."""
+class ResultExport:
+    """Writes results line by line; `close` completes the files."""
 
     def __init__(self, to: list[str]) -> None:
         self._sinks = [sink_for(name) for name in to]
@@ -31,22 +31,22 @@ class Export:
     def add(self, line: bytes) -> None:
         result = _read(line)
         self._cases[result.status] += 1
-        for one in result.check_results:
-            self._checks[one.status] += 1
+        for check in result.check_results:
+            self._checks[check.status] += 1
         for sink in self._sinks:
             sink.write(line)
 
     def close(self, run: str, status: str, started: Any, ended: Any) -> int:
-        """How many there were."""
+        """The number of results."""
         cases, checks = self._cases, self._checks
-        many = sum(cases.values())
-        closing = RunFooter(
+        total = sum(cases.values())
+        footer = RunFooter(
             evaluation_id=run,
             started_at=started,
             completed_at=ended,
             status="error" if cases["error"] or status != "completed" else "completed",
             summary=EvaluationSummary(
-                total_test_cases=many,
+                total_test_cases=total,
                 completed_test_cases=cases["completed"],
                 error_test_cases=cases["error"],
                 skipped_test_cases=cases["skip"],
@@ -57,5 +57,5 @@ class Export:
             ),
         )
         for sink in self._sinks:
-            sink.close(closing)
-        return many
+            sink.close(footer)
+        return total

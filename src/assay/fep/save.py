@@ -1,14 +1,14 @@
-"""`assay evaluate --save`: the run is kept in the store as it goes, so that a list shows it and a crash loses little."""
+"""A sink that stores an evaluation while it runs: `assay list` shows it, and a crash loses little of it."""
 
 import asyncio
 import threading
 from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from assay import app
 from assay.checks.redaction import kept_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Checks
@@ -26,14 +26,13 @@ from assay.fep.run_header import (
 )
 from assay.fep.sinks import RunFooter
 from assay.fep.tally import Tally
-from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Transaction
+from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.ports.supervise import guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.runs.ids import new_id
-from assay.settings import Settings
 
 TENANT = "local"
 LEASE = 30.0
@@ -50,13 +49,13 @@ _read = msgspec.json.Decoder(_Case).decode
 
 
 class StoreSink:
-    """A sink that is the store. Its loop has a thread of its own, since results come from wherever they are made."""
+    """A sink that writes to a store. It opens the store on an event loop in a thread of its own, as results come from any thread."""
 
     name = "the store"
 
     def __init__(
         self,
-        settings: Settings,
+        store: AbstractAsyncContextManager[Store],
         checks: Checks,
         experiment: ExperimentMetadata | None,
         tally: Tally,
@@ -66,11 +65,11 @@ class StoreSink:
         self._tally, self._clock = tally, clock
         self._lines: list[bytes] = []
         self._first = self._unit = 0
-        self._summary = Tally().summary()  # of what is kept
+        self._summary = Tally().summary()  # of the results that are stored
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="assay-store", daemon=True).start()
-        self._door = app.store(settings)
-        self._store = self._do(self._door.__aenter__())
+        self._opened = store
+        self._store = self._do(self._open())
         request = StoredRequest(
             checks=None if checks is None else kept_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
@@ -88,7 +87,7 @@ class StoreSink:
         self._do(
             self._store.commit(Transaction(entries=[opening], lines=[audited(TENANT, "run.start", self.run)]))
         )
-        self._beat = asyncio.run_coroutine_threadsafe(self._beating(), self._loop)
+        self._heartbeat = asyncio.run_coroutine_threadsafe(self._renew_lease(), self._loop)
 
     def write(self, line: bytes) -> None:
         self._lines.append(line)
@@ -96,7 +95,7 @@ class StoreSink:
             self.flush()
 
     def flush(self) -> None:
-        """A unit: its event and its results in one transaction."""
+        """Commit the results so far and their event in one transaction."""
         if not self._lines:
             return
         lines, self._lines = self._lines, []
@@ -114,7 +113,7 @@ class StoreSink:
         self._do(self._store.commit(Transaction(entries=[entry])))
 
     def close(self, closing: RunFooter) -> None:
-        """Completed, or failed where something kept it from ending; then the store is let go."""
+        """End the run as completed, or as failed if `closing.trouble` says why; then close the store."""
         try:
             self.flush()
             status: RunStatus = "failed" if closing.trouble else "completed"
@@ -138,16 +137,22 @@ class StoreSink:
             )
             self._do(self._store.commit(Transaction(entries=[entry])))
         finally:
-            self._beat.cancel()
-            self._do(self._door.__aexit__(None, None, None))
+            self._heartbeat.cancel()
+            self._do(self._close())
             self._loop.call_soon_threadsafe(self._loop.stop)
 
-    async def _beating(self) -> None:
+    async def _renew_lease(self) -> None:
         while True:
             await asyncio.sleep(LEASE / 5)
             await guarded(
                 "heartbeat", self._store.renew(self.run, seconds=LEASE), EnvironmentFailure
-            )  # the next commit says so
+            )  # if it fails, the next commit reports it
+
+    async def _open(self) -> Store:
+        return await self._opened.__aenter__()
+
+    async def _close(self) -> None:
+        await self._opened.__aexit__(None, None, None)
 
     def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,4 +1,4 @@
-"""Another host, asked over HTTP with Python's own library: a question and its answer, and the events of a run."""
+"""An HTTP client for another host, on the standard library: requests, lines of a response, and the events of a run."""
 
 import os
 import ssl
@@ -17,27 +17,27 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.operations import ErrorResponse
 
 KEY = "ASSAY_API_KEY"
-SECONDS = 60.0  # without a byte
-AGAIN = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new attempt to follow
-ENDS = frozenset({"run.completed", "run.failed", "run.cancelled"})
-_refused = msgspec.json.Decoder(ErrorResponse).decode
+TIMEOUT = 60.0  # seconds without a byte
+RETRY_DELAYS = (0.2, 0.5, 1, 2, 5, 10, 10, 10)  # seconds before each new connection
+END_EVENTS = frozenset({"run.completed", "run.failed", "run.cancelled"})
+_error = msgspec.json.Decoder(ErrorResponse).decode
 
 
 class RemoteEvent(NamedTuple):
-    """An event of a run, as it came."""
+    """An event of a run."""
 
     type: str
     document: dict[str, Any]
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """The key is for this address, and goes to no other."""
+    """Refuse redirects: the key must not go to another address."""
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> None: ...
 
 
 class HostClient:
-    """`assay serve` at an address, with the key of somebody there."""
+    """A client of `assay serve` at an address, with an API key."""
 
     def __init__(self, address: str, key_file: str | None) -> None:
         parts = urlsplit(address)
@@ -48,33 +48,33 @@ class HostClient:
         tls = [HTTPSHandler(context=ssl.create_default_context())] if parts.scheme == "https" else []
         self._opener = build_opener(_NoRedirect, *tls)
 
-    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
-        """The body of the answer; a refusal in the server's own words."""
-        with self._open(method, path, body, headers) as answer:
+    def request(self, method: str, path: str, body: Any = None, **headers: str) -> bytes:
+        """The body of the response. An error response raises the server's message."""
+        with self._open(method, path, body, headers) as response:
             try:
-                return answer.read()
+                return response.read()
             except (OSError, HTTPException) as trouble:
                 raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
     def lines(self, path: str) -> Iterator[bytes]:
-        """Of an answer of many lines, each as it comes."""
-        with self._open("GET", path, None, {"Accept": "application/x-ndjson"}) as answer:
+        """The lines of a response, each as it arrives."""
+        with self._open("GET", path, None, {"Accept": "application/x-ndjson"}) as response:
             try:
-                for line in answer:
+                for line in response:
                     yield line.rstrip(b"\n")
             except (OSError, HTTPException) as trouble:
                 raise EnvironmentFailure(f"{self.address}: {trouble}") from None
 
     def follow(self, run: str) -> Iterator[RemoteEvent]:
-        """Every event once, to the end of the run; a connection that is lost is made again, and goes on where it was."""
-        last, tries = "", iter(AGAIN)
+        """Yield every event once until the run ends. It reconnects after a lost connection and continues there."""
+        last, tries = "", iter(RETRY_DELAYS)
         while True:
-            why = "it closed the connection"
+            why = f"{self.address}: it closed the connection"
             try:
-                for id, told in self._stream(run, last):
-                    last, tries = id, iter(AGAIN)
-                    yield told
-                    if told.type in ENDS:
+                for id, event in self._stream(run, last):
+                    last, tries = id, iter(RETRY_DELAYS)
+                    yield event
+                    if event.type in END_EVENTS:
                         return
             except EnvironmentFailure as broken:
                 why = str(broken)
@@ -87,46 +87,42 @@ class HostClient:
 
     def _stream(self, run: str, last: str) -> Iterator[tuple[str, RemoteEvent]]:
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": last} if last else {})
-        held: dict[str, str] = {}
-        with self._open("GET", f"/v1/runs/{run}/events?streamMode=debug", None, headers) as answer:
-            for raw in answer:
+        fields: dict[str, str] = {}
+        with self._open("GET", f"/v1/runs/{run}/events?streamMode=debug", None, headers) as response:
+            for raw in response:
                 line = raw.decode().rstrip("\n")
                 if line:
                     name, _, value = line.partition(": ")
-                    held[name] = value
+                    fields[name] = value
                     continue
-                if "id" in held:
-                    yield held["id"], RemoteEvent(held["event"], msgspec.json.decode(held["data"]))
-                held = {}
+                if "id" in fields:
+                    yield fields["id"], RemoteEvent(fields["event"], msgspec.json.decode(fields["data"]))
+                fields = {}
 
     def _open(self, method: str, path: str, body: Any, headers: dict[str, str]) -> HTTPResponse:
         data = None if body is None else msgspec.json.encode(body)
-        said = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
-        asked = Request(self.address + path, data, said, method=method)  # noqa: S310  # http or https, see above
+        all_headers = {"Authorization": f"Bearer {self._key}", "Content-Type": "application/json", **headers}
+        request = Request(self.address + path, data, all_headers, method=method)  # noqa: S310  # http or https, see above
         try:
-            return self._opener.open(asked, timeout=SECONDS)
-        except HTTPError as refused:
-            raise self._refusal(refused) from None
+            return self._opener.open(request, timeout=TIMEOUT)
+        except HTTPError as error:
+            raise self._refusal(error) from None
         except (URLError, OSError, HTTPException) as trouble:
             why = trouble.reason if isinstance(trouble, URLError) else trouble
             raise EnvironmentFailure(f"{self.address}: {why}") from None
 
-    def _refusal(self, refused: HTTPError) -> EnvironmentFailure | UsageError:
-        with refused:
+    def _refusal(self, error: HTTPError) -> EnvironmentFailure | UsageError:
+        with error:
             try:
-                said = _refused(refused.read())
-                told = f"{self.address}: {said.message}"
+                message = f"{self.address}: {_error(error.read()).message}"
             except (msgspec.MsgspecError, OSError, HTTPException):
-                told = f"{self.address}: {refused.code} {refused.reason}"
-        return (
-            EnvironmentFailure(told)
-            if (refused.code >= 500 and refused.code != 501) or refused.code == 429
-            else UsageError(told)
-        )
+                message = f"{self.address}: {error.code} {error.reason}"
+        retryable = (error.code >= 500 and error.code != 501) or error.code == 429
+        return EnvironmentFailure(message) if retryable else UsageError(message)
 
 
 def _key(key_file: str | None) -> str:
-    """From the file, else from the environment; never from the command line, where everybody sees it."""
+    """The key from the file, else from the environment. Never from the command line, which other users can see."""
     if key_file is not None:
         try:
             key = Path(key_file).read_text("utf-8-sig").strip()
@@ -137,5 +133,5 @@ def _key(key_file: str | None) -> str:
     if not key:
         raise UsageError(f"--server needs a key: in {KEY}, or in a file with --key-file F")
     if not key.isascii() or not key.isprintable():
-        raise UsageError("the key is none: it has characters that no key has")
+        raise UsageError("invalid API key: it contains non-printable or non-ASCII characters")
     return key

@@ -1,4 +1,4 @@
-"""An eval run while it goes: a line for every task on a terminal, a plain line now and then elsewhere."""
+"""The progress of an eval run: a line per task on a terminal, and a line every 10 seconds elsewhere."""
 
 import sys
 import time
@@ -8,33 +8,33 @@ from contextlib import suppress
 import msgspec
 from msgspec import UNSET
 
+from assay.cli.console import FILE_INTERVAL, TERMINAL_INTERVAL
 from assay.ports import Event
 from assay.protocol.event_record import read_stored
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.terminal import one_line
 
-EACH = 60  # tasks up to which every one gets its line
-QUICK, SLOW = 0.1, 10.0
+MAX_LINES = 60  # a suite with more tasks gets no line per task
 
 
 class RunProgress:
-    """What was recorded so far, as somebody sees it."""
+    """Counts the events of a run and shows the counts on standard error."""
 
     def __init__(self, total: int, *, quiet: bool) -> None:
         self._total, self._quiet = total, quiet
         self._to = sys.stderr
         self._live = self._to.isatty()
-        self._began = self._last = time.monotonic()
-        self._done = self._passed = self._missing = 0
-        self._shown = False
+        self._last = time.monotonic()
+        self._done = self._passed = self._unmeasured = 0
+        self._visible = False
 
     async def follow(self, events: AsyncIterator[Event | None]) -> None:
         async for event in events:
             if event is not None:
-                self.see(event.type, read_stored(event.data).payload)
+                self.add(event.type, read_stored(event.data).payload)
 
-    def see(self, type: str, payload: bytes | msgspec.Raw) -> None:
-        """One event, here or from elsewhere."""
+    def add(self, type: str, payload: bytes | msgspec.Raw) -> None:
+        """Count one event, of a run here or on another host."""
         if type == "eval.scored":
             scored = msgspec.json.decode(payload, type=EvalScored)
             self._done += 1
@@ -45,35 +45,35 @@ class RunProgress:
         elif type == "assay.trial.ended":
             ended = msgspec.json.decode(payload, type=TrialEnded)
             if ended.score is UNSET:
-                self._missing += 1
+                self._unmeasured += 1
                 self._task("?", ended.task_id, "not measured", UNSET)
-        self._tell()
+        self._show()
 
-    def _task(self, mark: str, id: str, told: str, latency: int | msgspec.UnsetType) -> None:
-        if self._quiet or not self._live or self._total > EACH:
+    def _task(self, mark: str, id: str, score: str, latency: int | msgspec.UnsetType) -> None:
+        if self._quiet or not self._live or self._total > MAX_LINES:
             return
         took = (
             "" if latency is UNSET else f"  {latency / 1000:.1f} s" if latency >= 100 else f"  {latency} ms"
         )
         self.clear()
-        self._write(f"  {mark} {one_line(id)}  {told}{took}\n")
+        self._write(f"  {mark} {one_line(id)}  {score}{took}\n")
 
-    def _tell(self) -> None:
+    def _show(self) -> None:
         now = time.monotonic()
-        if self._quiet or now - self._last < (QUICK if self._live else SLOW):
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._live else FILE_INTERVAL):
             return
         self._last = now
-        missing = f", {self._missing:,} not measured" if self._missing else ""
-        text = f"{self._done:,}/{self._total:,} tasks, {self._passed:,} passed{missing}"
+        unmeasured = f", {self._unmeasured:,} not measured" if self._unmeasured else ""
+        text = f"{self._done:,}/{self._total:,} tasks, {self._passed:,} passed{unmeasured}"
         self._write(f"\r\x1b[K{text}" if self._live else f"{text}\n")
-        self._shown = True
+        self._visible = True
 
     def clear(self) -> None:
-        if self._shown and self._live:
+        if self._visible and self._live:
             self._write("\r\x1b[K")
-            self._shown = False
+            self._visible = False
 
     def _write(self, text: str) -> None:
-        with suppress(OSError):  # nobody looks any more, and that ends no run
+        with suppress(OSError):  # a closed terminal must not end the run
             self._to.write(text)
             self._to.flush()

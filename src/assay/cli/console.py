@@ -1,0 +1,130 @@
+"""All that the command prints: lines on standard output and standard error, JSON documents, and a progress line."""
+
+import io
+import os
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
+
+from assay.terminal import as_json_escapes, lines, one_line
+
+TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
+
+
+def count_of(number: int, noun: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def echo_err(text: str) -> None:
+    """Print one line on standard error, after `assay: `."""
+    _print(f"assay: {one_line(text)}", sys.stderr)
+
+
+def echo_err_plain(text: str) -> None:
+    """Print one line on standard error."""
+    _print(one_line(text), sys.stderr)
+
+
+def echo(text: str, *, flush: bool = False) -> None:
+    """Print one line on standard output."""
+    _print(one_line(text), sys.stdout)
+    if flush:
+        sys.stdout.flush()
+
+
+def echo_lines(text: str) -> None:
+    """Print a text of several lines on standard output, the later ones indented."""
+    _print(lines(text), sys.stdout)
+
+
+def echo_rows(rows: list[tuple[str, ...]]) -> None:
+    """Print a table of plain columns on standard output."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        _print("  ".join(map(str.ljust, row, widths)).rstrip(), sys.stdout)
+
+
+def echo_json(document: bytes | str, to: TextIO | None = None) -> None:
+    """Print a JSON document on standard output, or to `to`."""
+    text = document.decode() if isinstance(document, bytes) else document
+    _print(as_json_escapes(text), to or sys.stdout)
+
+
+def _print(text: str, to: TextIO) -> None:
+    print(text, file=to)
+
+
+@contextmanager
+def stdout_to_stderr() -> Generator[None]:
+    """
+    Send to standard error what agents, tools and checks print, so that standard output has only results.
+
+    It redirects the file descriptor too: foreign code and its child processes may write to it directly.
+    """
+    out, err = sys.stdout, sys.stderr
+    try:
+        out_fd, err_fd = out.fileno(), err.fileno()
+    except io.UnsupportedOperation:  # a stream without a descriptor, such as a StringIO
+        with redirect_stdout(err):
+            yield
+        return
+    out.flush()
+    saved = os.dup(out_fd)
+    os.dup2(err_fd, out_fd)
+    try:
+        yield
+    finally:
+        out.flush()
+        os.dup2(saved, out_fd)
+        os.close(saved)
+
+
+class ProgressLine:
+    """How far an evaluation is: one line that is rewritten on a terminal, and a new line every 10 seconds elsewhere."""
+
+    def __init__(self, *, to: TextIO | None = None, quiet: bool = False) -> None:
+        self._to = to or sys.stderr
+        self._live = self._to.isatty()
+        self._quiet = quiet
+        self._started = self._last = time.monotonic()
+        self._visible = False
+
+    def __call__(self, done: int, errors: int, total: int | None, part: float | None = None) -> None:
+        """Cheap to call often. `part` is the fraction of the input that was read, if the number of cases is unknown."""
+        now = time.monotonic()
+        if self._quiet or now - self._last < (TERMINAL_INTERVAL if self._live else FILE_INTERVAL):
+            return
+        self._last = now
+        if total is None and part and done:
+            count = f"{done:,}/~{max(done, round(done / part)):,}"
+        else:
+            count = f"{done:,}/{total:,}" if total is not None else f"{done:,}"
+        rate = done / max(now - self._started, 1e-9)
+        errored = f"  {errors:,} with errors" if errors else ""
+        self._show(f"{count} cases  {rate:,.0f}/s{errored}")
+
+    def clear(self) -> None:
+        """Remove the line from the terminal."""
+        if self._visible and self._live:
+            self._write("\r\x1b[K")
+
+    def _show(self, text: str) -> None:
+        self._write(f"\r\x1b[K{text[: self._width()]}" if self._live else f"{text}\n")
+        self._visible = True
+
+    def _width(self) -> int | None:
+        """The columns of the terminal but one: a line that wraps cannot be rewritten."""
+        try:
+            columns = os.get_terminal_size(self._to.fileno()).columns
+        except OSError:
+            return None
+        return columns - 1 if columns > 1 else None
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError):  # a closed terminal must not end the run
+            self._to.write(text)
+            self._to.flush()

@@ -1,0 +1,75 @@
+"""`assay export`: write the results or the verdicts of a stored run to files."""
+
+from typing import Annotated
+
+import typer
+
+from assay import app, settings
+from assay.agenteval.run_header import KIND as EVAL
+from assay.auth.audit import audit_read
+from assay.cli import render_verdicts
+from assay.cli.console import count_of, echo
+from assay.cli.find_run import find_run
+from assay.cli.options import RunId, Tenant
+from assay.cli.runs import with_evaluations
+from assay.errors import Conflict, UsageError
+from assay.fep.run_header import KIND, read_request
+from assay.fep.service import EvaluationService, summary_of, terminal
+from assay.fep.sinks import RunFooter, sink_for
+from assay.ports import Run
+from assay.workflow.report import came_to
+
+
+def export(
+    run: RunId,
+    output: Annotated[
+        list[str], typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
+    ],
+    tenant: Tenant = None,
+) -> None:
+    async def work(evaluations: EvaluationService) -> str:
+        stored = await find_run(evaluations.store, run, tenant=tenant)
+        if stored.kind == EVAL:
+            from assay.cli import render_scorecard  # deferred import: only for eval runs
+
+            await audit_read(evaluations.store, stored)
+            return count_of(await render_scorecard.export(evaluations.store, stored, output), "result")
+        if stored.kind != KIND:
+            await audit_read(evaluations.store, stored)
+            environment = app.execution_environment(settings.load())
+            verification = await came_to(evaluations.store, stored, environment)
+            count = render_verdicts.export(verification, output)
+            return count_of(count, "verdict")
+        return count_of(await _export_evaluation(evaluations, stored, output), "result")
+
+    written = with_evaluations(work)
+    if "-" not in output:
+        echo(f"{written} in {', '.join(output)}")
+
+
+async def _export_evaluation(evaluations: EvaluationService, run: Run, to: list[str]) -> int:
+    """Write the results, and return their number."""
+    try:
+        terminal(run)
+    except Conflict:
+        raise UsageError(f"{run.id} is {run.status}: it has no results to export yet") from None
+    await audit_read(evaluations.store, run)
+    sinks = [sink_for(name) for name in to]
+    count = 0
+    async for line in evaluations.results(run):
+        count += 1
+        for sink in sinks:
+            sink.write(line)
+    request = await read_request(evaluations.store, run.id)
+    footer = RunFooter(
+        evaluation_id=run.id,
+        started_at=run.started or run.created,
+        completed_at=run.ended,
+        status=run.head.get("status", "error"),
+        summary=summary_of(run),
+        experiment=request.experiment,
+        metadata=await evaluations.metadata(run, request) or None,
+    )
+    for sink in sinks:
+        sink.close(footer)
+    return count

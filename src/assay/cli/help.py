@@ -1,0 +1,166 @@
+r"""The help text of every verb. Its first line is the summary that `assay --help` prints; `\b` keeps the lines of a paragraph."""
+
+APP = "Is it good enough to ship? Run checks on outputs (FEP) and agents against suites (OpenWOP)."
+
+HELP = {
+    "evaluate": """Run checks on outputs.
+
+\b
+    assay evaluate --contexts answers.jsonl --checks checks.yaml
+
+Give a REQUEST file with everything in it; or --contexts with one {"test_case":…,"output":…} per line; or --cases and
+--outputs, which are read side by side. The extension says whether a file is JSON, JSONL, YAML or CSV, also with .gz.
+'-' is standard input.
+
+\b
+Exit codes:
+  0  every check was measured; the pass rate is not below --min-pass-rate
+  1  a check was not measured, or the run was empty or failed
+  2  wrong usage
+  3  every check was measured; the pass rate is below --min-pass-rate
+""",
+    "run": """Run an agent against a suite and print a scorecard.
+
+\b
+    assay run suite.yaml --agent shop:answer
+
+The agent is module:function, a URL, 'cmd:COMMAND', a manifest.json, recorded:FILE, or the id of an agent in assay.toml.
+The run is stored: `assay show` shows it, --baseline compares with it, and --resume completes it.
+
+\b
+Exit codes:
+  0  passed
+  1  a task could not be measured
+  2  wrong usage
+  3  every task was measured, and the agent did not pass
+""",
+    "verify": """Let an actor work on a task until its critics pass the result.
+
+\b
+    assay verify --task "A haiku" --actor poet:write --critic poet:review
+
+\b
+Exit codes:
+  0  the goal was reached
+  1  the run failed
+  2  wrong usage
+  3  the goal was not reached
+""",
+    "respond": """Answer a run that waits for a person, and continue it.
+
+\b
+    assay respond latest --accept
+
+Exit codes as for `assay verify`.
+""",
+    "serve": """Serve evaluations over HTTP and gRPC.
+
+\b
+    assay serve
+    curl -H "X-API-Key: $(cat .assay/local-key)" \\
+         -H "Content-Type: application/json" \\
+         -d @request.json http://127.0.0.1:8321/v1/evaluate
+
+Only this machine can reach the server unless you set --host. Runs are stored in ASSAY_DATABASE_URL, or in assay.db in
+ASSAY_HOME. A run that was interrupted continues at the next start. /v1/docs and /v1/openapi.json describe the routes.
+Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and the others continue at the next start.
+""",
+    "list": "List stored runs, newest first.",
+    "show": """Show a stored run and the first cases that did not pass.
+
+For a workflow it shows the verdicts.
+""",
+    "export": """Write the results of a stored run to files.
+
+The files are .jsonl, .json or .csv. For a workflow they hold the verdicts.
+""",
+    "annotate": """Correct, rate, label or flag the result of an eval run.
+
+\b
+    assay annotate latest --task tone --score 1 --note "it is polite"
+
+The recorded score does not change; `assay show` prints the corrected score beside it.
+""",
+    "rekey": """Re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY.
+
+\b
+    ASSAY_EVIDENCE_KEY="new:$NEW,old:$OLD" assay rekey
+
+Afterwards the other keys are no longer needed. A server may run meanwhile if it has the same keys. If the command is
+interrupted, run it again: it continues where it stopped.
+""",
+    "schema": """Print the JSON Schema of a protocol type.
+
+Without a name it lists the types.
+""",
+    "suite": """Write, validate and show suites.
+
+\b
+    assay suite init suite.yaml
+    assay run suite.yaml --agent module:function
+
+A suite has the tasks of an agent and the expected results.
+""",
+    "suite init": "Write a first suite; its comments explain the parts.",
+    "suite validate": """Report every problem of suite files.
+
+Exit codes: 0 all files are valid; 2 one is not.
+""",
+    "suite show": "Show a suite: its modes, thresholds and tasks.",
+    "providers": """List and check the providers of judges and embeddings.
+
+\b
+    assay providers check
+
+They are [providers.NAME] and [models] in assay.toml, and `openai` if OPENAI_API_KEY is set. A provider without a model under
+[models] is not checked.
+""",
+    "providers list": """List the providers and their models.
+
+It shows where a key comes from, never the key.
+""",
+    "providers check": """Call every model under [models] once.
+
+It prints whether the model works, how long it took and what it cost.
+
+Exit codes: 0 all of them work; 1 one does not, or there was no model to call.
+""",
+    "key": """Create, list and revoke API keys.
+
+\b
+    assay key create --tenant acme --scope evaluations:create --expires 90d
+
+The keys are in the store of the server: ASSAY_DATABASE_URL, else assay.db in ASSAY_HOME. The server need not run. A
+running server accepts a new key at once and refuses a revoked key within five seconds.
+""",
+    "key create": """Create an API key and print it on standard output.
+
+The key cannot be shown again. Without --scope it may do everything in its tenant. No scope implies another.
+""",
+    "key list": """List API keys, oldest first.
+
+The list has expired and revoked keys too. The keys themselves are not shown.
+""",
+    "key revoke": "Revoke an API key for good.",
+    "audit": """Read the audit log, or verify that it is unchanged.
+
+\b
+    assay audit show --run eval_2f6e
+""",
+    "audit show": """Show the audit log, by tenant and time.
+
+\b
+    assay audit show --run eval_2f6e
+""",
+    "audit verify": """Verify that the audit log is complete and unchanged.
+
+\b
+    assay audit verify --json > heads.json
+    assay audit verify --heads heads.json
+
+No entry may have been changed, removed or moved. Keep the heads of the first command in another place: the second command
+then also finds a log that was rewritten, or cut off together with the heads in the store.
+
+Exit codes: 0 the log is intact; 3 it is not.
+""",
+}

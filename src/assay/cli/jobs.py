@@ -1,0 +1,283 @@
+"""
+`assay evaluate --jobs N`: several processes evaluate byte ranges of one file.
+
+A worker gets a range as two numbers and answers with counts. It writes results to an unnamed temporary file that both
+processes hold; this process copies them in order. If a process is killed, no file is left over.
+"""
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from pathlib import Path
+from typing import IO
+
+import msgspec
+from msgspec import Struct
+
+from assay.cli.console import ProgressLine
+from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs
+from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
+from assay.fep.execute import ExecutionOptions
+from assay.fep.files import format_of
+from assay.fep.plan import Plan
+from assay.fep.sinks import JsonlSink, Sink
+from assay.fep.tally import Tally, TallyRecord
+from assay.ports import Limits
+from assay.settings import Settings
+
+FIRST_RANGE, MAX_RANGE = 16 * 1024, 4 * 1024 * 1024  # bytes
+GROWTH = 8  # a range is at most this many times as long as the one before
+RANGE_SECONDS = 5.0  # intended work in a range: if this process ends, unwritten results are lost
+FILES = 2  # ranges that a worker may have done before this process copies them
+
+
+class WorkerConfig(Struct, frozen=True, kw_only=True):
+    """The first message to a worker."""
+
+    contexts: str
+    checks: msgspec.Raw
+    modules: list[str]
+    limits: Limits
+    resolved_arguments: bool
+    timings: bool
+    skip_bad_lines: bool
+    concurrency: int
+    seconds: float
+    cache: bool
+    share: int  # number of workers that divide a provider's limits
+    files: list[int]  # file descriptors for results, used in turn
+    write: bool
+
+
+class ByteRange(Struct, frozen=True):
+    """A range of the input, and the index of the file for its results."""
+
+    start: int
+    end: int
+    file: int
+
+
+class BadLineAt(Struct, frozen=True):
+    """An invalid line, counted from the start of its range."""
+
+    line: int
+    problems: list[str]
+
+
+class JobResult(Struct, frozen=True, kw_only=True):
+    """The outcome of a range; its results are the first `size` bytes of its file."""
+
+    size: int
+    lines: int
+    seconds: float
+    tally: TallyRecord
+    skipped: list[BadLineAt] = []
+    skipped_count: int = 0
+    stopped: BadLineAt | None = None
+    trouble: str = ""
+
+
+class Worker:
+    """A worker process and its files."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self.files: list[IO[bytes]] = [tempfile.TemporaryFile() for _ in range(FILES)]  # noqa: SIM115
+        numbers = [file.fileno() for file in self.files]
+        self.free, self._rest = deque(range(FILES)), b""
+        self.process = subprocess.Popen(  # our own interpreter, our own module
+            [sys.executable, "-m", "assay.cli.jobs_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            pass_fds=numbers,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        self.send(msgspec.structs.replace(config, files=numbers))
+
+    def send(self, message: Struct) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(msgspec.json.encode(message) + b"\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            raise self.failure() from None
+
+    def receive(self) -> list[JobResult]:
+        """All answers that have arrived; the selector reports several of them as one event."""
+        assert self.process.stdout is not None
+        part = os.read(self.process.stdout.fileno(), 1 << 16)
+        if not part:
+            raise self.failure()
+        *lines, self._rest = (self._rest + part).split(b"\n")
+        return [msgspec.json.decode(line, type=JobResult) for line in lines]
+
+    def failure(self) -> EnvironmentFailure:
+        return EnvironmentFailure(
+            f"a worker process ended early (exit code {self.process.wait()}); --resume continues the run"
+        )
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, *self.files):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except BrokenPipeError:
+                    continue
+
+
+def run_jobs(
+    plan: Plan,
+    inputs: Inputs,
+    tally: Tally,
+    sinks: list[Sink],
+    options: EvaluateOptions,
+    settings: Settings,
+    execution: ExecutionOptions,
+    bad: BadLines,
+    progress: ProgressLine,
+) -> str | None:
+    """Evaluate everything, or return the reason why it needs one process."""
+    name = options.contexts
+    if name is None or name == "-" or format_of(name, "jsonl") != ("jsonl", False):
+        return "only an uncompressed .jsonl file of --contexts can be divided"
+    if options.limit or options.fail_fast:
+        return "--limit and --fail-fast need the cases in order"
+    if plan.each is not None:
+        return "checks listed per case need the cases in order"
+    if options.max_cost is not None:
+        return "--max-cost needs one process that adds up the costs"
+    if plan.services.providers is not None and plan.services.providers.remote:
+        return "answers of remote models are written as they arrive"
+    start = inputs.source.read if inputs.source else 0
+    size = Path(name).stat().st_size
+    jobs = max(1, min(options.jobs, (size - start + FIRST_RANGE - 1) // FIRST_RANGE))
+    config = WorkerConfig(
+        contexts=name,
+        checks=msgspec.Raw(msgspec.json.encode(inputs.checks)),
+        modules=[*settings.check_modules, *options.modules],
+        limits=settings.limits,
+        resolved_arguments=options.resolved_arguments,
+        timings=options.timings,
+        skip_bad_lines=options.skip_bad_lines,
+        concurrency=max(1, execution.concurrency // jobs),
+        seconds=execution.seconds,
+        cache=options.cache,
+        share=jobs,
+        files=[],
+        write=bool(sinks),
+    )
+    line = _lines_before(name, start)
+    JobScheduler(config, jobs, start, size, tally, sinks, bad, progress, line).run(execution)
+    return None
+
+
+class JobScheduler:
+    """Gives ranges to workers and writes their results in the order of the input."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        jobs: int,
+        start: int,
+        size: int,
+        tally: Tally,
+        sinks: list[Sink],
+        bad: BadLines,
+        progress: ProgressLine,
+        line: int,
+    ) -> None:
+        self._config, self._size, self._tally, self._sinks = config, size, tally, sinks
+        self._bad, self._progress, self._line = bad, progress, line
+        self._next = self._written = start
+        self._jobs, self._range = jobs, FIRST_RANGE
+        self._order: deque[tuple[Worker, ByteRange]] = deque()
+        self._done: dict[int, JobResult] = {}
+
+    def run(self, execution: ExecutionOptions) -> None:
+        until = time.monotonic() + execution.run_seconds
+        workers = [Worker(self._config) for _ in range(self._jobs)]
+        try:
+            with selectors.DefaultSelector() as ready:
+                for worker in workers:
+                    assert worker.process.stdout is not None
+                    ready.register(worker.process.stdout, selectors.EVENT_READ, worker)
+                for _ in range(FILES):
+                    for worker in workers:
+                        self._assign(worker)
+                while self._order:
+                    for key, _ in ready.select(max(0.0, until - time.monotonic())):
+                        self._receive(key.data)
+                    self._write()
+                    if time.monotonic() > until:
+                        raise RunTimeout(execution.run_seconds)
+        finally:
+            for worker in workers:
+                worker.close()
+
+    def _assign(self, worker: Worker) -> None:
+        if self._next >= self._size or not worker.free:
+            return
+        part = ByteRange(self._next, min(self._next + self._range, self._size), worker.free.popleft())
+        self._next = part.end
+        self._order.append((worker, part))
+        worker.send(part)
+
+    def _receive(self, worker: Worker) -> None:
+        """A worker answers its ranges in order."""
+        for result in worker.receive():
+            part = next(
+                part for owner, part in self._order if owner is worker and part.start not in self._done
+            )
+            self._done[part.start] = result
+            rate = (part.end - part.start) / max(result.seconds, 1e-3)
+            self._range = int(max(FIRST_RANGE, min(MAX_RANGE, self._range * GROWTH, rate * RANGE_SECONDS)))
+
+    def _write(self) -> None:
+        while self._order and self._order[0][1].start in self._done:
+            worker, part = self._order.popleft()
+            result = self._done.pop(part.start)
+            self._copy(worker.files[part.file], result.size)
+            self._tally.add(result.tally)
+            self._report(result)
+            self._line += result.lines
+            self._written = part.end
+            worker.free.append(part.file)
+            self._assign(worker)
+            self._progress(self._tally.cases, self._tally.error_cases, None, self._written / self._size)
+
+    def _copy(self, file: IO[bytes], size: int) -> None:
+        if len(self._sinks) == 1 and isinstance(self._sinks[0], JsonlSink):
+            self._sinks[0].copy(file, size)
+            return
+        file.seek(0)
+        for line in file.read(size).splitlines():
+            for sink in self._sinks:
+                sink.write(line)
+
+    def _report(self, result: JobResult) -> None:
+        for spot in result.skipped:
+            self._bad(self._bad_line(spot))
+        self._bad.count += result.skipped_count - len(result.skipped)
+        if result.stopped is not None:
+            raise self._bad_line(result.stopped)
+        if result.trouble:
+            raise EnvironmentFailure(result.trouble)
+
+    def _bad_line(self, spot: BadLineAt) -> BadLine:
+        place = f"{self._config.contexts}:{self._line + spot.line}"
+        return BadLine(place, [Problem("", problem) for problem in spot.problems])
+
+
+def _lines_before(name: str, end: int) -> int:
+    """The number of lines before an offset in a file, to give a bad line its number."""
+    count = 0
+    with Path(name).open("rb") as file:
+        while end > 0 and (block := file.read(min(end, 1 << 20))):
+            count += block.count(b"\n")
+            end -= len(block)
+    return count

@@ -1,0 +1,137 @@
+"""A worker process of `--jobs`: it reads ranges on standard input, answers counts on standard output, and writes results to inherited files."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from assay import app
+from assay.backends.provider_config import ProviderPolicy
+from assay.checks.run import Options
+from assay.cli.jobs import BadLineAt, ByteRange, JobResult, WorkerConfig
+from assay.errors import BadLine, Refusal
+from assay.fep.context import Context
+from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.files import SourceItem
+from assay.fep.plan import Plan
+from assay.fep.request import checks_from
+from assay.fep.sources import Source, planned
+from assay.fep.tally import Tally
+from assay.settings import load
+
+LISTED = 10
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
+    requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb", 0)
+    os.dup2(2, 1)  # prints of checks must not mix with the answers
+    config = msgspec.json.decode(requests.readline(), type=WorkerConfig)
+    worker = _Worker(config)
+    for line in requests:
+        result = worker.work(msgspec.json.decode(line, type=ByteRange))
+        sys.stdout.flush()  # prints of checks: the parent kills this process after the last answer
+        answers.write(msgspec.json.encode(result) + b"\n")
+
+
+class _Worker:
+    def __init__(self, config: WorkerConfig) -> None:
+        self._config = config
+        settings = msgspec.structs.replace(load(), limits=config.limits, check_modules=[])
+        checks = checks_from(msgspec.json.decode(config.checks))
+        options = Options(resolved_arguments=config.resolved_arguments, timings=config.timings)
+        policy = ProviderPolicy(seconds=config.seconds, share=config.share)
+        services = app.services(settings, policy, cache=config.cache)
+        self._plan = Plan(checks, app.registry(settings, config.modules), services, options)
+        self._files = [os.fdopen(number, "wb", 1 << 18) for number in config.files]
+        self._execution = ExecutionOptions(concurrency=config.concurrency, seconds=config.seconds)
+
+    def work(self, part: ByteRange) -> JobResult:
+        began = time.monotonic()
+        range_ = _Range(self._config, part)
+        tally = Tally(part=True)
+        file = self._files[part.file]
+        file.seek(0)
+        write = file.write if self._config.write else len
+        stopped: BadLineAt | None = None
+        trouble = ""
+        try:
+            self._score(range_.source, tally, write)
+        except BadLine as bad:
+            stopped = BadLineAt(range_.line, [str(problem) for problem in bad.found])
+        except Refusal as refusal:  # the checks of a case are invalid
+            stopped = BadLineAt(range_.line, str(refusal).splitlines())
+        except OSError as wrong:
+            trouble = f"{self._config.contexts}: cannot be read: {wrong.strerror}"
+        try:
+            file.flush()
+        except OSError as wrong:
+            trouble = f"the temporary folder: cannot be written: {wrong.strerror}"
+        return JobResult(
+            size=file.tell(),
+            lines=range_.line,
+            seconds=time.monotonic() - began,
+            tally=tally.record(),
+            skipped=range_.bad,
+            skipped_count=range_.bad_count,
+            stopped=stopped,
+            trouble=trouble,
+        )
+
+    def _score(self, source: Source, tally: Tally, write: Callable[[bytes], object]) -> None:
+        if self._plan.shared is not None and not self._plan.shared.waits:
+            for scored in score(self._plan, source, tally):
+                write(scored.line + b"\n")
+        else:
+            asyncio.run(self._wait(planned(source, source, self._plan), tally, write))
+
+    async def _wait(
+        self, contexts: Iterator[Context], tally: Tally, write: Callable[[bytes], object]
+    ) -> None:
+        try:
+            async for scored in stream(self._plan, contexts, tally, self._execution):
+                write(scored.line + b"\n")
+        finally:
+            await self._plan.services.close()
+
+
+class _Range:
+    """The lines of a file that start in a range."""
+
+    def __init__(self, config: WorkerConfig, part: ByteRange) -> None:
+        self.line = 0
+        self.bad: list[BadLineAt] = []
+        self.bad_count = 0
+        on_bad = self._on_bad if config.skip_bad_lines else None
+        self.source = Source(self._items(config.contexts, part), config.limits, on_bad)
+
+    def _on_bad(self, bad: BadLine) -> None:
+        self.bad_count += 1
+        if len(self.bad) < LISTED:
+            self.bad.append(BadLineAt(self.line, [str(problem) for problem in bad.found]))
+
+    def _items(self, name: str, part: ByteRange) -> Iterator[SourceItem]:
+        with Path(name).open("rb", buffering=1 << 18) as file:
+            if part.start > 0:  # a line that started before belongs to the range before
+                file.seek(part.start - 1)
+                file.readline()
+            yield from self._lines(file, name, part)
+
+    def _lines(self, file: IO[bytes], name: str, part: ByteRange) -> Iterator[SourceItem]:
+        at = file.tell()
+        while at < part.end and (line := file.readline()):
+            self.line += 1
+            first = at == 0
+            at += len(line)
+            if line := (line.removeprefix(b"\xef\xbb\xbf") if first else line).strip():
+                yield SourceItem(name, line, at)
+
+
+if __name__ == "__main__":
+    main()

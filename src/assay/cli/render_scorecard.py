@@ -1,0 +1,180 @@
+"""The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
+
+from pathlib import Path
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.detail import Effective, EvalDetail, detail_of
+from assay.agenteval.report import EvalReport, Reason, recorded_results, recorded_summary
+from assay.cli.console import count_of, echo_json
+from assay.cli.console_table import Page, Table, Text, cell
+from assay.cli.render_table import rate
+from assay.cli.result_export import ResultExport
+from assay.fep.spending import dollars
+from assay.ports import Run, Store
+from assay.protocol.scorecard import EvalSummary
+from assay.runs.annotations import annotations, effective
+
+MAX_TRIALS = 4  # with more trials pass^k is shown for three k
+FILE_WIDTH = 160  # columns where standard output is not a terminal
+
+
+async def show(store: Store, run: Run, *, reasons: int = 50) -> None:
+    """Print the scorecard of a stored run, with at most `reasons` tasks that did not pass."""
+    display(await _detail(store, run, reasons))
+
+
+async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
+    return await detail_of(store, run, effective(await annotations(store, run)), shown=reasons)
+
+
+def display(card: EvalDetail, hint: str | None = None) -> None:
+    """Print a scorecard. `hint` says where the details of a run on another host are."""
+    report, page = card.report, Page(FILE_WIDTH)
+    trials = f" × {report.trials} trials" if report.trials > 1 else ""
+    page.put(
+        f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)} ·"
+        f" {count_of(report.total, 'task')}{trials} in {card.seconds:.1f} s"
+    )
+    scored = sum(task.score is not None for task in report.tasks)
+    if scored:
+        page.put(_headline(report, scored))
+    if card.effective is not UNSET:
+        page.put(_corrected(card.effective))
+    page.put(_tasks(report, scored))
+    page.put(_spending(report))
+    if card.status != "completed":
+        page.put(_incomplete(card), "yellow")
+    _put_failing(page, report, {reason.task_id: reason for reason in card.reasons}, card.more_reasons)
+    if hint is None:
+        _put_hints(page, card)
+    else:
+        page.put(hint)
+
+
+def _corrected(effective: Effective) -> str:
+    """The score with the corrections of annotations; the recorded score stands above."""
+    corrected = effective.verdict
+    verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"
+    return (
+        f"with {count_of(len(effective.corrected), 'correction')}: score {effective.score:.3f}  {verdict}"
+        f" ({', '.join(effective.corrected[:5])}{' …' if len(effective.corrected) > 5 else ''})"
+    )
+
+
+def _headline(report: EvalReport, scored: int) -> Text:
+    """The score with its interval, and the verdict with the threshold that decided it."""
+    interval = "–" if report.low is None or report.high is None else f"{report.low:.3f}–{report.high:.3f}"
+    text = cell(f"score {report.score:.3f} ({interval}) over {count_of(scored, 'task')}  ")
+    if report.verdict is None:
+        return text.append("no verdict", style="bold yellow")
+    if report.verdict.passed:
+        text.append("passed", style="bold green")
+        return text.append(f": at least the bar of {report.pass_score:g}")
+    text.append("not passed", style="bold red")
+    return text.append(cell(": " + "; ".join(_bar(name, report) for name in report.verdict.failed)))
+
+
+def _bar(name: str, report: EvalReport) -> str:
+    if name == "passScore":
+        return f"below the bar of {report.pass_score:g}"
+    if name == "maxCostUsd":
+        limit = dollars(report.max_cost_usd or 0.0)
+        if report.cost_usd is None:
+            return f"its cost is unknown; the suite allows {limit}"
+        return f"it cost {dollars(report.cost_usd)}; the suite allows {limit}"
+    return f"p95 latency {report.p95_latency_ms:,} ms; the suite allows {report.max_p95_latency_ms:,} ms"
+
+
+def _tasks(report: EvalReport, scored: int) -> str:
+    text = f"tasks {report.passed_count:,} of {scored:,} passed" if scored else "no task was measured"
+    if report.pass_k:
+        ks = range(1, report.trials + 1) if report.trials <= MAX_TRIALS else (1, 2, report.trials)
+        text += "; " + ", ".join(f"pass^{k} {rate(report.pass_k_intervals[k])}" for k in ks)
+    if report.baseline_score is not None:
+        text += f"; {report.score - report.baseline_score:+.3f} against {report.baseline_run_id}"
+    return text
+
+
+def _spending(report: EvalReport) -> str:
+    if report.cost_usd is not None:
+        cost = dollars(report.cost_usd)
+    elif report.known_cost_usd:
+        cost = f"at least {dollars(report.known_cost_usd)}, partly unknown"
+    else:
+        cost = "unknown"
+    p95 = "–" if report.p95_latency_ms is None else f"{report.p95_latency_ms:,} ms"
+    return f"cost {cost}, p95 latency {p95}"
+
+
+def _incomplete(card: EvalDetail) -> str:
+    report = card.report
+    if report.unmeasured:
+        return f"not measured: {count_of(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
+    left = sum(task.score is None for task in report.tasks)
+    status = "the run failed" if card.status == "failed" else f"the run was {card.status}"
+    error = "" if card.error is UNSET else f": {card.error}"
+    return f"{status}{error}; {count_of(left, 'task')} not done"
+
+
+def _put_failing(page: Page, report: EvalReport, reasons: dict[str, Reason], more: int) -> None:
+    if not reasons:
+        return
+    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column("mark")
+    table.add_column("task", overflow="fold")
+    table.add_column("score", justify="right")
+    table.add_column("why", overflow="fold", ratio=1)
+    for task in report.tasks:
+        reason = reasons.get(task.task_id)
+        if reason is None:
+            continue
+        mark = cell("✗", "red") if task.score is not None else cell("?", "yellow")
+        score = "–" if task.score is None else f"{task.score:.2f}"
+        if task.trials > 1:
+            score += f" {task.trials_passed}/{task.trials}"
+        table.add_row(mark, task.task_id, score, _one_line(reason.why))
+    page.print(table)
+    if more:
+        page.put(f"  … and {more:,} more")
+
+
+def _put_hints(page: Page, card: EvalDetail) -> None:
+    run = card.run_id
+    if card.status in ("failed", "cancelled"):
+        page.put(f"to complete it: assay run --resume {run}")
+    page.put(f"details: assay show {run}   assay export {run} -o results.jsonl")
+
+
+async def show_json(store: Store, run: Run) -> None:
+    """Print the scorecard of a stored run as JSON."""
+    print_json(await _detail(store, run, 0), await recorded_summary(store, run))
+
+
+def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
+    document: dict[str, object] = {
+        "runId": card.run_id,
+        "status": card.status,
+        "summary": summary,
+        "report": card.report,
+    }
+    document |= {} if card.effective is UNSET else {"effective": card.effective}
+    echo_json(msgspec.json.encode(document))
+
+
+async def export(store: Store, run: Run, to: list[str]) -> int:
+    """Write the evidence as FEP results; return their number."""
+    files = ResultExport(to)
+    async for line in recorded_results(store, run):
+        files.add(line)
+    return files.close(run.id, run.status, run.started or run.created, run.ended)
+
+
+def write(name: str, summary: EvalSummary) -> None:
+    """Write the scorecard to a file."""
+    Path(name).write_bytes(msgspec.json.format(msgspec.json.encode(summary), indent=2) + b"\n")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:400]

@@ -1,0 +1,232 @@
+"""The table of an evaluation: per check how many cases passed, failed, errored or were skipped, with 95% intervals."""
+
+from typing import Any
+
+from assay.cli.console import count_of
+from assay.cli.console_table import Page, Table, cell
+from assay.fep.spending import Spending, dollars
+from assay.fep.statistics import CheckStatistics, Statistics
+from assay.fep.tally import CheckTally, Tally
+from assay.stats.intervals import Mean, Rate
+
+MAX_VALUES = 4  # values of a check that has no pass or fail
+FOLDED_WIDTH = 24  # columns that folded values need beside the counts
+MAX_REASONS = 10  # checks whose first error is printed
+
+
+def rate(rated: Rate | None) -> str:
+    """`83.3% (57.1–94.9%)`: a rate with its 95% interval; a dash if nothing was measured."""
+    if rated is None:
+        return "–"
+    return f"{percent(rated.rate)} ({percent(rated.low)[:-1]}–{percent(rated.high)})"
+
+
+def mean(averaged: Mean) -> str:
+    """`mean 0.8 (0.61–0.99) of 12`, and the number of cases if some are repeated. One case has no interval."""
+    known = averaged.low is not None and averaged.high is not None
+    interval = f"{averaged.low:.4g}–{averaged.high:.4g}" if known else "–"
+    cases = "" if averaged.cases == averaged.of else f" in {count_of(averaged.cases, 'case')}"
+    return f"mean {averaged.mean:.4g} ({interval}) of {averaged.of:,}{cases}"
+
+
+def percent(share: float) -> str:
+    """One decimal. A share below 1 never reads 100.0%, and a share above 0 never reads 0.0%."""
+    text = f"{share * 100:.1f}"
+    if text == "100.0" and share < 1:
+        text = ">99.9"
+    elif text == "0.0" and share > 0:
+        text = "<0.1"
+    return f"{text}%"
+
+
+def show(tally: Tally, *, bar: float | None, seconds: float, experiment: str | None = None) -> None:
+    """Print the table and what follows it on standard output."""
+    page = Page()
+    summary = tally.summary()
+    title = f"{experiment}: " if experiment else ""
+    header = f"{title}{count_of(summary.total_test_cases, 'case')}, {count_of(summary.total_checks or 0, 'check')} in {seconds:.1f} s"
+    page.put(header)
+    if tally.rows:
+        _put_rows(page, tally)
+    if (rated := _overall(tally, bar)) is not None:
+        page.put(rated)
+    if (repeated := _pass_k(tally.statistics())) is not None:
+        page.put(repeated)
+    if (spending := cost(tally.spending)) is not None:
+        page.put(spending)
+    if (unmeasured := _unmeasured(tally)) is not None:
+        page.put(unmeasured, "yellow")
+    for reason in _reasons(tally):
+        page.put(reason)
+
+
+def shortfalls(tally: Tally, bar: float | None) -> list[str]:
+    """What is wrong with a run, for output without a table: what was not measured, and a rate below the bar."""
+    lines = [] if (unmeasured := _unmeasured(tally)) is None else [unmeasured, *_reasons(tally)]
+    share = overall(tally)
+    if bar is not None and share is not None and share < bar:
+        lines.append(str(_overall(tally, bar)))
+    return lines
+
+
+def _overall(tally: Tally, bar: float | None) -> str | None:
+    share, statistics = overall(tally), tally.statistics()
+    if share is None:
+        return None
+    rated = statistics.pass_rate if statistics else None
+    text = (
+        f"pass rate {rate(rated)} over {count_of(rated.cases, 'case')}"
+        if rated
+        else f"pass rate {percent(share)}"
+    )
+    if bar is None:
+        return text
+    return f"{text}, {'at least' if share >= bar else 'below'} the bar of {percent(bar)}"
+
+
+def _pass_k(statistics: Statistics | None) -> str | None:
+    """`pass^1 75.0% (…), pass^2 50.0% (…)` of repeated cases; of many k only the first, the second and the last."""
+    if statistics is None or not statistics.pass_k:
+        return None
+    rates = statistics.pass_k
+    selected = rates if len(rates) <= MAX_VALUES else [*list(rates)[:2], list(rates)[-1]]
+    return ", ".join(f"pass^{k} {rate(rates[k])}" for k in selected)
+
+
+def _unmeasured(tally: Tally) -> str | None:
+    totals = _totals(tally)
+    kinds = [
+        f"{totals.error:,} errored" if totals.error else "",
+        f"{totals.skip:,} skipped" if totals.skip else "",
+    ]
+    if not any(kinds):
+        return None
+    return f"not measured: {' and '.join(filter(None, kinds))} of {totals.total:,} checks"
+
+
+def _put_rows(page: Page, tally: Tally) -> None:
+    """Put the values beside the counts if the terminal is wide enough, else below the table."""
+    statistics = _check_statistics(tally)
+    values = {label: _values(row, statistics.get(label)) for label, row in tally.rows.items() if row.other}
+    table = _table(tally, values)
+    spare = max(map(len, values.values()), default=0) - FOLDED_WIDTH  # columns that folding saves
+    if not values or page.width_of(table) - max(spare, 0) <= page.width:
+        page.put_table(table, folds=max(spare, 0))
+        return
+    page.put_table(_table(tally, {}))
+    for label, text in values.items():
+        page.put(f"  {label}: {text}")
+
+
+def _reasons(tally: Tally) -> list[str]:
+    """`contains: 3 errored, the first: text: $.output.value.reply finds nothing`, one line per check."""
+    errored = [(label, row) for label, row in tally.rows.items() if row.error]
+    lines = [
+        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: {row.why or 'without a message'}"
+        for label, row in errored[:MAX_REASONS]
+    ]
+    return (
+        [*lines, f"  … and {count_of(len(errored) - MAX_REASONS, 'check')} more"]
+        if errored[MAX_REASONS:]
+        else lines
+    )
+
+
+def cost(spending: Spending) -> str | None:
+    """`cost $0.0123 for 12 answers, 3,400 tokens`, or None if everything was free."""
+    if not spending.known_cost_usd and not spending.unknown_costs:
+        return None
+    tokens = "" if spending.tokens is None else f", {spending.tokens:,} tokens"
+    known = dollars(spending.known_cost_usd)
+    if spending.unknown_costs == spending.calls:
+        known = "unknown"
+    elif spending.unknown_costs:
+        known = f"at least {known} (unknown for {spending.unknown_costs:,})"
+    return f"cost {known} for {spending.calls:,} {'answer' if spending.calls == 1 else 'answers'}{tokens}"
+
+
+def summary_of(tally: Tally) -> dict[str, Any]:
+    """The table as a document for JSON."""
+    statistics, checks = tally.statistics(), _check_statistics(tally)
+    return {
+        "status": tally.status,
+        "summary": tally.summary(),
+        "pass_rate": statistics.pass_rate if statistics else None,
+        **({"pass_k": statistics.pass_k} if statistics and statistics.pass_k else {}),
+        "checks": {label: _row_of(row, checks.get(label)) for label, row in tally.rows.items()},
+        **({"spending": tally.spending} if tally.spending else {}),
+    }
+
+
+def overall(tally: Tally) -> float | None:
+    """passed / (passed + failed) over all checks; None if no check passed or failed."""
+    totals = _totals(tally)
+    decided = totals.passed + totals.failed
+    return totals.passed / decided if decided else None
+
+
+def _totals(tally: Tally) -> CheckTally:
+    totals = CheckTally()
+    for row in tally.rows.values():
+        totals.add(row)
+    return totals
+
+
+def _check_statistics(tally: Tally) -> dict[str, CheckStatistics]:
+    statistics = tally.statistics()
+    return statistics.checks if statistics else {}
+
+
+def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "passed": row.passed,
+        "failed": row.failed,
+        "error": row.error,
+        "skip": row.skip,
+        "pass_rate": statistics.pass_rate if statistics else None,
+    }
+    if row.why:
+        document["first_error"] = row.why
+    if statistics and statistics.means:
+        document["means"] = statistics.means
+    if row.categories:
+        document["counts"] = row.categories
+    return document
+
+
+def _table(tally: Tally, values: dict[str, str]) -> Table:
+    table, statistics = Table(box=None, pad_edge=False, header_style="bold"), _check_statistics(tally)
+    for name in ("check", "passed", "failed", "error", "skip", "cases", "pass rate (95% interval)"):
+        table.add_column(name, justify="left" if name == "check" else "right", no_wrap=True)
+    if values:
+        table.add_column("values", overflow="fold")
+    for label, row in tally.rows.items():
+        decided, measured = row.passed + row.failed, statistics.get(label)
+        rated = measured.pass_rate if measured else None
+        cells = [
+            cell(label),
+            cell(f"{row.passed:,}", style="green" if row.passed else "dim")
+            if decided or not row.other
+            else cell("–"),
+            cell(f"{row.failed:,}", style="red" if row.failed else "dim")
+            if decided or not row.other
+            else cell("–"),
+            cell(f"{row.error:,}", style="yellow bold" if row.error else "dim"),
+            cell(f"{row.skip:,}", style="yellow" if row.skip else "dim"),
+            cell(f"{rated.cases:,}" if rated else "–"),
+            cell(rate(rated)),
+        ]
+        if values:
+            cells.append(cell(values.get(label, "")))
+        table.add_row(*cells)
+    return table
+
+
+def _values(row: CheckTally, statistics: CheckStatistics | None) -> str:
+    texts = [f"{name}: {mean(averaged)}" for name, averaged in statistics.means.items()] if statistics else []
+    for name, counts in row.categories.items():
+        pairs = sorted(counts.items(), key=lambda pair: -pair[1])
+        frequent = ", ".join(f"{value} {count:,}" for value, count in pairs[:MAX_VALUES])
+        others = f", {len(pairs) - MAX_VALUES} others" if len(pairs) > MAX_VALUES else ""
+        texts.append(f"{name}: {frequent}{others}")
+    return "; ".join(texts)

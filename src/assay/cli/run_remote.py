@@ -1,0 +1,163 @@
+"""`assay run --server`: upload the suite to another host, start the run there, follow it and report it."""
+
+import secrets
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.detail import EvalDetail
+from assay.api.suites import suite_from
+from assay.cli import render_scorecard
+from assay.cli.client import HostClient
+from assay.cli.console import echo, echo_err
+from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
+from assay.cli.result_export import ResultExport
+from assay.cli.run import RunOptions, check_baseline_mode
+from assay.cli.run_progress import RunProgress
+from assay.errors import EnvironmentFailure, UsageError
+from assay.protocol.runs import EventPage, ForkCreated, RunCreated
+from assay.protocol.scorecard import EvalSummary
+from assay.settings import Settings
+
+_created = msgspec.json.Decoder(RunCreated).decode
+_forked = msgspec.json.Decoder(ForkCreated).decode
+_page = msgspec.json.Decoder(EventPage).decode
+_detail = msgspec.json.Decoder(EvalDetail).decode
+_summary = msgspec.json.Decoder(EvalSummary).decode
+
+
+def run_remote(options: RunOptions, settings: Settings) -> int:
+    """Run the suite on the server. The result is the exit code."""
+    assert options.server is not None
+    _validate(options)
+    host = HostClient(options.server, options.key_file)
+    run = _start(options, settings, host) if options.resume is None else _resume(host, options.resume)
+    _follow(host, run, quiet=options.json)
+    return _report(options, host, run)
+
+
+def _validate(options: RunOptions) -> None:
+    for name, value in (
+        ("concurrency", options.concurrency),
+        ("timeout", options.timeout),
+    ):
+        if value is not None:
+            raise UsageError(f"--{name} cannot be used with --server: the server sets it")
+
+
+def _start(options: RunOptions, settings: Settings, host: HostClient) -> str:
+    assert options.suite is not None
+    suite = suite_from(options.suite, settings)
+    if options.baseline is not None:
+        check_baseline_mode(options.modes or suite.modes)
+    host.request("POST", "/v1/host/assay/suites", suite)
+    configurable: dict[str, Any] = {"trials": options.trials} if options.trials != 1 else {}
+    configurable |= {} if options.modes is None else {"evalModes": list(options.modes)}
+    configurable |= {} if options.judge is None else {"judge": options.judge}
+    configurable |= {} if options.model is None else {"model": options.model}
+    configurable |= {"allowTargetMismatch": True} if options.any_agent else {}
+    if options.baseline is not None:
+        configurable["baselineRunId"] = _run_id(host, options.baseline, suite.suite_id)
+    body: dict[str, Any] = {
+        "mode": "eval",
+        "evalSuiteRef": f"{suite.suite_id}@{suite.version}",
+        "agentId": options.agent,
+        "configurable": configurable,
+        "tags": list(options.tags),
+    }
+    headers = {"Idempotency-Key": secrets.token_hex(16)}
+    try:
+        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id
+    except KeyboardInterrupt:
+        raise EnvironmentFailure(
+            f"interrupted while the run was starting: {host.address}/v1/host/assay/runs lists it if it did start"
+        ) from None
+
+
+def _run_id(host: HostClient, which: str, suite: str | None = None) -> str:
+    """The id of a run; `latest` is looked up."""
+    if which != "latest":
+        return which
+    query = "mode=eval&page_size=1" + (f"&workflowId={suite}&status=completed" if suite else "")
+    runs = msgspec.json.decode(host.request("GET", f"/v1/host/assay/runs?{query}"))["runs"]
+    if not runs:
+        raise UsageError(f"{host.address}: there is no eval run yet")
+    return runs[0]["runId"]
+
+
+def _resume(host: HostClient, which: str) -> str:
+    """Copy the tasks that have a score, and run the others."""
+    source = _run_id(host, which)
+    page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
+    if page.run_status == "completed":
+        raise UsageError(f"{source} is completed: there is nothing to resume")
+    body = {"mode": "branch", "fromSeq": page.last_event_seq}
+    return _forked(host.request("POST", f"/v1/runs/{source}:fork", body)).run_id
+
+
+def _follow(host: HostClient, run: str, *, quiet: bool) -> None:
+    """Show the progress until the run ends; Ctrl-C cancels the run."""
+    progress: RunProgress | None = None
+    try:
+        for event in host.follow(run):
+            if event.type == "eval.started":
+                progress = RunProgress(event.document["payload"]["taskCount"], quiet=quiet)
+            elif progress is not None:
+                progress.add(event.type, msgspec.json.encode(event.document["payload"]))
+    except KeyboardInterrupt:
+        if progress is not None:
+            progress.clear()
+        echo_err("cancelling; the tasks that are done are stored")
+        _cancel(host, run)
+    finally:
+        if progress is not None:
+            progress.clear()
+
+
+def _cancel(host: HostClient, run: str) -> None:
+    """Cancel the run and wait until it has stopped. A run that ended before stays as it is."""
+    try:
+        host.request("POST", f"/v1/runs/{run}/cancel", {"reason": "interrupted"})
+    except UsageError as refusal:
+        echo_err(str(refusal))
+    except EnvironmentFailure as failure:
+        command = f"curl -X POST {host.address}/v1/runs/{run}/cancel, with the key,"
+        raise EnvironmentFailure(
+            f"{failure}; run {run} was not cancelled and may continue there: {command} cancels it"
+        ) from None
+    for _ in host.follow(run):
+        pass
+
+
+def _report(options: RunOptions, host: HostClient, run: str) -> int:
+    path = f"/v1/host/assay/runs/{run}/eval-report"
+    card = _detail(host.request("GET", f"{path}?limit=0"))
+    summary = None
+    if card.status == "completed":
+        summary = _summary(host.request("GET", f"/v1/runs/{run}/eval-summary"))
+    for name in options.to:
+        if not name.endswith(".json"):
+            _export(name, host.lines(path), card)
+        elif summary is None:
+            echo_err(f"{name}: not written, as there is no scorecard: the run is {card.status}")
+        else:
+            render_scorecard.write(name, summary)
+    if options.json:
+        render_scorecard.print_json(card, summary)
+    else:
+        render_scorecard.display(card, f"details: {host.address}{path}")
+        for name in options.to:
+            echo(f"written to {name}")
+    if summary is None:
+        return ERROR
+    return PASSED if summary.passed else NOT_PASSED
+
+
+def _export(name: str, lines: Iterator[bytes], card: EvalDetail) -> None:
+    files = ResultExport([name])
+    for line in lines:
+        files.add(line)
+    ended = None if card.ended_at is UNSET else card.ended_at
+    files.close(card.run_id, card.status, card.started_at, ended)

@@ -189,7 +189,7 @@ def test_files_that_do_not_do_are_refused_in_one_line(papers):
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.3.2.1"])
 def test_on_this_machine_alone_it_needs_no_tls(host):
     place = listen(host, 0, None)
-    with place.listening:
+    with place.listener:
         assert place.address.startswith("http://")
 
 
@@ -202,7 +202,7 @@ def test_on_a_network_it_needs_tls_or_to_be_told(papers, host):
     if host == "0.0.0.0":
         for given in ({"tls": None, "insecure": True}, {"tls": Tls(Path(papers.cert), Path(papers.key))}):
             place = listen(host, 0, **given)
-            with place.listening:
+            with place.listener:
                 assert place.address.startswith("https://" if given["tls"] else "http://")
 
 

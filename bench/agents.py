@@ -99,7 +99,7 @@ async def evaluate(many: int, concurrency: int, seconds: float, database: str) -
 
 async def _run(evals: EvalRuntime, many: int) -> None:
     run = await _begun(evals, many)
-    ended = await evals.executor.ended(run.id)
+    ended = await evals.executor.wait(run.id)
     assert ended.head["passedCount"] == many, ended.head
 
 
@@ -115,9 +115,9 @@ async def _begun(evals: EvalRuntime, many: int) -> Run:
     suite = read_suite(
         {"suiteId": "local.bench.evals.one", "version": "1.0.0", "modes": ["golden"], "tasks": tasks}
     )
-    plan = await evals.service.planned(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
-    run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
-    evals.executor.begin(run)
+    plan = await evals.service.plan(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+    evals.executor.start(run)
     return run
 
 

@@ -160,13 +160,13 @@ def build_workflows(
     fixtures = samples().values() if conformance_fixtures_enabled() else ()
     workflows = library(settings.workflows if loops is None else loops, fixtures, environment.nodes)
     critics = Critics(agents, registry, services, seconds=settings.limits.check_seconds)
-    performer = ActivityRunner(
+    activities = ActivityRunner(
         store, workflows, agents, critics, services, toolbox(settings), environment=environment
     )
-    kind = WorkflowKind(performer, environment, services.clock)
+    kind = WorkflowKind(activities, environment, services.clock)
 
     def connect(executor: RunExecutor) -> WorkflowService:
-        performer.hands = executor
+        activities.executor = executor
         return WorkflowService(store, executor, kind, workflows, critics, services.clock)
 
     return kind, connect
@@ -202,7 +202,7 @@ def build_evals(
         services=services,
         tools=toolbox(settings),
         memory=lambda tenant, agent: live_memory(store, services.clock, tenant, agent),
-        host=limits_of(settings.limits),
+        limits=limits_of(settings.limits),
     )
     return AgentEvalService(store, dependencies)
 
@@ -234,7 +234,7 @@ async def open_evals(
     deps = services(settings, cache=cache)
     overlay = AgentOverlay(provided, agents(settings, deps.providers))
     evals = build_evals(settings, store, registry(settings), deps, overlay)
-    executor = build_executor(settings, store, [AgentEvalKind(store, evals.means)])
+    executor = build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
     await executor.open(adopting=False)
     try:
         yield EvalRuntime(store, executor, evals)
@@ -308,11 +308,15 @@ async def open_runtime(
         known = _with_conformance_agents(agents(settings, deps.providers))
         kind, connect = build_workflows(settings, opened, checks, deps, known)
         evals = build_evals(settings, opened, checks, deps, known)
-        kinds = (EvaluationKind(opened, checks, deps, options), AgentEvalKind(opened, evals.means), kind)
+        kinds = (
+            EvaluationKind(opened, checks, deps, options),
+            AgentEvalKind(opened, evals.dependencies),
+            kind,
+        )
         executor = build_executor(settings, opened, kinds, attempts=settings.limits.max_run_attempts)
         workflows = connect(executor)
         await executor.open()
-        expiry = supervise("expiry", workflows.watch)
+        expiry = supervise("expiry", workflows.expire_loop)
         try:
             evaluations = EvaluationService(opened, checks, deps)
             yield Runtime(opened, executor, evaluations, evals, authenticator, workflows)
@@ -324,9 +328,9 @@ async def open_runtime(
 
 
 async def _close_evals(evals: AgentEvalService) -> None:
-    await evals.means.agents.close()
-    if evals.means.tools is not None:
-        await evals.means.tools.close()
+    await evals.dependencies.agents.close()
+    if evals.dependencies.tools is not None:
+        await evals.dependencies.tools.close()
 
 
 def _with_conformance_agents(agents: Agents) -> Agents:

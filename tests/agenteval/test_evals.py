@@ -22,7 +22,7 @@ from assay.ports.agents import ToolFailure
 from assay.ports.telemetry import propagation_headers, telemetry, traced
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.protocol.scorecard import EvalSummary
-from assay.workflow.agent_memory import live_memory, puts, rows
+from assay.workflow.agent_memory import live_memory, memory_puts, read_writes
 from support.evals import (
     AGENT,
     TENANT,
@@ -649,13 +649,13 @@ def test_live_shadow_remembers_what_is_kept_and_leaves_nothing_behind():
         clock = SystemClock()
         store = await open_store("memory:")
         kept = {"id": "k", "content": "kept", "tags": [], "createdAt": "2026-01-01T00:00:00Z"}
-        await store.commit(Transaction(documents=puts(TENANT, place, "run-0", 0, [kept], clock.now())))
+        await store.commit(Transaction(documents=memory_puts(TENANT, place, "run-0", 0, [kept], clock.now())))
         memory = partial(live_memory, store, clock)
         hosted = Hosted(store, Doing(agent), memory=memory, concurrency=1)
         run = await hosted.run(suite_of(*tasks, modes=["live-shadow"]))
         seen = [one["execution_context"]["output"]["value"] for one in await hosted.results(run)]
         assert seen == [["kept"], ["kept"]]
-        assert len(await rows(store, TENANT, place)) == 1
+        assert len(await read_writes(store, TENANT, place)) == 1
         written = payloads(await hosted.events(run), "memory.written")
         assert len({one["memoryId"] for one in written}) == 2
         await store.close()
@@ -701,7 +701,7 @@ def test_a_bug_of_ours_ends_a_run_with_a_well_formed_event():
         async with hosting(upper) as hosted:
             run = await hosted.begin(ABC)
             hosted.means.agents._agents.clear()  # who was there when it was planned is gone
-            ended = await hosted.desk.ended(run.id)
+            ended = await hosted.desk.wait(run.id)
             events = await hosted.events(ended)
             assert ended.status == "failed"
             assert events[-1]["type"] == "run.failed"
@@ -796,7 +796,7 @@ def test_a_run_that_was_not_taken_in_whole_ends_failed_and_is_not_taken_up_for_e
             (torn,) = await hosted.store.runs(RunQuery())
             await hosted.store.release(torn.id, f"intake-{torn.id}")
             await hosted.desk.open()
-            ended = await hosted.desk.ended(torn.id)
+            ended = await hosted.desk.wait(torn.id)
             assert (ended.status, ended.head["done"]) == ("failed", 0)
             (_, _, last) = await hosted.events(ended)
             assert last["payload"]["error"]["code"] == "internal_error"
@@ -823,7 +823,7 @@ def test_a_copy_that_a_crash_cut_off_ends_failed_and_its_source_can_be_copied_ag
             (torn,) = await hosted.store.runs(RunQuery(statuses=frozenset({"pending"})))
             await hosted.store.release(torn.id, f"copy-{torn.id}")
             await hosted.desk.open()
-            ended = await hosted.desk.ended(torn.id)
+            ended = await hosted.desk.wait(torn.id)
             assert ended.status == "failed"
             *_, last = await hosted.events(ended)
             assert "fork that again" in last["payload"]["error"]["message"]
@@ -869,7 +869,7 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
             assert (await hosted.store.run(run.id)).status == "running"
             next_one = Hosted(hosted.store, Doing(answer))
             await next_one.desk.open()
-            ended = await next_one.desk.ended(run.id)
+            ended = await next_one.desk.wait(run.id)
             await next_one.desk.close()
             assert (ended.status, ended.head["traceparent"]) == ("completed", said)
             with traced(other):

@@ -273,7 +273,7 @@ async def answers(store):
         (run,) = await store.runs(RunQuery(tenant="t"))
         await house.room.respond(ME, run.id, "gate", {"action": "accept"})
         store.task = None  # what follows from it is the run's own
-        await house.desk.ended(run.id)
+        await house.desk.wait(run.id)
 
 
 async def has_been_answered(store):

@@ -77,8 +77,8 @@ async def hosted(opened, agent):
 async def lost(host):
     """A run that somebody took in, who is gone."""
     read = read_suite(ABC)
-    plan = await host.office.planned(EvalRequest(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
-    run = await host.office.take_in(plan, TENANT, "somebody")
+    plan = await host.office.plan(EvalRequest(suite_ref=read.suite_id, agent_id=AGENT), TENANT, read)
+    run = await host.office.submit(plan, TENANT, "somebody")
     await host.store.release(run.id, "somebody")
     return run
 
@@ -112,9 +112,11 @@ async def test_of_two_that_take_runs_up_at_once_one_has_each(opened, caplog):
     agents = [Gated(), Gated()]
     one, two = [await hosted(opened, agent) for agent in agents]
     runs = [await lost(one) for _ in range(6)]
-    await asyncio.gather(one.desk.beat(), two.desk.beat(), two.desk.beat(), one.desk.beat())
+    await asyncio.gather(
+        one.desk.heartbeat(), two.desk.heartbeat(), two.desk.heartbeat(), one.desk.heartbeat()
+    )
     for run in runs:
-        assert (await one.desk.ended(run.id)).status == "completed"
+        assert (await one.desk.wait(run.id)).status == "completed"
         assert await scored(one, run) == dict.fromkeys("abc", 1)
     assert agents[0].asked + agents[1].asked == dict.fromkeys("abc", 6)
     await asyncio.gather(one.desk.close(), two.desk.close())
@@ -129,16 +131,16 @@ async def _late(opened, caplog, second):
     await recorded(one, run, 1)
     await first.reached.wait()
     at_first = conducting(run)
-    await one.store.release(run.id, one.desk.holder)  # as if it were over
-    await two.desk.beat()
+    await one.store.release(run.id, one.desk.executor_id)  # as if it were over
+    await two.desk.heartbeat()
     if second.held:
         await second.reached.wait()
     else:
-        await two.desk.ended(run.id)
+        await two.desk.wait(run.id)
     first.may.set()
     await asyncio.wait(at_first)
     second.may.set()
-    assert (await two.desk.ended(run.id)).status == "completed"
+    assert (await two.desk.wait(run.id)).status == "completed"
     assert await scored(two, run) == dict.fromkeys("abc", 1)
     assert (first.asked, second.asked) == (dict.fromkeys("abc", 1), dict.fromkeys("bc", 1))
     await asyncio.gather(one.desk.close(), two.desk.close())
@@ -163,8 +165,8 @@ async def _twice(opened):
     await recorded(one, run, 1)
     await first.reached.wait()
     at_first = conducting(run)
-    await one.store.release(run.id, one.desk.holder)
-    await two.desk.beat()
+    await one.store.release(run.id, one.desk.executor_id)
+    await two.desk.heartbeat()
     await recorded(two, run, 2)
     await second.reached.wait()
     await two.desk.close(seconds=0)
@@ -176,9 +178,9 @@ async def _twice(opened):
 @in_processes
 async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_with(opened, caplog):
     one, first, run, _ = await _twice(opened)
-    await one.desk.beat()  # it is somebody else's, and then nobody's
+    await one.desk.heartbeat()  # it is somebody else's, and then nobody's
     first.may.set()
-    ended = await one.desk.ended(run.id)
+    ended = await one.desk.wait(run.id)
     assert ended.status == "completed"
     assert await scored(one, run) == dict.fromkeys("abc", 1)
     await one.desk.close()
@@ -187,12 +189,12 @@ async def test_a_run_that_comes_back_while_its_old_conductor_leaves_is_gone_on_w
 @in_processes
 async def test_who_was_away_writes_nothing_of_what_it_missed(opened, caplog):
     one, first, run, at_first = await _twice(opened)
-    claimed = await one.store.claim(run.id, one.desk.holder, seconds=1_000)
-    one.desk.begin(claimed)  # before it noticed that it had lost it
+    claimed = await one.store.claim(run.id, one.desk.executor_id, seconds=1_000)
+    one.desk.start(claimed)  # before it noticed that it had lost it
     first.may.set()
     await asyncio.wait(at_first)
-    await one.desk.beat()
-    assert (await one.desk.ended(run.id)).status == "completed"
+    await one.desk.heartbeat()
+    assert (await one.desk.wait(run.id)).status == "completed"
     assert await scored(one, run) == dict.fromkeys("abc", 1)
     await one.desk.close()
 
@@ -206,9 +208,9 @@ async def test_a_cancel_that_was_answered_holds_though_its_process_dies(opened, 
     await first.reached.wait()
     told = await one.desk.cancel(run.id, TENANT, patience=0.05)
     assert told.status == (await two.store.run(run.id)).status == "cancelling"
-    await one.store.release(run.id, one.desk.holder)  # as if its process were gone
-    await two.desk.beat()
-    assert (await two.desk.ended(run.id)).status == "cancelled"
+    await one.store.release(run.id, one.desk.executor_id)  # as if its process were gone
+    await two.desk.heartbeat()
+    assert (await two.desk.wait(run.id)).status == "cancelled"
     first.may.set()
     await asyncio.gather(one.desk.close(), two.desk.close())
 
@@ -241,7 +243,7 @@ def test_an_answer_that_comes_while_a_run_lies_down_is_heard():
             await store.reached.wait()
             await house.room.respond(ME, run.id, "gate", {"action": "accept"})
             store.may.set()
-            ended = await asyncio.wait_for(house.desk.ended(run.id), PATIENCE)
+            ended = await asyncio.wait_for(house.desk.wait(run.id), PATIENCE)
             assert ended.status == "completed"
 
     asyncio.run(main())

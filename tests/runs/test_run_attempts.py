@@ -57,8 +57,8 @@ async def evaluation(store):
 async def agent_eval(store):
     hosted = Hosted(store, Doing(lambda task: task))
     suite = read_suite(suite_of(golden("a", "A", "a")))
-    plan = await hosted.office.planned(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
-    return hosted.desk, await hosted.office.take_in(plan, TENANT, "gone")
+    plan = await hosted.office.plan(EvalRequest(suite_ref=suite.suite_id, agent_id=AGENT), TENANT, suite)
+    return hosted.desk, await hosted.office.submit(plan, TENANT, "gone")
 
 
 async def workflow(store):
@@ -83,7 +83,7 @@ def test_a_run_of_any_kind_that_loses_its_processes_is_set_aside(kind, where, tm
             await lose(store, run.id, 3)
             desk = type(left)(store, left._engine, left._kinds, lease=60, attempts=3)
             await desk.open()
-            ended = await asyncio.wait_for(desk.ended(run.id), PATIENCE)
+            ended = await asyncio.wait_for(desk.wait(run.id), PATIENCE)
             await desk.close()
             assert (ended.status, ended.takeovers) == ("failed", 3)
             error = ended.head["error"]
@@ -143,14 +143,14 @@ def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, 
             desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
             await desk.open()
             for many in (2, 1, 0):
-                assert desk.busy == 1
+                assert desk.active_runs == 1
                 waiting = [
                     run for run in await store.runs(RunQuery()) if run.holder is None and not run.ended
                 ]
                 assert [run.takeovers for run in waiting] == [2] * many
                 (conducted,) = desk._conductors
                 await asyncio.wait_for(desk.cancel(conducted, "t"), PATIENCE)
-                await desk.beat()
+                await desk.heartbeat()
             assert {run.status for run in await store.runs(RunQuery())} == {"cancelled"}
             await desk.close()
 

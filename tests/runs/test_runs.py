@@ -61,8 +61,8 @@ class Room:
             self.office.services.limits,
         )
         asked = PlannedEvaluation(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
-        run = await self.office.take_in(asked, contexts, tenant, self.desk.holder)
-        self.desk.begin(run)
+        run = await self.office.take_in(asked, contexts, tenant, self.desk.executor_id)
+        self.desk.start(run)
         return run
 
 
@@ -124,7 +124,7 @@ async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
     await room.desk.close(seconds=0)
     other = Room(room.store, checks=[Logged])
     await other.desk.open()
-    failed = await other.desk.ended(run.id)
+    failed = await other.desk.wait(run.id)
     assert failed.status == "failed"
     assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; this host knows")
     for run in (failed, await other.store.run(stopped.id)):
@@ -141,7 +141,7 @@ async def test_a_follower_sees_every_event_once_from_where_it_asked(room):
     await room.desk.open()
     run = await room.start(50)
     followers = [asyncio.create_task(collect(room.desk, run.id, after)) for after in (-1, -1, 10)]
-    await room.desk.ended(run.id)
+    await room.desk.wait(run.id)
     seen = await asyncio.gather(*followers)
     whole = [event.sequence for event in await room.store.events(run.id)]
     assert seen == [whole, whole, whole[11:]]
@@ -159,12 +159,12 @@ async def test_a_desk_that_closes_parks_its_runs_and_another_takes_them_up(room)
     await asyncio.sleep(0.1)
     await room.desk.close(seconds=5)
     with pytest.raises(Unavailable):
-        room.desk.begin(run)
+        room.desk.start(run)
     parked = await room.store.run(run.id)
     assert (parked.status, parked.holder) == ("running", None)
     other = Room(room.store)
     await other.desk.open()
-    assert (await other.desk.ended(run.id)).status == "completed"
+    assert (await other.desk.wait(run.id)).status == "completed"
     assert len([line async for line in other.office.results(await other.store.run(run.id))]) == 300
     await other.desk.close()
 
@@ -183,7 +183,7 @@ async def test_a_run_of_another_tenant_is_as_unknown_as_none(room):
     with pytest.raises(NotFound):
         await room.desk.cancel(run.id, "other")
     assert [event async for event in room.desk.follow(run.id, "other")] == []
-    assert (await room.desk.ended(run.id)).status == "completed"
+    assert (await room.desk.wait(run.id)).status == "completed"
     await room.desk.close()
 
 
@@ -199,7 +199,7 @@ async def test_another_process_can_ask_for_the_end_of_a_run(room):
 
 async def check_it_was_too_late(room, run):
     """The first three are done and stay; the rest is `skip`, and the reason says which limit and how to raise it."""
-    ended = await room.desk.ended(run.id)
+    ended = await room.desk.wait(run.id)
     assert (ended.status, ended.head["code"]) == ("failed", "run_timeout")
     assert "which is the limit (raise it with ASSAY_RUN_SECONDS)" in ended.head["error"]
     told = [json.loads(line)["status"] async for line in room.office.results(ended)]

@@ -103,12 +103,12 @@ def test_one_wait_that_cannot_be_ended_does_not_keep_the_others(where, tmp_path,
                 return await story(store, run)
 
             house.kind.restore = torn
-            assert await house.room.expire() == 2
+            assert await house.room.expire_waits() == 2
             assert deaths("expiry") == 1
             house.kind.restore = story
-            assert await house.room.expire() == 1
+            assert await house.room.expire_waits() == 1
             for run in runs:
-                ended = await asyncio.wait_for(house.desk.ended(run.id), PATIENCE)
+                ended = await asyncio.wait_for(house.desk.wait(run.id), PATIENCE)
                 assert ended.status == "failed"
         await store.close()
 
@@ -137,7 +137,7 @@ def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where
                     for _ in range(3)
                 ]
                 came = await asyncio.gather(
-                    *answers, one.room.expire(), two.room.expire(), return_exceptions=True
+                    *answers, one.room.expire_waits(), two.room.expire_waits(), return_exceptions=True
                 )
                 refused = [one for one in came[:6] if isinstance(one, BaseException)]
                 assert all(isinstance(one, Conflict) for one in refused), came
@@ -145,7 +145,7 @@ def test_of_many_answers_at_once_one_counts_and_the_others_are_in_conflict(where
                 assert len(silent) == 2, came
                 accepted, expired = 6 - len(refused), sum(silent)
                 assert accepted + expired <= 1 if late else (accepted, expired) == (1, 0)
-                ended = await asyncio.wait_for(one.desk.ended(run.id), PATIENCE)
+                ended = await asyncio.wait_for(one.desk.wait(run.id), PATIENCE)
                 assert ended.status == ("completed" if accepted else "failed")
             assert not any(map(deaths, ("expiry", "heartbeat", "adoption")))
         for store in {*stores}:

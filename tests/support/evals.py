@@ -111,7 +111,7 @@ class Hosted:
             services=services,
             tools=tools,
             memory=memory,
-            host=host or EvalLimits(),
+            limits=host or EvalLimits(),
         )
         self.kind = AgentEvalKind(store, self.means)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), concurrency)
@@ -120,16 +120,16 @@ class Hosted:
 
     async def begin(self, suite, **asked):
         read = read_suite(suite)
-        plan = await self.office.planned(
+        plan = await self.office.plan(
             EvalRequest(suite_ref=read.suite_id, agent_id=AGENT, **asked), TENANT, read
         )
-        run = await self.office.take_in(plan, TENANT, self.desk.holder)
-        self.desk.begin(run)
+        run = await self.office.submit(plan, TENANT, self.desk.executor_id)
+        self.desk.start(run)
         return run
 
     async def run(self, suite, **asked):
         run = await self.begin(suite, **asked)
-        return await self.desk.ended(run.id)
+        return await self.desk.wait(run.id)
 
     async def events(self, run):
         """As its owner reads them."""
@@ -178,6 +178,6 @@ async def resumed(hosted, source):
     run = await branch(
         hosted.store, source, CopySpec(scored.evidence, scored.keep), run=new_id("run-"), head=scored.head
     )
-    claimed = await hosted.store.claim(run.id, hosted.desk.holder, seconds=10)
-    hosted.desk.begin(claimed)
-    return await hosted.desk.ended(run.id)
+    claimed = await hosted.store.claim(run.id, hosted.desk.executor_id, seconds=10)
+    hosted.desk.start(claimed)
+    return await hosted.desk.wait(run.id)

@@ -126,7 +126,7 @@ class Server:
             registry=self.registry,
             services=Services(limits=self.limits, providers=Judges(self.judge) if self.judge else None),
             tools=self.tools,
-            host=self.host_limits,
+            limits=self.host_limits,
         )
         evals = AgentEvalKind(self.store, means)
         environment = ExecutionEnvironment(nodes=NODES | SEAM_NODES)
@@ -141,7 +141,7 @@ class Server:
         self.desk = RunExecutor(
             self.store, LocalEngine(lambda work, unit: kinds[work].perform(unit), 16), kinds
         )
-        performer.hands = self.desk
+        performer.executor = self.desk
         self.room = WorkflowService(self.store, self.desk, flows, there, critics, services.clock)
         self.office = EvaluationService(self.store, self.registry, services)
         self.surface = build_host(

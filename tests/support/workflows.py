@@ -96,7 +96,7 @@ class House:
         self.kind = WorkflowKind(performer, environment, services.clock)
         engine = LocalEngine(lambda _, unit: self.kind.perform(unit), 4)
         self.desk = RunExecutor(self.store, engine, {self.kind.name: self.kind}, lease=lease)
-        performer.hands = self.desk
+        performer.executor = self.desk
         self.room = WorkflowService(
             self.store, self.desk, self.kind, self.library, self.critics, services.clock
         )
@@ -111,11 +111,11 @@ class House:
     async def run(self, workflow, inputs=None, configurable=None, who=ME):
         """Started, and gone as far as it goes."""
         run = await self.room.start(who, workflow, inputs, configurable)
-        return await self.desk.ended(run.id)
+        return await self.desk.wait(run.id)
 
     async def answer(self, run, node, value, who=ME):
         await self.room.respond(who, run.id, node, value)
-        return await self.desk.ended(run.id)
+        return await self.desk.wait(run.id)
 
     async def events(self, run, type=None):
         found = []

@@ -15,7 +15,7 @@ from assay.errors import InvalidRequest, NotFound
 from assay.protocol.agents import MemoryEntry
 from assay.seams import routes as seams
 from assay.seams.workflows import samples
-from assay.workflow.agent_memory import AsOf, MemoryWrite, fold, puts, rows
+from assay.workflow.agent_memory import AsOf, MemoryWrite, entries_as_of, memory_puts, read_writes
 from assay.workflow.cache_key import cache_key
 from assay.workflow.definition import document_of, read
 from assay.workflow.execution_model import PHASES, HostInfo, execution_model
@@ -172,7 +172,7 @@ async def test_phase_1_a_child_that_is_cancelled_in_the_middle():
         run = await house.room.start(ME, "conformance-planned")
         dispatched = await house.until(run, "node.dispatched")
         await house.desk.cancel(dispatched[0]["payload"]["childRunId"], "t")
-        run = await house.desk.ended(run.id)
+        run = await house.desk.wait(run.id)
         phases = [event["payload"]["phase"] for event in await house.events(run, "core.workflowChain.event")]
     assert (run.status, phases[-1]) == ("completed", "child.cancelled")
 
@@ -182,7 +182,7 @@ async def test_phase_1_cancelling_a_parent_cancels_its_child():
         run = await house.room.start(ME, "conformance-planned")
         dispatched = await house.until(run, "node.dispatched")
         assert (await house.desk.cancel(run.id, "t")).status == "cancelled"
-        child = await house.desk.ended(dispatched[0]["payload"]["childRunId"])
+        child = await house.desk.wait(dispatched[0]["payload"]["childRunId"])
         assert child.status == "cancelled"
         assert (await house.types(run))[-1] == "run.cancelled"
 
@@ -339,7 +339,7 @@ def entry(id, ends=None):
 )
 def test_phase_2_memory_is_folded_as_of_a_moment(row, seen):
     view = AsOf(run="me", step=3, at=T0 + timedelta(seconds=10))
-    assert bool(fold([row], view)) is seen
+    assert bool(entries_as_of([row], view)) is seen
 
 
 async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by_later_runs():
@@ -357,15 +357,17 @@ async def test_phase_2_what_an_agent_writes_is_seen_from_the_next_turn_on_and_by
     async with House(worker, judge, loops={"loop": loop(memory="notes")}) as house:
         await house.run("loop", {"task": 1})
         await house.run("loop", {"task": 2})
-        found = await rows(house.store, "t", ("default", "notes"))
-        assert not await rows(house.store, "other", ("default", "notes"))  # another tenant remembers nothing
-        assert not await rows(house.store, "t", ("default", "../\0notes"))
+        found = await read_writes(house.store, "t", ("default", "notes"))
+        assert not await read_writes(
+            house.store, "other", ("default", "notes")
+        )  # another tenant remembers nothing
+        assert not await read_writes(house.store, "t", ("default", "../\0notes"))
     assert views == [[0], ["turn 1", 1], ["turn 1", "turn 2", 2]]
     assert not [row for row in found if "sk-0123" in row.entry.content]
 
 
 async def test_phase_2_a_write_lands_with_its_step_or_not_at_all():
-    changes = puts("t", ("default", "notes"), "run-1", 4, [entry("a"), entry("b")], T0)
+    changes = memory_puts("t", ("default", "notes"), "run-1", 4, [entry("a"), entry("b")], T0)
     assert len({change.key for change in changes}) == 2
     assert {change.kind for change in changes} == {"memory"}
 
@@ -458,7 +460,7 @@ async def test_phase_4_replay_divergence_at_refusal(first, then):
         source = await house.run("conformance-phase4-replay-divergence")
         assert source.status == ("completed" if first is VALID else "failed")
         await program_mock(house.store, "t", "structured-call", [then])
-        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay", 0)).id)
+        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay", 0)).id)
         events = await house.events(run)
     assert (run.status, run.head["error"]["code"]) == ("failed", "replay_diverged_at_refusal")
     (told,) = [event["payload"] for event in events if event["type"] == "replay.divergedAtRefusal"]
@@ -490,14 +492,14 @@ async def test_phase_4_a_pure_node_that_changed_is_told_of_and_the_replay_goes_o
     (diverged,) = [fact.payload for fact in facts if fact.type == "replay.diverged"]
     assert (diverged.source_run_id, diverged.at_sequence) == (source.id, at)
     assert (diverged.original_event_id, diverged.divergence_kind) == (told["eventId"], how)
-    assert drive.over.status == "completed"
+    assert drive.end.status == "completed"
     assert [fact.type for fact in facts].count("node.completed") == 3
 
 
 async def test_phase_4_a_replay_that_agrees_completes():
     async with House() as house:
         source = await house.run("conformance-phase4-nondet-tool")
-        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
         assert run.status == "completed"
         assert await house.types(run) == await house.types(source)
 
@@ -531,7 +533,7 @@ async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
     async with House(worker, judge, loops={"loop": loop()}) as house:
         source = await house.answer(await house.run("loop", {"task": "t"}), "actor", {"action": "accept"})
         asked = len(worker.tasks) + len(judge.tasks)
-        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
         assert run.status == "completed"
         assert len(worker.tasks) + len(judge.tasks) == asked
         assert without_ids(await house.events(run)) == without_ids(await house.events(source))
@@ -544,7 +546,7 @@ async def test_phase_4_a_replay_asks_nobody_and_tells_the_same():
         assert "replay.diverged" not in {event["type"] for event in told}
         handed = await house.run("conformance-multi-agent-handoff")
         runs = len(house.store._runs)
-        again = await house.desk.ended((await fork(house.room, ME, handed.id, "replay")).id)
+        again = await house.desk.wait((await fork(house.room, ME, handed.id, "replay")).id)
         assert len(house.store._runs) == runs + 1  # no child was started
         assert without_ids(await house.events(again)) == without_ids(await house.events(handed))
 
@@ -553,7 +555,7 @@ async def test_phase_4_a_cancelled_run_replays_as_cancelled():
     async with House() as house:
         source = await house.run("conformance-approval")
         source = await house.desk.cancel(source.id, "t")
-        run = await house.desk.ended((await fork(house.room, ME, source.id, "replay")).id)
+        run = await house.desk.wait((await fork(house.room, ME, source.id, "replay")).id)
         assert run.status == "cancelled"
 
 
@@ -564,7 +566,7 @@ async def test_phase_4_a_branch_takes_over_what_lies_before_and_goes_on_by_itsel
         events = await house.events(source)
         mine = [event["sequence"] for event in events if event["payload"].get("agentId") == "test.actor"]
         second = mine[3]  # after the three of its first turn: where its second begins
-        run = await house.desk.ended((await fork(house.room, ME, source.id, "branch", second)).id)
+        run = await house.desk.wait((await fork(house.room, ME, source.id, "branch", second)).id)
         assert (run.status, run.head["mode"]) == ("completed", "branch")
         assert worker.tasks[-1]["turn"] == 2  # the first turn was not asked again
         assert len(worker.tasks) == 3
@@ -582,7 +584,7 @@ async def test_phase_4_what_is_laid_over_holds_from_there_on_and_in_forks_of_the
             made = await fork(
                 house.room, ME, run.id, mode, start, {"configurable": options} if options else None
             )
-            ended = await house.desk.ended(made.id)
+            ended = await house.desk.wait(made.id)
             snapshot = await house.room.snapshot(ended)
             return ended, (
                 ended.head["error"]["details"]["cap"],
@@ -612,7 +614,7 @@ async def test_phase_4_children_of_a_branch_have_its_options():
     async with House(worker, loops=loops) as house:
         source = await house.run("loop", {"task": "t"}, {"mine": 1})
         made = await fork(house.room, ME, source.id, "branch", 0, {"mine": 2})
-        ended = await house.desk.ended(made.id)
+        ended = await house.desk.wait(made.id)
         events = await house.events(ended)
         (child,) = [one["payload"]["childRunId"] for one in events if one["type"] == "node.dispatched"]
         below = await house.room.snapshot(await house.store.run(child))

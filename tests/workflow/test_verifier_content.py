@@ -10,7 +10,7 @@ from assay.errors import ForeignFault
 from assay.ports import RunQuery
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import InvocationResult, ToolSpec
-from assay.workflow.report import came_to
+from assay.workflow.report import verification_of
 from support.canaries import Canaries, watched
 from support.workflows import House, Played, loop
 
@@ -111,7 +111,7 @@ async def test_verifier_no_content_leak():
                     said = {"action": "accept", "comment": canary("a person's comment")}
                     run = await house.answer(run, "actor", said)
             assert run.status == "completed"
-            assert len((await came_to(house.store, run, house.room.environment)).failures) == 3
+            assert len((await verification_of(house.store, run, house.room.environment)).failures) == 3
             assert (await house.run("checked", task)).status == "waiting-approval"
             asked = await house.run("asking", task)
             await house.answer(asked, "actor", canary("a person's answer"))
@@ -145,7 +145,7 @@ async def everything(house):
         told.append(json.dumps(run.head))
         told.append(msgspec.json.encode(await house.room.report(run.id, run.tenant)).decode())
         owned.append(json.dumps(await house.events(run)))
-        came = await came_to(house.store, run, house.room.environment)
+        came = await verification_of(house.store, run, house.room.environment)
         owned.append(msgspec.json.encode(came).decode())
     return "\n".join(told), "\n".join(owned)
 

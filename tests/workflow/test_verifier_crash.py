@@ -87,7 +87,7 @@ class Life:
         """To its end, to a wait, or to death and beyond."""
         while True:
             with suppress(EnvironmentFailure):
-                return await self.house.desk.ended(self.run)
+                return await self.house.desk.wait(self.run)
             await self.reborn()
 
     async def reborn(self):
@@ -97,7 +97,7 @@ class Life:
         for task in (*tasks, desk._beat):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self.inner.release(self.run, desk.holder)
+        await self.inner.release(self.run, desk.executor_id)
         await self.born().desk.open()
 
     async def answer(self, action):
@@ -239,7 +239,7 @@ async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, c
         assert store.dead
         gc.collect()
         store.dead = False
-        ended = await house.desk.ended(run.id)
+        ended = await house.desk.wait(run.id)
     assert (ended.status, ended.head["goalSatisfied"], unheard) == ("completed", True, [])
     told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
     assert told == [f"run {run.id} is left until it can be written again: EnvironmentFailure"]

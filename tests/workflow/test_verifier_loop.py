@@ -13,7 +13,7 @@ from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.seams.workflows import samples
 from assay.workflow.children import attestation
 from assay.workflow.definition import document_of, read
-from assay.workflow.report import came_to
+from assay.workflow.report import verification_of
 from assay.workflow.verifier_loop import library, loop_problems, read_loop, workflow_of
 from support.workflows import House, Played, loop, verified
 
@@ -257,8 +257,8 @@ async def test_silence_after_an_escalation_is_a_refusal():
     async with verified(actor(said), critic("pass"), approval_seconds=0.01) as house:
         run = await house.run("loop", {"task": "t"})
         await asyncio.sleep(0.02)
-        assert await house.room.expire() == 1
-        ended = await house.desk.ended(run.id)
+        assert await house.room.expire_waits() == 1
+        ended = await house.desk.wait(run.id)
         assert (ended.status, ended.head["error"]["code"]) == ("failed", "decision_rejected")
         assert not (await house.room.report(run.id, "t")).committed
 
@@ -290,7 +290,7 @@ async def test_self_verification_by_way_of_workflows_is_shown():
             ("test.actor", "between", True),
         ]
         assert run.head["selfVerified"]
-        came = await came_to(house.store, run, house.room.environment)
+        came = await verification_of(house.store, run, house.room.environment)
         assert [one.self_verified for one in came.verdicts] == [False, True]
         fair = await house.run("fair", {"task": "t"})
         assert not (await house.room.report(fair.id, "t")).verdicts[0].self_verified

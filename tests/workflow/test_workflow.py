@@ -399,7 +399,7 @@ async def test_of_many_who_answer_at_once_one_is_heard(house):
     answers = [house.room.respond(ME, run.id, "gate", {"action": "accept"}) for _ in range(8)]
     came = await asyncio.gather(*answers, return_exceptions=True)
     assert sum(isinstance(one, Conflict) for one in came) == 7
-    assert (await house.desk.ended(run.id)).status == "completed"
+    assert (await house.desk.wait(run.id)).status == "completed"
 
 
 async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
@@ -409,19 +409,19 @@ async def test_a_wait_survives_the_process_and_expires_into_a_refusal():
     async with House(workflows=[gate]) as house:
         run = await house.run("gate-with-an-end")
         other = await house.run("gate-with-an-end")
-        assert await house.room.expire() == 0
+        assert await house.room.expire_waits() == 0
     async with House(workflows=[gate], store=house.store) as later:
         assert (await later.answer(run, "gate", {"action": "accept"})).status == "completed"
         now = later.room._clock.now()
         later.room._clock = Later(now + timedelta(seconds=61))
         with pytest.raises(Conflict):
             await later.room.respond(ME, other.id, "gate", {"action": "accept"})
-        ended = await later.desk.ended(other.id)
+        ended = await later.desk.wait(other.id)
         assert (ended.status, ended.head["error"]["code"]) == ("failed", "decision_rejected")
         third = await later.run("gate-with-an-end")
         later.room._clock = Later(now + timedelta(seconds=200))
-        assert await later.room.expire() == 1
-        assert (await later.desk.ended(third.id)).status == "failed"
+        assert await later.room.expire_waits() == 1
+        assert (await later.desk.wait(third.id)).status == "failed"
         (received,) = await later.events(third, "approval.received")
         assert received["payload"]["action"] == "timeout"
 

@@ -44,12 +44,12 @@ class ScoredUnits(msgspec.Struct, frozen=True):
 
 async def scored_of(store: Store, source: Run) -> ScoredUnits:
     request = await read_request(store, source.id)
-    fold = Scorecard(request)
+    scorecard = Scorecard(request)
     async for event in read_events(store, source.id):
-        fold.add(event)
+        scorecard.add(event)
     ids = msgspec.json.Decoder(_Id).decode
-    numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in fold.tasks}
-    return ScoredUnits(request, frozenset(fold.tasks), frozenset(numbers))
+    numbers = {at async for at, line in read_tasks(store, source.id) if ids(line).taskId in scorecard.tasks}
+    return ScoredUnits(request, frozenset(scorecard.tasks), frozenset(numbers))
 
 
 def branch_point(source: Run, from_seq: int) -> None:

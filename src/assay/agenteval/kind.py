@@ -39,7 +39,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     services: Services
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
-    host: EvalLimits = EvalLimits()
+    limits: EvalLimits = EvalLimits()
     progress: EvalProgress = msgspec.field(default_factory=EvalProgress)
 
 
@@ -48,9 +48,9 @@ class AgentEvalKind:
 
     name = KIND
 
-    def __init__(self, store: Store, means: EvalDependencies) -> None:
-        self._store, self._means = store, means
-        self._benches: dict[str, TrialEnvironment] = {}
+    def __init__(self, store: Store, dependencies: EvalDependencies) -> None:
+        self._store, self._dependencies = store, dependencies
+        self._environments: dict[str, TrialEnvironment] = {}
         self._making = asyncio.Lock()
         self._running: dict[str, set[asyncio.Task[None]]] = {}
         self._stopping: set[str] = set()
@@ -58,15 +58,22 @@ class AgentEvalKind:
     async def restore(self, store: Store, run: Run) -> EvalState:
         request = await read_request(store, run.id)
         order = [_id(line).taskId async for _, line in read_tasks(store, run.id)]
-        means = self._means
+        dependencies = self._dependencies
         return EvalState(
-            run, Scorecard(request), order, means.services.clock, self._hours(run, request), means.host
+            run,
+            Scorecard(request),
+            order,
+            dependencies.services.clock,
+            self._time_budget(run, request),
+            dependencies.limits,
         )
 
-    def _hours(self, run: Run | None, request: EvalHeader) -> TimeBudget:
-        means = self._means
+    def _time_budget(self, run: Run | None, request: EvalHeader) -> TimeBudget:
+        dependencies = self._dependencies
         began = run.started if run else None
-        return TimeBudget(means.services.clock, began, request.run_seconds(means.host.run_seconds))
+        return TimeBudget(
+            dependencies.services.clock, began, request.run_seconds(dependencies.limits.run_seconds)
+        )
 
     def start_events(self, run: Run) -> UnitOutcome:
         head = run.head
@@ -86,15 +93,17 @@ class AgentEvalKind:
             baseline_run_id=head.get("baselineRunId", UNSET),
         )
         facts = [began, PendingEvent(type="eval.started", payload=evals, causation_id=began.id)]
-        return split(facts, self._means.services.clock.now())
+        return split(facts, self._dependencies.services.clock.now())
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)
-        bench = await self._bench(asked.run)
-        draft = TrialRunner(bench, asked, _task(asked.task))
+        environment = await self._environment(asked.run)
+        runner = TrialRunner(environment, asked, _task(asked.task))
         running = self._running.setdefault(asked.run, set())
-        self._means.progress.began(asked.run, draft.task_id, asked.trial)
-        return _pack(await perform(draft, running, lambda: asked.run in self._stopping, bench.hours.left))
+        self._dependencies.progress.began(asked.run, runner.task_id, asked.trial)
+        return _pack(
+            await perform(runner, running, lambda: asked.run in self._stopping, environment.time_budget.left)
+        )
 
     def stop(self, run: str) -> bool:
         self._stopping.add(run)
@@ -105,39 +114,39 @@ class AgentEvalKind:
     def failure_events(self, run: Run, why: str, code: str) -> Ending:
         error = payloads.ErrorOf(code=code, message=why)
         fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
-        events = split([fact], self._means.services.clock.now()).events
+        events = split([fact], self._dependencies.services.clock.now()).events
         return Ending("failed", events, {**run.head, "status": "error", "error": why, "code": code})
 
-    async def _bench(self, run: str) -> TrialEnvironment:
-        found = self._benches.get(run)
+    async def _environment(self, run: str) -> TrialEnvironment:
+        found = self._environments.get(run)
         if found is not None:
             return found
         async with self._making:  # of many tasks that begin together, the first one asks the store
-            found = self._benches.get(run)
+            found = self._environments.get(run)
             if found is None:
-                found = await self._made(run, await read_request(self._store, run))
-                while len(self._benches) >= KEPT:
-                    old = next(iter(self._benches))
-                    self._benches.pop(old)
+                found = await self._open_environment(run, await read_request(self._store, run))
+                while len(self._environments) >= KEPT:
+                    old = next(iter(self._environments))
+                    self._environments.pop(old)
                     self._running.pop(old, None)
-                self._benches[run] = found
+                self._environments[run] = found
         return found
 
-    async def _made(self, run: str, request: EvalHeader) -> TrialEnvironment:
-        means = self._means
-        agent = means.agents.get(request.agent_id)
+    async def _open_environment(self, run: str, request: EvalHeader) -> TrialEnvironment:
+        dependencies = self._dependencies
+        agent = dependencies.agents.get(request.agent_id)
         if agent is None:
             raise EnvironmentFailure(f"there is no agent {request.agent_id!r} here any more")
         known, memory = await self._store.run(run), None
-        if request.live and means.memory is not None:
-            memory = partial(means.memory, known.tenant if known else "", request.agent_id)
+        if request.live and dependencies.memory is not None:
+            memory = partial(dependencies.memory, known.tenant if known else "", request.agent_id)
         return TrialEnvironment(
             request=request,
             agent=overrides_of(agent, request.configurable),
-            hours=self._hours(known, request),
-            plan=Plan(None, means.registry, means.services),
-            services=means.services,
-            tools=means.tools,
+            time_budget=self._time_budget(known, request),
+            plan=Plan(None, dependencies.registry, dependencies.services),
+            services=dependencies.services,
+            tools=dependencies.tools,
             memory=memory,
             judge={"model": request.judge} if request.judge else {},
         )

@@ -74,16 +74,16 @@ class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def report_of(store: Store, run: Run) -> EvalReport:
     request = await read_request(store, run.id)
-    fold, trials = Scorecard(request), _TrialScores()
+    scorecard, trials = Scorecard(request), _TrialScores()
     async for event in read_events(store, run.id):
-        fold.add(event)
+        scorecard.add(event)
         trials.add(event)
     tasks = [
-        _task(msgspec.json.decode(line, type=EvalTask), fold, trials)
+        _task(msgspec.json.decode(line, type=EvalTask), scorecard, trials)
         async for _, line in read_tasks(store, run.id)
     ]
     done = [task for task in tasks if task.score is not None]
-    low, high = _interval(fold.score, done)
+    low, high = _interval(scorecard.score, done)
     rates = {int(k): rate for k, rate in pass_k(Counter((task.trials_passed, task.trials) for task in done))}
     bars = request.thresholds
     return EvalReport(
@@ -96,21 +96,21 @@ async def report_of(store: Store, run: Run) -> EvalReport:
         modes=request.modes,
         trials=request.trials,
         total=request.total,
-        score=fold.score,
+        score=scorecard.score,
         low=low,
         high=high,
         cases=len(done),
         pass_score=request.pass_score,
-        passed_count=fold.passed_count,
-        verdict=verdict_of(fold) if run.status == "completed" else None,
-        cost_usd=fold.total_cost,
-        known_cost_usd=fold.cost,
+        passed_count=scorecard.passed_count,
+        verdict=verdict_of(scorecard) if run.status == "completed" else None,
+        cost_usd=scorecard.total_cost,
+        known_cost_usd=scorecard.cost,
         max_cost_usd=None if bars.max_cost_usd is UNSET else bars.max_cost_usd,
-        p95_latency_ms=p95(fold.latencies),
+        p95_latency_ms=p95(scorecard.latencies),
         max_p95_latency_ms=None if bars.max_p95_latency_ms is UNSET else bars.max_p95_latency_ms,
         baseline_run_id=request.baseline_run_id,
         baseline_score=request.baseline_score,
-        unmeasured=tuple(task.task_id for task in tasks if task.task_id in fold.unmeasured),
+        unmeasured=tuple(task.task_id for task in tasks if task.task_id in scorecard.unmeasured),
         tasks=tuple(tasks),
         pass_k={k: rate.rate for k, rate in rates.items()},
         pass_k_intervals=rates,
@@ -130,11 +130,11 @@ class _TrialScores:
                 self.scores[ended.task_id].append(ended.score)
 
 
-def _task(task: EvalTask, fold: Scorecard, trials: _TrialScores) -> TaskReport:
-    kind, scored = task.expected.kind, fold.tasks.get(task.task_id)
+def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskReport:
+    kind, scored = task.expected.kind, scorecard.tasks.get(task.task_id)
     if scored is None:
         return TaskReport(task_id=task.task_id, kind=kind)
-    bar = bar_of(kind, fold.request.pass_score)
+    bar = bar_of(kind, scorecard.request.pass_score)
     scores = trials.scores.get(task.task_id) or [scored.score]
     return TaskReport(
         task_id=task.task_id,

@@ -135,26 +135,32 @@ def verdict(
     return SuiteVerdict(passed=not failed, failed=tuple(failed))
 
 
-def verdict_of(fold: Scorecard) -> SuiteVerdict:
-    request = fold.request
-    return verdict(fold.score, fold.total_cost, p95(fold.latencies), request.thresholds, request.pass_score)
+def verdict_of(scorecard: Scorecard) -> SuiteVerdict:
+    request = scorecard.request
+    return verdict(
+        scorecard.score,
+        scorecard.total_cost,
+        p95(scorecard.latencies),
+        request.thresholds,
+        request.pass_score,
+    )
 
 
-def summary_of(fold: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
+def summary_of(scorecard: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
     """The EvalSummary of a run whose tasks all have a score, in the suite's order."""
-    request, cost = fold.request, fold.total_cost
-    tasks = tuple(_task(fold.tasks[id]) for id in order)
+    request, cost = scorecard.request, scorecard.total_cost
+    tasks = tuple(_task(scorecard.tasks[id]) for id in order)
     return EvalSummary(
         suite_id=request.suite_id,
         suite_version=request.suite_version,
-        aggregate_score=fold.score,
-        passed=verdict_of(fold).passed,
+        aggregate_score=scorecard.score,
+        passed=verdict_of(scorecard).passed,
         task_count=len(tasks),
-        passed_count=fold.passed_count,
+        passed_count=scorecard.passed_count,
         tasks=tasks,
         evaluated_model_class=request.model_class,
         total_cost_usd=UNSET if cost is None else cost,
-        regression=_regression(request, fold.score, run),
+        regression=_regression(request, scorecard.score, run),
     )
 
 

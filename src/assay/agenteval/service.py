@@ -23,42 +23,42 @@ from assay.runs.intake import NewRun, submit
 class AgentEvalService:
     """Of one host."""
 
-    def __init__(self, store: Store, means: EvalDependencies, *, lease: float = 10.0) -> None:
-        self.store, self.means, self.lease = store, means, lease
+    def __init__(self, store: Store, dependencies: EvalDependencies, *, lease: float = 10.0) -> None:
+        self.store, self.dependencies, self.lease = store, dependencies, lease
 
     async def gather(
         self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalFacts:
         """All that a plan depends on. Another tenant's baseline is as unknown as none."""
-        means = self.means
-        agent = means.agents.get(asked.agent_id) if asked.agent_id else None
+        dependencies = self.dependencies
+        agent = dependencies.agents.get(asked.agent_id) if asked.agent_id else None
         if agent is not None:
             _tunable(agent, asked)
         tools: set[str] = set()
-        if isinstance(suite, AgentEvalSuite) and means.tools is not None:
+        if isinstance(suite, AgentEvalSuite) and dependencies.tools is not None:
             some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
             named = sorted({one.tool for responses in some for one in responses})
-            tools = {spec.id for spec in means.tools.static_specs(named)}
+            tools = {spec.id for spec in dependencies.tools.static_specs(named)}
         return EvalFacts(
             card=agent.card if agent else None,
             suite=suite,
             baseline=await self._baseline(asked.baseline_run_id, tenant),
-            no_judge=no_judge(means.services.providers, {"model": asked.judge} if asked.judge else {}),
+            no_judge=no_judge(dependencies.services.providers, {"model": asked.judge} if asked.judge else {}),
             live_tools=frozenset(tools),
         )
 
-    async def planned(
+    async def plan(
         self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
-        planned = plan(asked, await self.gather(asked, tenant, suite), self.means.host)
-        agent = self.means.agents.get(planned.card.agent_id)
+        planned = plan(asked, await self.gather(asked, tenant, suite), self.dependencies.limits)
+        agent = self.dependencies.agents.get(planned.card.agent_id)
         if isinstance(agent, Coverage):
             problems = agent.problems(planned.suite.tasks, planned.tasks, asked.trials)
             if problems:
                 raise EvalRefused(problems, field="agentId")
         return planned
 
-    async def take_in(
+    async def submit(
         self,
         plan: EvalPlan,
         tenant: str,

@@ -29,34 +29,40 @@ class EvalState:
     """The fold of what is recorded, and the tasks in the suite's order."""
 
     def __init__(
-        self, run: Run, fold: Scorecard, order: list[str], clock: Clock, hours: TimeBudget, host: EvalLimits
+        self,
+        run: Run,
+        scorecard: Scorecard,
+        order: list[str],
+        clock: Clock,
+        time_budget: TimeBudget,
+        host: EvalLimits,
     ) -> None:
-        self._run, self._fold, self._order, self._clock = run, fold, order, clock
-        self._hours, self._ceiling = hours, host.max_cost_usd
+        self._run, self._scorecard, self._order, self._clock = run, scorecard, order, clock
+        self._time_budget, self._ceiling = time_budget, host.max_cost_usd
         self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks that have no score yet
 
     def add(self, event: Event) -> None:
-        self._fold.add(event)
+        self._scorecard.add(event)
 
     def on_commit(self) -> None: ...
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
-        request, fold = self._fold.request, self._fold
+        request, scorecard = self._scorecard.request, self._scorecard
         if len(self._order) < request.total:
             raise EnvironmentFailure("not all of its tasks were taken in before a crash; start it again")
-        for id, trials in fold.trials.items():
+        for id, trials in scorecard.trials.items():
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
             for trial in range(request.trials):
-                if fold.cost > self._ceiling or not self._hours.left:
+                if scorecard.cost > self._ceiling or not self._time_budget.left:
                     return
-                if not fold.done(self._order[at], trial):
+                if not scorecard.done(self._order[at], trial):
                     yield _pack(TrialUnit(self._run.id, at * request.trials + trial, trial, line))
 
     def outcome(self, result: bytes) -> UnitOutcome:
         trial = _trial(result)
-        request, fold = self._fold.request, self._fold
-        facts, cause = trial_events(trial, request, fold.began)
+        request, scorecard = self._scorecard.request, self._scorecard
+        facts, cause = trial_events(trial, request, scorecard.began)
         if trial.state != "stopped":
             ended = self._trial_ended(trial)
             if request.trials > 1 or trial.state == "unmeasured":
@@ -76,7 +82,7 @@ class EvalState:
         return UnitOutcome(events, pieces)
 
     def _trial_ended(self, trial: TrialResult) -> TrialEnded:
-        cost = cost_of(trial, free=self._fold.request.free)
+        cost = cost_of(trial, free=self._scorecard.request.free)
         valid = trial.finish.schema_validated
         return TrialEnded(
             task_id=trial.task_id,
@@ -91,17 +97,17 @@ class EvalState:
         """The task's one score, if this was its last trial and all of them were measured."""
         trials = self._ended.setdefault(trial.task_id, {})
         trials[trial.trial] = ended
-        if len(trials) < self._fold.request.trials:
+        if len(trials) < self._scorecard.request.trials:
             return None
         del self._ended[trial.task_id]
         if any(one.score is UNSET for one in trials.values()):
             return None
-        return task_score(trials.values(), bar_of(trial.kind, self._fold.request.pass_score))
+        return task_score(trials.values(), bar_of(trial.kind, self._scorecard.request.pass_score))
 
     def head(self) -> dict[str, Any]:
-        fold = self._fold
-        told = {**self._run.head, "done": len(fold.tasks), "passedCount": fold.passed_count}
-        return told | ({"unmeasured": len(fold.unmeasured)} if fold.unmeasured else {})
+        scorecard = self._scorecard
+        told = {**self._run.head, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
+        return told | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         if trouble is not None:
@@ -109,19 +115,19 @@ class EvalState:
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())
-        if self._fold.cost > self._ceiling:
+        if self._scorecard.cost > self._ceiling:
             return self._breached()
-        if len(self._fold.tasks) + len(self._fold.unmeasured) < len(self._order):
+        if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
             return self._late()  # nothing else leaves a task undone
-        if missing := [id for id in self._order if id in self._fold.unmeasured]:
+        if missing := [id for id in self._order if id in self._scorecard.unmeasured]:
             told = f"{len(missing)} of {len(self._order)} tasks could not be measured"
             return self._failed("eval_unmeasured", told, {"taskIds": missing})
         return self._completed()
 
     def _completed(self) -> Ending:
-        fold = self._fold
-        summary = summary_of(fold, self._order, self._run.id)
-        change = delta(fold.request, summary.aggregate_score)
+        scorecard = self._scorecard
+        summary = summary_of(scorecard, self._order, self._run.id)
+        change = delta(scorecard.request, summary.aggregate_score)
         done = payloads.EvalCompleted(
             aggregate_score=summary.aggregate_score,
             passed=summary.passed,
@@ -129,7 +135,7 @@ class EvalState:
             passed_count=summary.passed_count,
             regression_vs_baseline=UNSET if change is None else change,
         )
-        evals = PendingEvent(type="eval.completed", payload=done, causation_id=fold.began)
+        evals = PendingEvent(type="eval.completed", payload=done, causation_id=scorecard.began)
         last = payloads.RunCompleted(outputs=summary, duration_ms=self._duration())
         facts = [evals, PendingEvent(type="run.completed", payload=last, causation_id=evals.id)]
         head = {**self.head(), "aggregateScore": summary.aggregate_score, "passed": summary.passed}
@@ -137,14 +143,14 @@ class EvalState:
 
     def _breached(self) -> Ending:
         cap = payloads.CapBreached(
-            kind="budget-cost", limit=self._ceiling, observed=round(self._fold.cost, 12)
+            kind="budget-cost", limit=self._ceiling, observed=round(self._scorecard.cost, 12)
         )
         return self._failed(
             "budget_exhausted", "the run cost more than this host lets a suite cost", first=cap
         )
 
     def _late(self) -> Ending:
-        limit = round(self._hours.seconds * 1000)
+        limit = round(self._time_budget.seconds * 1000)
         cap = payloads.CapBreached(
             kind="run-duration", limit=limit, observed=max(self._duration(), limit + 1)
         )

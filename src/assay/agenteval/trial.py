@@ -65,7 +65,7 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
 
     request: EvalHeader
     agent: Agent
-    hours: TimeBudget  # what is left to the run
+    time_budget: TimeBudget  # what is left to the run
     plan: Plan
     services: Services
     tools: ToolBox | None
@@ -76,45 +76,47 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
 class TrialRunner:
     """A trial being made; cut short, it is as far as it came."""
 
-    def __init__(self, bench: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
-        self._bench, self._unit, self._task = bench, unit, task
+    def __init__(self, environment: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
+        self._environment, self._unit, self._task = environment, unit, task
         self._finish: InvocationResult | None = None
         self._fault: Fault | None = None
         self._score: float | None = None
         self._line = b""
         self._judge: list[Usage] = []
         self._seeds: tuple[MemoryEntry, ...] = ()
-        self._stage = self._staged()
+        self._invocation = self._staged()
 
     @property
     def task_id(self) -> str:
         return self._task.task_id
 
-    async def make(self) -> None:
+    async def run(self) -> None:
         """The invocation, then its scoring."""
         try:
-            floor = self._bench.request.escalation
-            self._finish = await invoke(self._bench.agent, self._task.input, self._stage, floor=floor)
+            floor = self._environment.request.escalation
+            self._finish = await invoke(
+                self._environment.agent, self._task.input, self._invocation, floor=floor
+            )
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redacted_text(str(fault)))
         await self._scored(self._finish)
 
-    def trial(self, *, stopped: bool = False) -> TrialResult:
-        stage, unit = self._stage, self._unit
+    def result(self, *, stopped: bool = False) -> TrialResult:
+        invocation, unit = self._invocation, self._unit
         state = "stopped" if stopped else "measured" if self._score is not None else "unmeasured"
         return TrialResult(
             number=unit.number,
             trial=unit.trial,
             task_id=self._task.task_id,
             kind=self._task.expected.kind,
-            invocation_id=stage.invocation_id,
+            invocation_id=invocation.invocation_id,
             state=state,
             finish=self._finish or InvocationResult(outcome="failed", error=STOPPED),
-            steps=stage.steps,
+            steps=invocation.steps,
             seeds=[seed.id for seed in self._seeds],
-            tools=len(stage.tools),
-            latency_ms=round(stage.seconds * 1000),
+            tools=len(invocation.tools),
+            latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
             score=None if stopped else self._score,
             line=redacted_json(
@@ -123,52 +125,59 @@ class TrialRunner:
         )
 
     def _staged(self) -> Invocation:
-        bench, task = self._bench, self._task
+        environment, task = self._environment, self._task
         how: dict[str, Any] = {"task_id": task.task_id, "trial": self._unit.trial}
-        how |= {"seconds": bench.request.seconds, "max_depth": bench.services.limits.max_depth}
-        card = bench.agent.card
-        if bench.request.live:
-            memory = bench.memory() if bench.memory else None
+        how |= {"seconds": environment.request.seconds, "max_depth": environment.services.limits.max_depth}
+        card = environment.agent.card
+        if environment.request.live:
+            memory = environment.memory() if environment.memory else None
             return Invocation(
-                card, bench.tools, memory, live=True, memory_ref=f"agent:{card.agent_id}", **how
+                card, environment.tools, memory, live=True, memory_ref=f"agent:{card.agent_id}", **how
             )
         fixtures = task.fixtures
         responses = () if fixtures is UNSET else fixtures.tool_responses
         self._seeds = () if fixtures is UNSET else read_seeds(fixtures.memory_seed)
         names = card.tools if card.tools is not None else tuple(one.tool for one in responses)
-        described = {one.id: one for one in bench.tools.static_specs(names)} if bench.tools and names else {}
-        tools, memory = FixtureTools(responses, described), SeededMemory(self._seeds, bench.services.clock)
+        described = (
+            {one.id: one for one in environment.tools.static_specs(names)}
+            if environment.tools and names
+            else {}
+        )
+        tools, memory = (
+            FixtureTools(responses, described),
+            SeededMemory(self._seeds, environment.services.clock),
+        )
         return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
 
     async def _scored(self, finish: InvocationResult) -> None:
-        bench, task = self._bench, self._task
-        checks = checks_of(task, finish, bench.agent.card, bench.judge)
-        told: JSON = {"outcome": finish.outcome, "latency_ms": round(self._stage.seconds * 1000)}
-        told |= {"trial": self._unit.trial} if bench.request.trials > 1 else {}
+        environment, task = self._environment, self._task
+        checks = checks_of(task, finish, environment.agent.card, environment.judge)
+        told: JSON = {"outcome": finish.outcome, "latency_ms": round(self._invocation.seconds * 1000)}
+        told |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
         told |= {"error": finish.error} if finish.error else {}
         context = context_of(task, finish, told, checks)
-        sheet = bench.plan.sheet(0, context)
-        if self._fault is None and not sheet.waits:
-            self._line = sheet.score(context, sheet.counts(Tally())).line
+        scorer = environment.plan.sheet(0, context)
+        if self._fault is None and not scorer.waits:
+            self._line = scorer.score(context, scorer.counts(Tally())).line
             self._score = score_of(task, _read(self._line).check_results)
             return
         results = (
-            [_unanswered(sheet, self._fault, bench.services)]
+            [_unanswered(scorer, self._fault, environment.services)]
             if self._fault
-            else await self._judged(sheet, context)
+            else await self._judged(scorer, context)
         )
-        self._line = sheet.closed(context, results, sheet.counts(Tally())).line
+        self._line = scorer.closed(context, results, scorer.counts(Tally())).line
         self._score = score_of(task, results)
 
-    async def _judged(self, sheet: Scorer, context: Context) -> list[CheckResult]:
+    async def _judged(self, scorer: Scorer, context: Context) -> list[CheckResult]:
         """Check by check; what a judge is asked behind a gate that does not hold would be asked for nothing."""
-        services = self._bench.services
+        services = self._environment.services
         heard = MeteredProviders(services.providers) if services.providers else None
         services = msgspec.structs.replace(services, providers=heard)
         if heard is not None:
             self._judge = heard.usages
         results: list[CheckResult] = []
-        for bound in sheet.bounds:
+        for bound in scorer.bounds:
             prepared = prepare(bound, context.document, services)
             answer: Any = call(prepared, services)
             if inspect.isawaitable(answer):
@@ -180,10 +189,10 @@ class TrialRunner:
         return results
 
 
-def _unanswered(sheet: Scorer, fault: Fault, services: Services) -> CheckResult:
+def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult:
     """The agent could not be asked, so nothing can be said about its answer."""
     return CheckResult(
-        check_type=sheet.bounds[-1].checker.type,
+        check_type=scorer.bounds[-1].checker.type,
         status="error",
         results={},
         evaluated_at=services.clock.now(),
@@ -194,10 +203,10 @@ def _unanswered(sheet: Scorer, fault: Fault, services: Services) -> CheckResult:
 
 
 async def perform(
-    draft: TrialRunner, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
+    runner: TrialRunner, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
 ) -> TrialResult:
     """To its end, or cut short when the run is, or its time: `stopping()` says which it was."""
-    task = asyncio.ensure_future(draft.make())
+    task = asyncio.ensure_future(runner.run())
     late = False
 
     def over() -> None:
@@ -211,11 +220,11 @@ async def perform(
     except asyncio.CancelledError:
         if not late and not stopping():
             raise
-        return draft.trial(stopped=True)
+        return runner.result(stopped=True)
     finally:
         alarm.cancel()
         running.discard(task)
-    return draft.trial()
+    return runner.result()
 
 
 _read = msgspec.json.Decoder(TestCaseResult).decode

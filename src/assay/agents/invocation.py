@@ -207,8 +207,8 @@ class Invocation:
 class RecordingMemory:
     """A Memory whose writes are noted, and redacted before anybody keeps them."""
 
-    def __init__(self, memory: Memory, ref: str, stage: Invocation) -> None:
-        self._inner, self._ref, self._stage = memory, ref, stage
+    def __init__(self, memory: Memory, ref: str, invocation: Invocation) -> None:
+        self._inner, self._ref, self._invocation = memory, ref, invocation
 
     async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
         return await self._inner.list(tag=tag, limit=limit)
@@ -217,14 +217,14 @@ class RecordingMemory:
         return await self._inner.get(id)
 
     async def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
-        self._stage._check_open()  # pyright: ignore[reportPrivateUsage]
+        self._invocation._check_open()  # pyright: ignore[reportPrivateUsage]
         if ttl is not None and not abs(ttl) <= LONGEST_TTL:
             raise ToolFailure(
                 "invalid_arguments", f"ttl: expected at most {LONGEST_TTL:,} seconds, got {ttl:g}"
             )
         kept = [redacted_text(tag) for tag in tags]
         entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
-        self._stage.note(MemoryWriteStep(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
+        self._invocation.note(MemoryWriteStep(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
         return entry
 
 
@@ -265,16 +265,16 @@ def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
 
 
 async def invoke(
-    agent: Agent, task: Any, stage: Invocation, *, grace: float = GRACE, floor: float | None = None
+    agent: Agent, task: Any, invocation: Invocation, *, grace: float = GRACE, floor: float | None = None
 ) -> InvocationResult:
     """
     How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
     is raised, says that it could not be asked. `floor` is how sure it must be, instead of its own threshold.
     """
-    await stage.open()
+    await invocation.open()
     try:
-        async with asyncio.timeout(None if stage.left == float("inf") else stage.left + grace):
-            finish = await agent.invoke(task, stage)
+        async with asyncio.timeout(None if invocation.left == float("inf") else invocation.left + grace):
+            finish = await agent.invoke(task, invocation)
     except (ForeignFault, TimeFault):
         raise
     except asyncio.CancelledError:
@@ -287,8 +287,8 @@ async def invoke(
     except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
         finish = InvocationResult(outcome="failed", error=_words(surprise))
     finally:
-        stage.close()
-    return _error_text(validate_result(agent.card, _sensible(finish), floor, stage.max_depth))
+        invocation.close()
+    return _error_text(validate_result(agent.card, _sensible(finish), floor, invocation.max_depth))
 
 
 def _words(surprise: Exception) -> str:

@@ -82,11 +82,11 @@ async def run_suite(
     async with AsyncExitStack() as stack:
         opened = await _open_store(store, stack)
         evals = await stack.enter_async_context(app.open_evals(settings, opened, [subject]))
-        plan = await evals.service.planned(request, TENANT, document)
-        run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
-        evals.executor.begin(run)
+        plan = await evals.service.plan(request, TENANT, document)
+        run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+        evals.executor.start(run)
         try:
-            ended = await evals.executor.ended(run.id)
+            ended = await evals.executor.wait(run.id)
         except asyncio.CancelledError:
             await asyncio.shield(evals.executor.cancel(run.id, TENANT))
             raise

@@ -30,7 +30,7 @@ async def verify(
     waiting status, and nothing is committed.
     """
     from assay.backends.stores.memory import MemoryStore  # a lazy door
-    from assay.workflow.report import came_to  # a lazy door
+    from assay.workflow.report import verification_of  # a lazy door
     from assay.workflow.verifier_loop import read_loop  # a lazy door
 
     settings = load()
@@ -56,5 +56,5 @@ async def verify(
     loops = {"verify": read_loop("verify", table)}
     async with app.open_workflows(settings, MemoryStore(), agents, loops) as (workflows, executor):
         run = await workflows.start(Principal(tenant="local", id="library"), "verify", {"task": task})
-        ended = await executor.ended(run.id)
-        return await came_to(workflows.store, ended, workflows.environment)
+        ended = await executor.wait(run.id)
+        return await verification_of(workflows.store, ended, workflows.environment)

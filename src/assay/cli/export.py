@@ -17,7 +17,7 @@ from assay.fep.run_header import KIND, read_request
 from assay.fep.service import EvaluationService, summary_of, terminal
 from assay.fep.sinks import RunFooter, sink_for
 from assay.ports import Run
-from assay.workflow.report import came_to
+from assay.workflow.report import verification_of
 
 
 def export(
@@ -37,7 +37,7 @@ def export(
         if stored.kind != KIND:
             await audit_read(evaluations.store, stored)
             environment = app.execution_environment(settings.load())
-            verification = await came_to(evaluations.store, stored, environment)
+            verification = await verification_of(evaluations.store, stored, environment)
             count = render_verdicts.export(verification, output)
             return count_of(count, "verdict")
         return count_of(await _export_evaluation(evaluations, stored, output), "result")

@@ -223,13 +223,13 @@ async def _start(options: RunOptions, settings: Settings, evals: EvalRuntime, ag
         tags=options.tags,
     )
     try:
-        plan = await evals.service.planned(request, TENANT, suite)
+        plan = await evals.service.plan(request, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
     if baseline is not None:
         check_baseline_mode(plan.modes)
-    run = await evals.service.take_in(plan, TENANT, evals.executor.holder)
-    evals.executor.begin(run)
+    run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
+    evals.executor.start(run)
     return run
 
 
@@ -257,20 +257,20 @@ async def _resume(evals: EvalRuntime, source: Run) -> Run:
     """Continue an interrupted run; copy a run that ended, and do the tasks that have no score."""
     if source.status == "completed":
         raise UsageError(f"{source.id} is completed: there is nothing to resume")
-    same_agent(await read_request(evals.store, source.id), evals.service.means.agents)
+    same_agent(await read_request(evals.store, source.id), evals.service.dependencies.agents)
     if source.status in ACTIVE:
-        claimed = await evals.store.claim(source.id, evals.executor.holder, seconds=evals.executor.lease)
+        claimed = await evals.store.claim(source.id, evals.executor.executor_id, seconds=evals.executor.lease)
         if claimed is None:
             raise UsageError(f"{source.id} is running in another process: wait for it, or try again later")
-        evals.executor.begin(claimed)
+        evals.executor.start(claimed)
         return claimed
     scored = await scored_of(evals.store, source)
     spec = CopySpec(scored.evidence, scored.keep)
     run = await branch(evals.store, source, spec, run=new_id("run-"), head=scored.head)
     echo_err(f"{len(scored.tasks):,} of {scored.request.total:,} tasks are copied from {source.id}")
-    claimed = await evals.store.claim(run.id, evals.executor.holder, seconds=evals.executor.lease)
+    claimed = await evals.store.claim(run.id, evals.executor.executor_id, seconds=evals.executor.lease)
     if claimed is not None:  # else a server with the same store was faster, and does the rest
-        evals.executor.begin(claimed)
+        evals.executor.start(claimed)
     return run
 
 
@@ -279,7 +279,7 @@ async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
     progress = RunProgress(run.head["total"], quiet=quiet)
     follower = asyncio.create_task(progress.follow(evals.executor.follow(run.id, run.tenant)))
     try:
-        ended = await evals.executor.ended(run.id)
+        ended = await evals.executor.wait(run.id)
         with suppress(TimeoutError):
             await asyncio.wait_for(follower, 5)
         return ended

@@ -25,7 +25,7 @@ from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
 from assay.protocol.json_types import is_object
 from assay.workflow.library import KIND as WORKFLOW
-from assay.workflow.report import came_to
+from assay.workflow.report import verification_of
 
 T = TypeVar("T")
 STATUSES: tuple[RunStatus, ...] = (
@@ -170,7 +170,7 @@ async def _show_evaluation(evaluations: EvaluationService, run: Run, *, json: bo
 
 
 async def _show_workflow(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
-    verification = await came_to(evaluations.store, run, app.execution_environment(settings.load()))
+    verification = await verification_of(evaluations.store, run, app.execution_environment(settings.load()))
     if json:
         render_verdicts.print_json(verification)
         return

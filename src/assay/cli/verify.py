@@ -28,7 +28,7 @@ from assay.runs.ids import new_id
 from assay.workflow.execution import WorkflowRequest
 from assay.workflow.library import KIND
 from assay.workflow.nodes.turn import WORKFLOW
-from assay.workflow.report import came_to
+from assay.workflow.report import verification_of
 from assay.workflow.service import RESTING, WorkflowService
 from assay.workflow.steps import read_request
 from assay.workflow.verifier_loop import read_loop, workflow_of
@@ -174,7 +174,7 @@ async def _verify(chosen: settings.Settings, options: VerifyOptions) -> Outcome:
             owner={"tenant": PRINCIPAL.tenant, "principal": PRINCIPAL.id},
             given=tuple(agents),
         )
-        run = await workflows.begin(request, PRINCIPAL.tenant, new_id("run-"))
+        run = await workflows.submit(request, PRINCIPAL.tenant, new_id("run-"))
         return await _outcome(workflows, executor, run)
 
 
@@ -238,7 +238,7 @@ async def _resume(chosen: settings.Settings, run_id: str) -> Outcome:
 
 async def _outcome(workflows: WorkflowService, executor: RunExecutor, run: Run) -> Outcome:
     ended, child = await _wait(workflows, executor, run)
-    verification = await came_to(workflows.store, ended, workflows.environment)
+    verification = await verification_of(workflows.store, ended, workflows.environment)
     if child is None:
         return ended, verification
     waiting = {**child.head["waiting"], "runId": child.id}
@@ -271,7 +271,7 @@ async def _open(
 
 async def _wait(workflows: WorkflowService, executor: RunExecutor, run: Run) -> tuple[Run, Run | None]:
     """Wait until the run ends or waits; also return a child that waits for a person and so holds the run."""
-    ending = asyncio.ensure_future(executor.ended(run.id))
+    ending = asyncio.ensure_future(executor.wait(run.id))
     try:
         while True:
             done, _ = await asyncio.wait({ending}, timeout=POLL_SECONDS)
@@ -288,9 +288,9 @@ async def _wait(workflows: WorkflowService, executor: RunExecutor, run: Run) -> 
 
 async def _claim(workflows: WorkflowService, executor: RunExecutor, run: Run) -> bool:
     """Continue a run here if no other process has it; say whether it is here."""
-    claimed = await workflows.store.claim(run.id, executor.holder, seconds=executor.lease)
+    claimed = await workflows.store.claim(run.id, executor.executor_id, seconds=executor.lease)
     if claimed is not None:
-        executor.begin(claimed)
+        executor.start(claimed)
     return claimed is not None
 
 

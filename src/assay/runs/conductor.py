@@ -43,12 +43,12 @@ class Conductor:
         """What is recorded stays; the rest is not done."""
         self._stopped.set()
 
-    def park(self) -> None:
+    def drain(self) -> None:
         """Let what is under way end, begin nothing more, and leave the rest to whoever comes."""
         self._parking = True
         self._stopped.set()
 
-    def _lose(self) -> None:
+    def _on_write_failed(self) -> None:
         """What was done could not be written, and what would follow from it is not begun."""
         self._lost = True
         if self._working is not None:
@@ -100,13 +100,15 @@ class Conductor:
                 LOST,
             )
             return
-        story = await self._kind.restore(self._store, self._run)
-        known = await self._remember(story)
-        record = LogWriter(self._store, self._run.id, self._holder, story, self._lose, events=known)
+        state = await self._kind.restore(self._store, self._run)
+        known = await self._replay_events(state)
+        record = LogWriter(
+            self._store, self._run.id, self._holder, state, self._on_write_failed, events=known
+        )
         begun = self._run.status != "pending" or await record.begin(self._kind.start_events(self._run))
         if not begun or self._run.status == "cancelling":
             self._stopped.set()
-        trouble = await self._units(story, record)
+        trouble = await self._units(state, record)
         if self._lost:
             await record.drain()  # which raises why
         if trouble is None and self._parking:
@@ -115,22 +117,22 @@ class Conductor:
             return
         status: RunStatus = "cancelled" if self._stopped.is_set() else "completed"
         await record.drain()
-        ending = story.ending("failed" if trouble else status, trouble)
+        ending = state.ending("failed" if trouble else status, trouble)
         await record.end(ending)
         if ending.status not in CLOSED:  # it waits for somebody
             await self._store.release(self._run.id, self._holder)
 
-    async def _remember(self, story: RunState) -> int:
+    async def _replay_events(self, state: RunState) -> int:
         """Fold what is recorded; how much it is."""
         count = 0
         async for event in read_events(self._store, self._run.id):
-            story.add(event)
+            state.add(event)
             count = event.sequence + 1
         return count
 
-    async def _units(self, story: RunState, record: LogWriter) -> Refusal | None:
+    async def _units(self, state: RunState, record: LogWriter) -> Refusal | None:
         """Everything that is left; the refusal that ended it, if one did."""
-        work = self._working = asyncio.create_task(self._work(story, record))
+        work = self._working = asyncio.create_task(self._work(state, record))
         stop = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
@@ -151,12 +153,12 @@ class Conductor:
                 work.cancel()
                 await asyncio.wait({work})
 
-    async def _work(self, story: RunState, record: LogWriter) -> None:
-        results: Any = self._engine.map(self._kind.name, self._until_stopped(story.units(self._store)))
+    async def _work(self, state: RunState, record: LogWriter) -> None:
+        results: Any = self._engine.map(self._kind.name, self._until_stopped(state.units(self._store)))
         try:
             async for result in results:
                 telemetry.add("assay_units", 1, self._kind.name)
-                await record.add(story.outcome(result))
+                await record.add(state.outcome(result))
         finally:
             await results.aclose()
 

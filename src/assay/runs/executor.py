@@ -68,10 +68,10 @@ class RunExecutor:
             "",
             0.0,
         )  # a run at its last attempt, and until when no other begins one
-        self.holder = f"executor-{secrets.token_hex(8)}"
+        self.executor_id = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
-        self._left: set[str] = set()  # by a conductor that could not write; this desk holds them still
-        self._again: set[str] = set()  # taken up while a conductor that is about to leave was still there
+        self._orphaned: set[str] = set()  # by a conductor that could not write; this desk holds them still
+        self._restart: set[str] = set()  # taken up while a conductor that is about to leave was still there
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
@@ -81,17 +81,17 @@ class RunExecutor:
         """Take up what nobody holds, and keep looking; or only hold on to what is begun here."""
         self._adopting = adopting
         await self._adopt()
-        self._beat = supervise("heartbeat", self._beating)
+        self._beat = supervise("heartbeat", self._heartbeat_loop)
 
-    def begin(self, run: Run) -> None:
+    def start(self, run: Run) -> None:
         """Conduct a run that this desk holds."""
         if self._closing:
             raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
         if run.id in self._conductors:
-            self._again.add(run.id)
+            self._restart.add(run.id)
             return
         kind = self._kinds[run.kind]
-        conductor = Conductor(self.store, self._engine, kind, run, self.holder, self.attempts)
+        conductor = Conductor(self.store, self._engine, kind, run, self.executor_id, self.attempts)
         task = asyncio.create_task(conductor.conduct(), name=f"run {run.id}")
         self._conductors[run.id] = conductor, task
         task.add_done_callback(lambda task: self._done(run.id, task))
@@ -100,36 +100,36 @@ class RunExecutor:
         """Ended, at rest, somebody else's; or left in the middle, of which one line is told."""
         self._conductors.pop(run, None)
         if not task.cancelled() and (trouble := task.exception()) is not None:
-            self._left.add(run)
+            self._orphaned.add(run)
             log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
-        elif run in self._again:
+        elif run in self._restart:
             following = asyncio.create_task(self._followed_on(run))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
-        self._again.discard(run)
+        self._restart.discard(run)
 
     async def _followed_on(self, run: str) -> None:
         if await guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
-            self._left.add(run)
+            self._orphaned.add(run)
 
     async def _follow_on(self, run: str) -> None:
         """If it is not at its end, somebody took it up here while its last conductor was leaving: that one knew nothing of it."""
-        claimed = await self.store.claim(run, self.holder, seconds=self.lease)
+        claimed = await self.store.claim(run, self.executor_id, seconds=self.lease)
         if claimed is not None and self._closing:
-            self._left.add(run)
+            self._orphaned.add(run)
         elif claimed is not None:
-            self.begin(claimed)
+            self.start(claimed)
 
     @property
     def closing(self) -> bool:
         return self._closing
 
     @property
-    def busy(self) -> int:
+    def active_runs(self) -> int:
         """How many runs are being conducted here."""
         return len(self._conductors)
 
-    def busy_for(self, tenant: str) -> int:
+    def active_runs_of(self, tenant: str) -> int:
         """How many of them are a tenant's."""
         return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())
 
@@ -181,7 +181,7 @@ class RunExecutor:
     async def _ended_by(self, run: str, until: float | None) -> Run | None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
-                return await self.ended(run)
+                return await self.wait(run)
         return None
 
     async def _mark(self, run: str) -> None:
@@ -205,14 +205,14 @@ class RunExecutor:
             with _moved_on():
                 entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
                 await self.store.commit(Transaction(entries=[entry]))
-        claimed = await self.store.claim(run.id, self.holder, seconds=self.lease)
+        claimed = await self.store.claim(run.id, self.executor_id, seconds=self.lease)
         if claimed is not None:
-            self.begin(claimed)
+            self.start(claimed)
             self._conductors[run.id][0].cancel()
             return
         await self._mark(run.id)
 
-    async def ended(self, run: str) -> Run:
+    async def wait(self, run: str) -> Run:
         """Once it has."""
         while True:
             found = await self.store.run(run)
@@ -240,72 +240,72 @@ class RunExecutor:
             self._beat.cancel()
         held = list(self._conductors.items())
         for _, (conductor, _) in held:
-            conductor.park()
+            conductor.drain()
         tasks = {task for _, (_, task) in held}
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._left |= {run for run, (_, task) in held if task in late}
+            self._orphaned |= {run for run, (_, task) in held if task in late}
         if self._following:
             await asyncio.wait(self._following)
         with suppress(EnvironmentFailure):  # then their leases end by themselves
-            await self._let_go()
+            await self._release_orphans()
 
-    async def _beating(self) -> None:
+    async def _heartbeat_loop(self) -> None:
         while True:
             await asyncio.sleep(self.lease / HEARTBEATS)
             # where the database is away it may come back before the leases end
-            await guarded("heartbeat", self._signed(), EnvironmentFailure)
+            await guarded("heartbeat", self._renew_leases(), EnvironmentFailure)
             await guarded("adoption", self._adopt(), EnvironmentFailure)
 
-    async def beat(self) -> None:
+    async def heartbeat(self) -> None:
         """A sign of life, and a look for what nobody conducts any more."""
-        await self._signed()
+        await self._renew_leases()
         await self._adopt()
 
-    async def _signed(self) -> None:
+    async def _renew_leases(self) -> None:
         """A sign of life for what this desk holds; what is somebody else's by now is not conducted on."""
         mine = list(self._conductors.items())  # what begins while this waits is not in the answer
-        await self._let_go()
-        held: dict[str, RunStatus] = await self.store.renew(self.holder, seconds=self.lease)
+        await self._release_orphans()
+        held: dict[str, RunStatus] = await self.store.renew(self.executor_id, seconds=self.lease)
         for run, (conductor, task) in mine:
             if run not in held:
                 task.cancel()  # somebody else has it
             elif held[run] == "cancelling":
                 conductor.cancel()
 
-    async def _let_go(self) -> None:
+    async def _release_orphans(self) -> None:
         """What was left in the middle is anybody's again."""
-        for run in list(self._left):
-            await self.store.release(run, self.holder)
-            self._left.discard(run)
+        for run in list(self._orphaned):
+            await self.store.release(run, self.executor_id)
+            self._orphaned.discard(run)
 
     async def _adopt(self) -> None:
         if not self._adopting:
             return
         last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
         sparing = last if self._occupied else None
-        for run in await self.store.adopt(self.holder, seconds=self.lease, limit=1000, sparing=sparing):
+        for run in await self.store.adopt(self.executor_id, seconds=self.lease, limit=1000, sparing=sparing):
             if (
                 await guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
                 is not None
             ):
-                self._left.add(run.id)  # it is held here, and is let go with the next sign of life
+                self._orphaned.add(run.id)  # it is held here, and is let go with the next sign of life
 
     async def _take_up(self, run: Run, last: bool) -> None:
         known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
         if not known and run.id not in self._conductors:
-            await self.store.release(run.id, self.holder)
+            await self.store.release(run.id, self.executor_id)
         elif not last:
-            self.begin(run)
+            self.start(run)
         elif self._occupied:
-            await self.store.release(run.id, self.holder)  # its turn comes; it is not counted against it
+            await self.store.release(run.id, self.executor_id)  # its turn comes; it is not counted against it
         else:
             self._alone = run.id
             self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
-            self.begin(run)
+            self.start(run)
 
     @property
     def _occupied(self) -> bool:

@@ -22,12 +22,12 @@ class LogWriter:
         store: Store,
         run: str,
         holder: str,
-        story: RunState,
+        state: RunState,
         lost: Callable[[], None],
         *,
         events: int = 0,
     ) -> None:
-        self._store, self._run, self._holder, self._story, self._lost = store, run, holder, story, lost
+        self._store, self._run, self._holder, self._state, self._lost = store, run, holder, state, lost
         self._events = events
         self._waiting: list[UnitOutcome] = []
         self._writing: asyncio.Task[None] | None = None
@@ -43,7 +43,7 @@ class LogWriter:
             status="running",
             events=events,
             evidence=evidence,
-            head=self._story.head(),
+            head=self._state.head(),
         )
         try:
             await self._store.commit(Transaction(entries=[entry], documents=documents))
@@ -53,8 +53,8 @@ class LogWriter:
             return False
         self._events += len(events)
         for event in events:
-            self._story.add(event)
-        self._story.on_commit()
+            self._state.add(event)
+        self._state.on_commit()
         return True
 
     async def add(self, outcome: UnitOutcome) -> None:
@@ -102,16 +102,16 @@ class LogWriter:
             some, self._waiting = self._waiting, []
             events = [event for one in some for event in one.events]
             for event in events:
-                self._story.add(event)
+                self._state.add(event)
             entry = RunUpdate(
                 run=self._run,
                 holder=self._holder,
                 expected=self._events,
                 events=events,
                 evidence=[piece for one in some for piece in one.evidence],
-                head=self._story.head(),
+                head=self._state.head(),
             )
             documents = [change for one in some for change in one.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))
             self._events += len(events)
-            self._story.on_commit()
+            self._state.on_commit()

@@ -15,42 +15,42 @@ from assay.workflow.definition import Node
 from assay.workflow.effects import stable_id
 from assay.workflow.execution import Execution, Steps
 from assay.workflow.gating import below
-from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.nodes import NodeType
 
 VERBOSITIES = ("summary", "full", "off")
 
 
-def mock_agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def mock_agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     agent = node.agent_id or f"host:mock-agent:{node.id}"
-    _reason(flow, node, agent)
+    _reason(execution, node, agent)
     for call in node.config.get("mockToolCalls", ()):
-        _call(flow, node, agent, call)
+        _call(execution, node, agent, call)
     if handoff := node.config.get("mockHandoff"):
         handed = AgentHandoff(from_agent_id=agent, to_agent_id=handoff["toAgentId"])
-        flow.tell("agent.handoff", handed, node=node.id, reason=handoff.get("reason", UNSET))
+        execution.emit("agent.handoff", handed, node=node.id, reason=handoff.get("reason", UNSET))
     said: dict[str, Any] | None = node.config.get("mockDecision")
     if said is None and "mockConfidence" in node.config:
         said = {"decision": {}, "confidence": node.config["mockConfidence"]}
     if said is not None:
-        yield from _decide(flow, node, agent, said)
+        yield from _decide(execution, node, agent, said)
     return {}
 
 
-def _reason(flow: Execution, node: Node, agent: str) -> None:
-    verbosity = flow.configurable.get("reasoningVerbosity", "summary")
+def _reason(execution: Execution, node: Node, agent: str) -> None:
+    verbosity = execution.configurable.get("reasoningVerbosity", "summary")
     said = node.config.get("mockReasoning")
     if not said or verbosity == "off" or verbosity not in VERBOSITIES:
         return
     text = "" if said is True else "".join(said.get("streamChunks", ())) or said["summary"]
     reasoned = AgentReasoned(agent_id=agent, verbosity=verbosity)
-    flow.tell("agent.reasoned", reasoned, node=node.id, reasoning=text)
+    execution.emit("agent.reasoned", reasoned, node=node.id, reasoning=text)
 
 
-def _call(flow: Execution, node: Node, agent: str, call: dict[str, Any]) -> None:
-    id = stable_id("call", flow.origin, flow.told)
+def _call(execution: Execution, node: Node, agent: str, call: dict[str, Any]) -> None:
+    id = stable_id("call", execution.origin, execution.event_count)
     called = AgentToolCalled(agent_id=agent, tool_name=call["toolId"], call_id=id)
-    cause = flow.tell("agent.toolCalled", called, node=node.id, inputs=call.get("arguments", {}))
+    cause = execution.emit("agent.toolCalled", called, node=node.id, inputs=call.get("arguments", {}))
     returned = AgentToolReturned(
         agent_id=agent,
         tool_name=call["toolId"],
@@ -59,21 +59,21 @@ def _call(flow: Execution, node: Node, agent: str, call: dict[str, Any]) -> None
         duration_ms=call.get("durationMs", UNSET),
     )
     told = {"error": call["error"]} if "error" in call else {"outcome": call["result"]}
-    flow.tell("agent.toolReturned", returned, node=node.id, cause=cause, **told)
+    execution.emit("agent.toolReturned", returned, node=node.id, cause=cause, **told)
 
 
-def _decide(flow: Execution, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
+def _decide(execution: Execution, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
     """Too unsure, a person ratifies it, and it is said again."""
     confidence = said.get("confidence")
     decided = AgentDecided(agent_id=agent, confidence=UNSET if confidence is None else confidence)
-    cause = flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])
-    if confidence is not None and below(confidence, flow.threshold):
-        unsure = LowConfidence(agent, flow.threshold, confidence)
+    cause = execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])
+    if confidence is not None and below(confidence, execution.threshold):
+        unsure = LowConfidence(agent, execution.threshold, confidence)
         answer = yield from approval(
-            flow, node.id, "A decision its agent is not sure of", cause, unsure=unsure, cause=cause
+            execution, node.id, "A decision its agent is not sure of", cause, unsure=unsure, cause=cause
         )
-        accepted(flow, answer, "a decision below the threshold", node.id)
-        flow.tell("agent.decided", decided, node=node.id, decision=said["decision"])
+        require_accepted(execution, answer, "a decision below the threshold", node.id)
+        execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])
 
 
 SEAM_NODES: dict[str, NodeType] = {"core.conformance.mock-agent": mock_agent}

@@ -59,13 +59,13 @@ def verified() -> Workflow:
     )
 
 
-async def verify_run(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
+async def verify_run(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"simulateVerdict", "task"?}`: a verified run as far as it goes; each verdict flat, and never what it is about."""
     if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
         raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
-    run = await _ran(room, principal, verified(), {"task": task})
-    found = await room.report(run.id, principal.tenant)
+    run = await _ran(workflows, principal, verified(), {"task": task})
+    found = await workflows.report(run.id, principal.tenant)
     status = "escalated" if run.status.startswith("waiting") else run.status
     events = [
         {"type": "agent.verified", "agentId": one.agent_id, "target": one.target, "verdict": one.verdict}
@@ -81,7 +81,7 @@ async def verify_run(room: WorkflowService, principal: Principal, body: Any) -> 
     }
 
 
-async def agent_loop(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
+async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"turns", "suspendAtTurn"?, "resume"?}`: a plan of so many turns, one of them held for a person (CP-1)."""
     turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
@@ -89,13 +89,13 @@ async def agent_loop(room: WorkflowService, principal: Principal, body: Any) -> 
     shown = document_of(samples()["conformance-dispatch-loop"])
     shown["nodes"][0]["config"] = {"mockDispatchPlan": plan} | ({"mockHoldAtTurn": held} if held else {})
     shown["nodes"][1]["config"] = D
-    run = await _ran(room, principal, read(shown | {"id": "conformance-agent-loop"}), {})
+    run = await _ran(workflows, principal, read(shown | {"id": "conformance-agent-loop"}), {})
     waited = run.status == "waiting-approval"
     if waited and body.get("resume"):
         may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
-        await room.respond(may, run.id, "orchestrator", {"action": "accept"})
-        run = await room.rested(run.id)
-    decided = await _payloads(room, run, "runOrchestrator.decided")
+        await workflows.respond(may, run.id, "orchestrator", {"action": "accept"})
+        run = await workflows.wait(run.id)
+    decided = await _payloads(workflows, run, "runOrchestrator.decided")
     answer: dict[str, Any] = {
         "runId": run.id,
         "decisions": [{"iteration": one["iteration"]} for one in decided],
@@ -103,7 +103,7 @@ async def agent_loop(room: WorkflowService, principal: Principal, body: Any) -> 
     return answer | ({"resumedIteration": held} if waited and body.get("resume") else {})
 
 
-async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
+async def attest(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, harvested and merged as far as it may be."""
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
@@ -116,15 +116,15 @@ async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict
         "outputAttestation": body.get("outputAttestation") or {},
     }
     given = {f"given {name}": value for name, value in outputs.items()}
-    run = await _ran(room, principal, read(shown | {"id": "conformance-attest"}), given)
+    run = await _ran(workflows, principal, read(shown | {"id": "conformance-attest"}), given)
     action = body.get("approvalAction")
     if run.status == "waiting-approval" and action is not None:
         may = msgspec.structs.replace(principal, scopes=principal.scopes | {"approvals:respond"})
-        await room.respond(may, run.id, "subwf-call", {"action": action})
-        run = await room.rested(run.id)
-    variables = (await room.snapshot(run))["variables"]
+        await workflows.respond(may, run.id, "subwf-call", {"action": action})
+        run = await workflows.wait(run.id)
+    variables = (await workflows.snapshot(run))["variables"]
     merged = {name: variables[name] for name in outputs if name in variables}
-    chain = await _payloads(room, run, "core.workflowChain.event")
+    chain = await _payloads(workflows, run, "core.workflowChain.event")
     harvested = next((one for one in chain if one["phase"] == "output.harvested"), None) or {}
     answer: dict[str, Any] = {
         "runId": run.id,
@@ -135,7 +135,9 @@ async def attest(room: WorkflowService, principal: Principal, body: Any) -> dict
     return answer | ({"mergedValues": merged} if merged else {})
 
 
-async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard, body: Any) -> dict[str, Any]:
+async def dispatch(
+    workflows: WorkflowService, principal: Principal, card: AgentCard, body: Any
+) -> dict[str, Any]:
     """`{"task", "validateHandoff"?, "availableTools"?}`: that agent, asked once; its events flat. Its own allow-list says which tools it has."""
     if not is_object(body) or "task" not in body:
         raise InvalidRequest(Problem("task", "expected one"))
@@ -150,8 +152,8 @@ async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard,
         }
     )
     workflow = read(shown | {"id": "conformance-agent-dispatch"})
-    run = await _ran(room, principal, workflow, {"task": body["task"]})
-    events = await room.store.events(run.id, limit=10_000)
+    run = await _ran(workflows, principal, workflow, {"task": body["task"]})
+    events = await workflows.store.events(run.id, limit=10_000)
     told = [
         {"type": event.type, **msgspec.json.decode(read_stored(event.data).payload)}
         for event in events
@@ -165,17 +167,17 @@ async def dispatch(room: WorkflowService, principal: Principal, card: AgentCard,
 
 
 async def _ran(
-    room: WorkflowService, principal: Principal, workflow: Workflow, inputs: dict[str, Any]
+    workflows: WorkflowService, principal: Principal, workflow: Workflow, inputs: dict[str, Any]
 ) -> Run:
     owner = {"tenant": principal.tenant, "principal": principal.id}
-    run = await room.begin(
+    run = await workflows.submit(
         WorkflowRequest(workflow=workflow, inputs=inputs, owner=owner), principal.tenant, new_id("run-")
     )
-    return await room.rested(run.id)
+    return await workflows.wait(run.id)
 
 
-async def _payloads(room: WorkflowService, run: Run, type: str) -> list[dict[str, Any]]:
-    events = await room.store.events(run.id, limit=10_000)
+async def _payloads(workflows: WorkflowService, run: Run, type: str) -> list[dict[str, Any]]:
+    events = await workflows.store.events(run.id, limit=10_000)
     return [msgspec.json.decode(read_stored(event.data).payload) for event in events if event.type == type]
 
 

@@ -35,12 +35,12 @@ class Executor(Protocol):
     """Who conducts runs here: the desk."""
 
     @property
-    def holder(self) -> str: ...
+    def executor_id(self) -> str: ...
     @property
     def lease(self) -> float: ...
-    def begin(self, run: Run) -> None: ...
+    def start(self, run: Run) -> None: ...
     async def cancel(self, run: str, tenant: str) -> Run: ...
-    async def ended(self, run: str) -> Run: ...
+    async def wait(self, run: str) -> Run: ...
 
 
 class StepUnit(Struct, frozen=True, kw_only=True):
@@ -81,18 +81,18 @@ class ActivityRunner:
             seconds,
         )
         self.clock = services.clock
-        self.hands: Executor | None = None  # met when the desk is made
+        self.executor: Executor | None = None  # met when the desk is made
 
     async def perform(self, unit: StepUnit) -> Result:
         """What comes back; a run that takes too long comes back too."""
         if unit.source is not None:
-            return await self._recorded(unit)
+            return await self._replayed(unit)
         left = None
         if unit.deadline is not None:
             left = max((unit.deadline - self._services.clock.now()).total_seconds(), 0)
         try:
             async with asyncio.timeout(left):
-                came = await self._do(unit)
+                came = await self._dispatch(unit)
         except TimeoutError:
             now = self._services.clock.now()
             spent = now - (unit.began or now)
@@ -100,7 +100,7 @@ class ActivityRunner:
         now = self._services.clock.now()
         return Result(at=now, trouble=came) if isinstance(came, EffectError) else Result(at=now, value=came)
 
-    async def _do(self, unit: StepUnit) -> Any:
+    async def _dispatch(self, unit: StepUnit) -> Any:
         match unit.effect:
             case effects.Delay(ms=ms):
                 return await asyncio.sleep(ms / 1000)
@@ -116,7 +116,7 @@ class ActivityRunner:
             case effects.AwaitChild(child=child):
                 return await self._await(child)
             case effects.AskModel() as wanted:
-                return await models.asked(self._store, self._services, unit.tenant, wanted)
+                return await models.complete(self._store, self._services, unit.tenant, wanted)
             case _:
                 return None
 
@@ -179,25 +179,27 @@ class ActivityRunner:
             traceparent=parent.traceparent,
             depth=parent.depth + 1,
         )
-        assert self.hands is not None
+        assert self.executor is not None
         try:
-            entry = open_transaction(wanted.child, request, unit.tenant, self.hands.holder, self.hands.lease)
+            entry = open_transaction(
+                wanted.child, request, unit.tenant, self.executor.executor_id, self.executor.lease
+            )
             await self._store.commit(entry)
         except Conflict as conflict:
             if conflict.what != "exists":
                 raise
-            await self._store.claim(wanted.child, self.hands.holder, seconds=self.hands.lease)
+            await self._store.claim(wanted.child, self.executor.executor_id, seconds=self.executor.lease)
         run = await self._store.run(wanted.child, tenant=unit.tenant)
-        if run is not None and run.holder == self.hands.holder:
-            self.hands.begin(run)
+        if run is not None and run.holder == self.executor.executor_id:
+            self.executor.start(run)
         return {"run": wanted.child}
 
     async def _await(self, child: str) -> Any:
         """Its end; a child that nobody conducts any more is taken up for it."""
-        assert self.hands is not None
-        claimed = await self._store.claim(child, self.hands.holder, seconds=self.hands.lease)
+        assert self.executor is not None
+        claimed = await self._store.claim(child, self.executor.executor_id, seconds=self.executor.lease)
         if claimed is not None:
-            self.hands.begin(claimed)
+            self.executor.start(claimed)
         while True:
             run = await self._store.run(child)
             if run is None:
@@ -209,17 +211,17 @@ class ActivityRunner:
                 break
             await self._store.wait_for_events(child, after=run.events - 1, timeout=PATIENCE)
         if run.status == "completed":
-            drive, _, _ = await replay_run(self._store, run, self._environment)
+            replayer, _, _ = await replay_run(self._store, run, self._environment)
             return {
                 "status": run.status,
-                "variables": drive.flow.variables,
+                "variables": replayer.execution.variables,
                 "goalSatisfied": run.head.get("goalSatisfied", True),
                 "workers": sorted(await workers(self._store, child)),
             }
         error = run.head.get("error") or {"code": run.status, "message": f"the child run was {run.status}"}
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
-    async def _recorded(self, unit: StepUnit) -> Result:
+    async def _replayed(self, unit: StepUnit) -> Result:
         """Of a fork: what its source was told at this node, this often; an LLM's answer may be asked for again (§13.9)."""
         assert unit.source is not None
         same = [
@@ -233,9 +235,9 @@ class ActivityRunner:
         kept = same[unit.attempt].result
         if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or kept.trouble is not None:
             return kept
-        if (known := await models.recorded(self._store, unit.tenant, unit.effect)) is not None:
+        if (known := await models.cached_answer(self._store, unit.tenant, unit.effect)) is not None:
             return msgspec.structs.replace(kept, value=known)
-        came = await models.asked(self._store, self._services, unit.tenant, unit.effect)
+        came = await models.complete(self._store, self._services, unit.tenant, unit.effect)
         if isinstance(came, EffectError):
             return Result(at=kept.at, trouble=came)
         return msgspec.structs.replace(kept, value=came | {"original": await self._original(unit, kept)})

@@ -39,7 +39,7 @@ class AsOf(Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-def fold(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
+def entries_as_of(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
     """What is remembered there and then; whether an entry has expired is asked of that moment, not of today."""
     seen = [
         row.entry
@@ -82,7 +82,9 @@ class JournalMemory:
 
     async def _all(self) -> Sequence[MemoryEntry]:
         if self._entries is None:
-            self._entries = fold(await rows(self._store, self._tenant, self._place), self._view)
+            self._entries = entries_as_of(
+                await read_writes(self._store, self._tenant, self._place), self._view
+            )
         return self._entries
 
 
@@ -92,13 +94,13 @@ def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Journ
     return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
-async def rows(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
+async def read_writes(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
     """All writes under a reference, in their order. One that is malformed, or another tenant's, has none."""
     documents = read_documents(store, tenant, KIND, prefix=_prefix(*place))
     return [msgspec.json.decode(document.data, type=MemoryWrite) async for document in documents]
 
 
-def puts(
+def memory_puts(
     tenant: str, place: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
 ) -> list[PutDocument]:
     """The rows of one step."""

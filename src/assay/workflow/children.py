@@ -12,7 +12,7 @@ from assay.workflow.effects import AwaitChild, StartChild, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, combined
 from assay.workflow.interrupts import approval
-from assay.workflow.turns import CriticResult, judged
+from assay.workflow.turns import CriticResult, verify
 
 PHASES: dict[str, Phase] = {
     "completed": "child.completed",
@@ -30,7 +30,7 @@ class ChildSpec(Struct, frozen=True, kw_only=True):
     cause: str  # the event that asked for it
     kind: Literal["core.subWorkflow", "core.dispatch"] = "core.dispatch"
     inputs: dict[str, str] = {}  # child's variable: parent's
-    given: dict[str, Any] = {}  # child's variable: its value
+    values: dict[str, Any] = {}  # child's variable: its value
     outputs: dict[str, str] = {}  # parent's variable: child's
     only: str = ""  # the one output that is the work: critics see it as itself
     attest: bool = False
@@ -51,85 +51,93 @@ class ChildResult(Struct, frozen=True, kw_only=True):
     harvest: dict[str, Any] = {}
     merged: bool = False
     verdict: Verdict | None = None
-    judged: tuple[CriticResult, ...] = ()
+    verdicts: tuple[CriticResult, ...] = ()
     workers: tuple[str, ...] = ()  # whose work it is
 
 
-def child_run(flow: Execution, hand: ChildSpec) -> Steps[ChildResult]:
+def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
     """The chain of hand-off events, each caused by the one before; what comes back changes nothing until it may."""
-    began = _chain(flow, hand, "dispatch.began", hand.cause)
+    began = _chain(execution, spec, "dispatch.began", spec.cause)
     given = {
-        child: flow.variables[parent] for child, parent in hand.inputs.items() if parent in flow.variables
-    } | hand.given
+        child: execution.variables[parent]
+        for child, parent in spec.inputs.items()
+        if parent in execution.variables
+    } | spec.values
     effect = StartChild(
-        node=hand.node,
-        child=stable_id("run", flow.run, *hand.key),
-        workflow=hand.worker,
+        node=spec.node,
+        child=stable_id("run", execution.run, *spec.key),
+        workflow=spec.worker,
         inputs=given,
-        cause=hand.kind,
+        cause=spec.kind,
     )
-    started = yield from flow.do(effect)
+    started = yield from execution.perform(effect)
     if started.trouble is not None:
         error = ErrorOf(code=started.trouble.code, message=started.trouble.message)
-        _chain(flow, hand, "dispatch.failed", began, error=error)
-        raise RunStopped(error.code, error.message, node=hand.node, workerId=hand.worker)
+        _chain(execution, spec, "dispatch.failed", began, error=error)
+        raise RunStopped(error.code, error.message, node=spec.node, workerId=spec.worker)
     run: str = started.value["run"]
-    succeeded = _chain(flow, hand, "dispatch.succeeded", began, child_run_id=run)
-    dispatched = NodeDispatched(child_run_id=run, child_workflow_id=hand.worker)
-    flow.tell("node.dispatched", dispatched, node=hand.node, cause=hand.cause)
-    ended = yield from flow.do(AwaitChild(node=hand.node, child=run))
+    succeeded = _chain(execution, spec, "dispatch.succeeded", began, child_run_id=run)
+    dispatched = NodeDispatched(child_run_id=run, child_workflow_id=spec.worker)
+    execution.emit("node.dispatched", dispatched, node=spec.node, cause=spec.cause)
+    ended = yield from execution.perform(AwaitChild(node=spec.node, child=run))
     status: str = ended.value["status"]
     if status != "completed":
         error = ErrorOf(**ended.value["error"])
-        _chain(flow, hand, PHASES[status], succeeded, child_run_id=run, error=error)
+        _chain(execution, spec, PHASES[status], succeeded, child_run_id=run, error=error)
         return ChildResult(run=run, status=status, error=f"{error.code}: {error.message}")
-    done = _chain(flow, hand, "child.completed", succeeded, child_run_id=run)
+    done = _chain(execution, spec, "child.completed", succeeded, child_run_id=run)
     if not ended.value.get("goalSatisfied", True):
         return ChildResult(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
-    taken = yield from _taken(flow, hand, run, done, ended.value["variables"])
+    taken = yield from _taken(execution, spec, run, done, ended.value["variables"])
     return structs.replace(taken, workers=tuple(ended.value.get("workers", ())))
 
 
 def _taken(
-    flow: Execution, hand: ChildSpec, run: str, done: str, variables: dict[str, Any]
+    execution: Execution, spec: ChildSpec, run: str, done: str, variables: dict[str, Any]
 ) -> Steps[ChildResult]:
-    harvest = {name: variables[name] for name in hand.outputs.values() if name in variables}
+    harvest = {name: variables[name] for name in spec.outputs.values() if name in variables}
     carrier = done
-    if hand.outputs:
-        keys = tuple(parent for parent, child in hand.outputs.items() if child in harvest)
-        proof = attestation(harvest) if hand.attest else UNSET
+    if spec.outputs:
+        keys = tuple(parent for parent, child in spec.outputs.items() if child in harvest)
+        proof = attestation(harvest) if spec.attest else UNSET
         carrier = _chain(
-            flow, hand, "output.harvested", done, child_run_id=run, harvested_keys=keys, attestation=proof
+            execution,
+            spec,
+            "output.harvested",
+            done,
+            child_run_id=run,
+            harvested_keys=keys,
+            attestation=proof,
         )
     found: list[CriticResult] = []
-    for critic in hand.critics:
-        one = yield from judged(
-            flow,
-            hand.node,
+    for critic in spec.critics:
+        one = yield from verify(
+            execution,
+            spec.node,
             critic,
-            task=flow.variables.get("task"),
-            result=harvest.get(hand.only) if hand.only else harvest,
+            task=execution.variables.get("task"),
+            result=harvest.get(spec.only) if spec.only else harvest,
             target=run,
             cause=carrier,
-            criteria=hand.criteria,
+            criteria=spec.criteria,
         )
         found.append(one)
     verdict = combined(one.verdict for one in found)
-    may = verdict in (None, "pass") or not hand.gating
-    if may and hand.approve:
+    may = verdict in (None, "pass") or not spec.gating
+    if may and spec.approve:
         answer = yield from approval(
-            flow, hand.node, "A sub-run's output", run, about="outputs", seconds=hand.expires, cause=carrier,
+            execution, spec.node, "A sub-run's output", run, about="outputs", seconds=spec.expires, cause=carrier,
             actions=("accept", "edit-accept", "reject"), outputs=harvest,
         )  # fmt: skip
         may = answer.accepted
         if answer.action == "edit-accept":
             harvest |= {name: value for name, value in answer.value["outputs"].items() if name in harvest}
     if may:
-        for parent, child in hand.outputs.items():
+        for parent, child in spec.outputs.items():
             if child in harvest:
-                flow.set(parent, harvest[child], node=hand.node, cause=hand.cause)
+                execution.set(parent, harvest[child], node=spec.node, cause=spec.cause)
     return ChildResult(
-        run=run, status="completed", harvest=harvest, merged=may, verdict=verdict, judged=tuple(found)
+        run=run, status="completed", harvest=harvest, merged=may, verdict=verdict, verdicts=tuple(found)
     )
 
 
@@ -139,6 +147,6 @@ def attestation(outputs: dict[str, Any]) -> Attestation:
     return Attestation(checksum=digest, algorithm="sha256")
 
 
-def _chain(flow: Execution, hand: ChildSpec, phase: Phase, cause: str, **more: Any) -> str:
-    event = ChainEvent(phase=phase, worker_id=hand.worker, parent_run_id=flow.origin, **more)
-    return flow.tell("core.workflowChain.event", event, node=hand.node, cause=cause)
+def _chain(execution: Execution, spec: ChildSpec, phase: Phase, cause: str, **more: Any) -> str:
+    event = ChainEvent(phase=phase, worker_id=spec.worker, parent_run_id=execution.origin, **more)
+    return execution.emit("core.workflowChain.event", event, node=spec.node, cause=cause)

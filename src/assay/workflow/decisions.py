@@ -11,7 +11,7 @@ from assay.protocol.orchestration import ConfidenceEscalated, Decision, Orchestr
 from assay.protocol.validation_messages import message_of, place_in
 from assay.workflow.execution import FLOOR, Execution, RunStopped, Steps
 from assay.workflow.gating import below
-from assay.workflow.interrupts import accepted, approval, clarification
+from assay.workflow.interrupts import approval, clarification, require_accepted
 from assay.workflow.vocabulary import closed_decision, configured_keys
 
 Confidence = Annotated[float, Meta(ge=0, le=1)]
@@ -56,83 +56,85 @@ def read_decision(said: Any) -> dict[str, Any]:
 
 
 def decide(
-    flow: Execution, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
+    execution: Execution, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
 ) -> None:
     """Store it before anything it causes; one more turn is begun with it. `declared` are keys of the decider's own."""
-    if flow.supervisor and agent != flow.supervisor:
-        what = f"this run is decided by {flow.supervisor}, and {agent} is another"
+    if execution.supervisor and agent != execution.supervisor:
+        what = f"this run is decided by {execution.supervisor}, and {agent} is another"
         raise RunStopped("validation_error", what, node=node)
-    flow.supervisor = agent
-    flow.iteration += 1
-    decision = closed_decision(decision, configured_keys(flow.workflow), declared)
-    rejected = flow.last is not None and flow.last.verdict in ("fail", "revise")
+    execution.supervisor = agent
+    execution.iteration += 1
+    decision = closed_decision(decision, configured_keys(execution.workflow), declared)
+    rejected = execution.last_turn is not None and execution.last_turn.verdict in ("fail", "revise")
     if decision.get("reason") == REACHED and (rejected or gives_up(decision)):
         decision["reason"] = GAVE_UP
-    flow.decision = decision
-    decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=flow.iteration)
-    flow.decided_id = flow.tell("runOrchestrator.decided", decided, node=node, **_words("decision", decision))
+    execution.decision = decision
+    decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=execution.iteration)
+    execution.decided_id = execution.emit(
+        "runOrchestrator.decided", decided, node=node, **_words("decision", decision)
+    )
 
 
 def pending(
-    flow: Execution, node: str, *, gating: bool = False, seconds: float | None = None
+    execution: Execution, node: str, *, gating: bool = False, seconds: float | None = None
 ) -> Steps[dict[str, Any]]:
     """The decision that is to be carried out, once it is sure enough; a question is put to a person here."""
-    decision = flow.decision
+    decision = execution.decision
     if decision is None:
         raise RunStopped("no_pending_decision", "nothing was decided that could be carried out", node=node)
-    floor = floor_of(flow)
+    floor = floor_of(execution)
     if decision["kind"] != "ask-user" and below(decision.get("confidence"), floor):
-        decision = yield from _escalated(flow, node, decision, floor, seconds)
+        decision = yield from _escalated(execution, node, decision, floor, seconds)
     if decision["kind"] == "ask-user":
         asked = yield from clarification(
-            flow, node, decision["prompt"], cause=flow.decided_id, seconds=seconds
+            execution, node, decision["prompt"], cause=execution.decided_id, seconds=seconds
         )
         if asked.expired:
             raise RunStopped("decision_rejected", "nobody answered in time", node=node)
-        flow.answer = asked.value
+        execution.answer = asked.value
     elif decision["kind"] == "terminate":
-        _heard(flow, node, decision)
-        _may_end(flow, node, decision, gating=gating)
-        flow.terminated = True
+        _heard(execution, node, decision)
+        _may_end(execution, node, decision, gating=gating)
+        execution.terminated = True
     return decision
 
 
-def floor_of(flow: Execution) -> float:
+def floor_of(execution: Execution) -> float:
     """The host's, or a stricter one of the workflow's (contract §13.6)."""
-    own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in flow.workflow.nodes)
+    own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in execution.workflow.nodes)
     return max(FLOOR, *own)
 
 
 def _escalated(
-    flow: Execution, node: str, decision: dict[str, Any], floor: float, seconds: float | None
+    execution: Execution, node: str, decision: dict[str, Any], floor: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
     """Below the floor a person ratifies, before anything is dispatched: the same turn, unless another decision is given."""
     escalated = ConfidenceEscalated(
         confidence=decision["confidence"],
         floor=floor,
         escalation_kind="escalate",
-        parent_run_id=flow.origin,
+        parent_run_id=execution.origin,
         original_decision=_wordless(decision),
         worker_id=decision.get("nextWorkerIds", [UNSET])[0],
     )
     words = _words("originalDecision", decision)
-    cause = flow.decided_id
-    flow.tell("core.workflowChain.confidence-escalated", escalated, node=node, cause=cause, **words)
+    cause = execution.decided_id
+    execution.emit("core.workflowChain.confidence-escalated", escalated, node=node, cause=cause, **words)
     answer = yield from approval(
-        flow,
+        execution,
         node,
         "A decision that its supervisor is not sure of",
-        flow.decided_id,
+        execution.decided_id,
         about="decision",
         actions=("accept", "edit-accept", "reject"),
         seconds=seconds,
         cause=cause,
         decision=decision,
     )
-    accepted(flow, answer, "a decision below the floor", node)
+    require_accepted(execution, answer, "a decision below the floor", node)
     if answer.action == "edit-accept":
         decision = read_decision(answer.value["decision"])
-        decide(flow, node, flow.supervisor, decision)
+        decide(execution, node, execution.supervisor, decision)
     return decision
 
 
@@ -141,25 +143,25 @@ def gives_up(decision: dict[str, Any]) -> bool:
     return any(not one["met"] for one in decision.get("successCriteria", ()))
 
 
-def _heard(flow: Execution, node: str, decision: dict[str, Any]) -> None:
+def _heard(execution: Execution, node: str, decision: dict[str, Any]) -> None:
     """Where critics are configured, no success is reported before one of them has spoken of the newest work."""
-    spoken = flow.last is not None and flow.last.verdict is not None
-    if not spoken and not gives_up(decision) and _has_critics(flow, node):
+    spoken = execution.last_turn is not None and execution.last_turn.verdict is not None
+    if not spoken and not gives_up(decision) and _has_critics(execution, node):
         what = "it was to end as a success, and no critic has spoken"
         raise RunStopped("decision_rejected", what, node=node)
 
 
-def _has_critics(flow: Execution, node: str) -> bool:
-    found = flow.workflow.node(node)
+def _has_critics(execution: Execution, node: str) -> bool:
+    found = execution.workflow.node(node)
     if found is None:
         return False
     settings = found.settings if is_object(found.settings) else {}
     return bool(found.config.get("critics") or settings.get("critics"))
 
 
-def _may_end(flow: Execution, node: str, decision: dict[str, Any], *, gating: bool) -> None:
+def _may_end(execution: Execution, node: str, decision: dict[str, Any], *, gating: bool) -> None:
     """Where verdicts gate, nothing ends in success on a fail or a revise; giving up is always possible."""
-    last = flow.last
+    last = execution.last_turn
     if gating and last is not None and not last.committed and not gives_up(decision):
         what = f"it was to end as a success while the last verdict is {last.verdict or 'none'}"
         raise RunStopped("decision_rejected", what, node=node, verdict=last.verdict)

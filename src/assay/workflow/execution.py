@@ -92,8 +92,8 @@ class TurnOutcome(Struct, frozen=True, kw_only=True):
 class Execution:
     """`run` is this run; `origin` the run that its payloads speak of, which is another where it is a replay."""
 
-    def __init__(self, run: str, request: WorkflowRequest, bounds: ExecutionLimits) -> None:
-        self.run, self.request, self.bounds = run, request, bounds
+    def __init__(self, run: str, request: WorkflowRequest, limits: ExecutionLimits) -> None:
+        self.run, self.request, self.limits = run, request, limits
         self.origin = request.source if request.replay and request.source else run
         self.workflow = request.workflow
         self.configurable: Mapping[str, Any] = request.configurable
@@ -101,26 +101,26 @@ class Execution:
             one.name: one.defaultValue for one in self.workflow.variables if one.defaultValue is not UNSET
         } | request.inputs
         self.outputs: dict[str, dict[str, Any]] = {}
-        self.facts: list[PendingEvent] = []
-        self.told = 1  # run.started is told before
+        self.pending_events: list[PendingEvent] = []
+        self.event_count = 1  # run.started is told before
         self._places: dict[str, int] = {}
-        self.began = self.now = NEVER
+        self.started_at = self.now = NEVER
         self.waited = timedelta()
         self.executions = self.iteration = self._invocations = 0
         self.decision: dict[str, Any] | None = None
         self.decided_id = self.supervisor = ""
         self.terminated = False
-        self.last: TurnOutcome | None = None
+        self.last_turn: TurnOutcome | None = None
         self.answer: Any = None
         self.current: str | None = None
         self.waiting: Wait | None = None
         self.agent: dict[str, Any] | None = None
-        self.asked: dict[str, Any] | None = None  # what a person is shown
+        self.prompt: dict[str, Any] | None = None  # what a person is shown
         self.failures: list[TurnFailure] = []
 
     # telling
 
-    def tell(
+    def emit(
         self,
         type: str,
         payload: Struct,
@@ -139,43 +139,43 @@ class Execution:
 
     def next_event_id(self) -> str:
         """The id that the next event must have. It depends on the run and the number of events so far."""
-        return stable_id("ev", self.run, self.told)
+        return stable_id("ev", self.run, self.event_count)
 
     def append(self, event: PendingEvent) -> None:
         """Emit an event with the id `next_event_id()`. Secrets are removed from its content."""
-        self._places[event.id] = self.told
-        self.told += 1
-        self.facts.append(msgspec.structs.replace(event, content=redacted(event.content)))
+        self._places[event.id] = self.event_count
+        self.event_count += 1
+        self.pending_events.append(msgspec.structs.replace(event, content=redacted(event.content)))
 
-    def known_as(self, event: str) -> str:
+    def source_event_id(self, event: str) -> str:
         """Of a replay: the id that an event of this run has in the source. Other names stay."""
         if self.origin == self.run or event not in self._places:
             return event
         return stable_id("ev", self.origin, self._places[event])
 
-    def failed(self, role: Role, agent: str, why: str | None) -> None:
+    def record_failure(self, role: Role, agent: str, why: str | None) -> None:
         """Somebody gave nothing, and why: for its owner, in no event."""
         turn = self.iteration + (role == "supervisor")
-        told = (why or "it did not say why")[:LONGEST_WHY]
-        self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, why=told))
+        message = (why or "it did not say why")[:LONGEST_WHY]
+        self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, why=message))
 
     def drain(self) -> list[PendingEvent]:
-        facts, self.facts = self.facts, []
-        return facts
+        events, self.pending_events = self.pending_events, []
+        return events
 
     def set(self, name: str, value: Any, *, node: str, cause: str | None = None) -> None:
         before = self.variables.get(name, UNSET)
         self.variables[name] = value
         changed = VariableChanged(name=name, node_id=node)
-        self.tell("variable.changed", changed, node=node, cause=cause, previous=before, next=value)
+        self.emit("variable.changed", changed, node=node, cause=cause, previous=before, next=value)
 
     # asking
 
-    def do(self, effect: Effect) -> Steps[Result]:
+    def perform(self, effect: Effect) -> Steps[Result]:
         """What came back. A run that has taken too long ends here."""
         result = yield effect
-        if self.began == NEVER:
-            self.began = result.at
+        if self.started_at == NEVER:
+            self.started_at = result.at
         self.now = result.at
         if result.over is not None:
             observed = max(result.over, self.milliseconds + 1)  # clocks may say that it was just in time
@@ -190,19 +190,19 @@ class Execution:
 
     @property
     def milliseconds(self) -> int:
-        return _smaller(self.configurable.get("runTimeoutMs"), self.bounds.milliseconds)
+        return _smaller(self.configurable.get("runTimeoutMs"), self.limits.milliseconds)
 
     @property
     def deadline(self) -> datetime | None:
         """When it has taken too long; while it waits for a person, that time does not run."""
-        if self.began == NEVER:
+        if self.started_at == NEVER:
             return None
-        return self.began + timedelta(milliseconds=self.milliseconds) + self.waited
+        return self.started_at + timedelta(milliseconds=self.milliseconds) + self.waited
 
     @property
     def iterations(self) -> tuple[int, str]:
         """How many turns a supervisor has, and which of the bounds says so."""
-        caps = {"maxLoopIterations": self.bounds.iterations}
+        caps = {"maxLoopIterations": self.limits.iterations}
         caps["configurable.maxLoopIterations"] = self.configurable.get("maxLoopIterations", UNSET)
         for node in self.workflow.nodes:
             caps[f"{node.id}.max_turns"] = node.config.get("maxTurns", UNSET)
@@ -212,7 +212,7 @@ class Execution:
 
     def enter(self, node: Node) -> None:
         """Count an execution."""
-        limit = _smaller(self.configurable.get("recursionLimit"), self.bounds.executions)
+        limit = _smaller(self.configurable.get("recursionLimit"), self.limits.executions)
         self.executions += 1
         if self.executions > limit:
             self.breach("node-executions", limit, self.executions, "recursion_limit_exceeded", node=node.id)
@@ -221,7 +221,7 @@ class Execution:
         self, kind: str, limit: float, observed: float, code: str, *, node: str = "", **details: Any
     ) -> None:
         breached = CapBreached(kind=kind, limit=limit, observed=observed, node_id=node or UNSET)
-        self.tell("cap.breached", breached, node=node or None, cause=self.decided_id or None)
+        self.emit("cap.breached", breached, node=node or None, cause=self.decided_id or None)
         raise RunStopped(code, f"{kind}: {observed} is more than {limit}", **details)
 
     def breach_loop(self, node: str) -> None:

@@ -20,7 +20,7 @@ Mode = Literal["replay", "branch"]
 
 
 async def fork(
-    room: WorkflowService,
+    workflows: WorkflowService,
     principal: Principal,
     run: str,
     mode: Mode,
@@ -32,19 +32,23 @@ async def fork(
 
     A branch takes over the steps that lie wholly before `from_seq` and goes on by itself, with the options laid over.
     """
-    source = await room.get(run, principal.tenant)
-    request = await forked(room, source, mode, from_seq, overlay)
-    return await room.begin(request, principal.tenant, new_id("run-"))
+    source = await workflows.get(run, principal.tenant)
+    request = await fork_request(workflows, source, mode, from_seq, overlay)
+    return await workflows.submit(request, principal.tenant, new_id("run-"))
 
 
-async def forked(
-    room: WorkflowService, source: Run, mode: Mode, from_seq: int | None, overlay: Mapping[str, Any] | None
+async def fork_request(
+    workflows: WorkflowService,
+    source: Run,
+    mode: Mode,
+    from_seq: int | None,
+    overlay: Mapping[str, Any] | None,
 ) -> WorkflowRequest:
     """What such a run is asked for; refused, in this order, where it makes no sense, reaches too far, or is no longer kept."""
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
     start = _checked(source, mode, from_seq, options)
-    steps = await read_steps(room.store, source.id)
+    steps = await read_steps(workflows.store, source.id)
     if source.events > 1 and len(steps) == 0:
         raise ForkRejected(
             "replay_memory_snapshot_unavailable",
@@ -58,7 +62,7 @@ async def forked(
             "status", f"run {run}", f"it is {source.status}, and only what has ended can be replayed"
         )
     taken = len(steps) if mode == "replay" else sum(kept.events <= start for kept in steps)
-    known = await read_request(room.store, source.id)
+    known = await read_request(workflows.store, source.id)
     return msgspec.structs.replace(
         known,
         source=source.id,

@@ -6,7 +6,7 @@ from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped
 
 
-def inputs_of(flow: Execution, node: Node) -> dict[str, Any]:
+def inputs_of(execution: Execution, node: Node) -> dict[str, Any]:
     """A variable that is not set, or a node that said nothing, leaves its port absent."""
     found: dict[str, Any] = {}
     for name, port in node.inputs.items():
@@ -14,10 +14,10 @@ def inputs_of(flow: Execution, node: Node) -> dict[str, Any]:
             case {"type": "static", "value": value}:
                 found[name] = value
             case {"type": "variable", "variableName": variable}:
-                if variable in flow.variables:
-                    found[name] = flow.variables[variable]
+                if variable in execution.variables:
+                    found[name] = execution.variables[variable]
             case {"type": "connection", "nodeId": source, "outputKey": key}:
-                if key in (outputs := flow.outputs.get(source, {})):
+                if key in (outputs := execution.outputs.get(source, {})):
                     found[name] = outputs[key]
             case _:
                 what = f"the input {name!r} is of a kind that is not offered here"

@@ -30,51 +30,51 @@ class RunEnd(NamedTuple):
     error: dict[str, Any] | None = None
 
 
-def interpret(flow: Execution, nodes: Mapping[str, NodeType]) -> Steps[RunEnd]:
+def interpret(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[RunEnd]:
     """The whole run."""
     try:
-        yield from flow.do(Begin())
-        yield from _walk(flow, nodes)
+        yield from execution.perform(Begin())
+        yield from _walk(execution, nodes)
     except RunStopped as stop:
-        return failed(flow, stop)
-    flow.current = None
+        return failed(execution, stop)
+    execution.current = None
     # the outputs of a workflow are its variables
-    flow.tell(
+    execution.emit(
         "run.completed",
-        RunCompleted(duration_ms=took(flow)),
-        cause=flow.decided_id or None,
-        outputs=dict(flow.variables),
+        RunCompleted(duration_ms=took(execution)),
+        cause=execution.decided_id or None,
+        outputs=dict(execution.variables),
     )
-    return RunEnd("completed", flow.facts.pop())
+    return RunEnd("completed", execution.pending_events.pop())
 
 
-def failed(flow: Execution, stop: RunStopped) -> RunEnd:
-    node = stop.node or flow.current
+def failed(execution: Execution, stop: RunStopped) -> RunEnd:
+    node = stop.node or execution.current
     if node is not None:
-        flow.tell("node.failed", NodeFailed(node_id=node, error=stop.error), node=node)
-    why = RunFailed(error=stop.error, failed_node_id=node or UNSET, duration_ms=took(flow))
-    flow.tell("run.failed", why, cause=flow.decided_id or None)
+        execution.emit("node.failed", NodeFailed(node_id=node, error=stop.error), node=node)
+    why = RunFailed(error=stop.error, failed_node_id=node or UNSET, duration_ms=took(execution))
+    execution.emit("run.failed", why, cause=execution.decided_id or None)
     error: dict[str, Any] = {"code": stop.error.code, "message": stop.error.message}
     if stop.error.details is not UNSET:
         error["details"] = stop.error.details
-    return RunEnd("failed", flow.facts.pop(), error)
+    return RunEnd("failed", execution.pending_events.pop(), error)
 
 
-def took(flow: Execution) -> int:
-    return round((flow.now - flow.began - flow.waited).total_seconds() * 1000)
+def took(execution: Execution) -> int:
+    return round((execution.now - execution.started_at - execution.waited).total_seconds() * 1000)
 
 
-def _walk(flow: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
-    workflow = flow.workflow
+def _walk(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
+    workflow = execution.workflow
     first, backs = starts_and_backs(workflow)
     forward = [edge for edge in workflow.edges if edge.id not in backs]
     targets = {edge.targetNodeId for edge in forward}
     ready = [node for node in workflow.nodes if node.id == first or node.id not in targets]
     fired: set[str] = set()
-    while ready and not flow.terminated:
+    while ready and not execution.terminated:
         node = ready.pop(0)
         fired -= {edge.id for edge in forward if edge.targetNodeId == node.id}
-        yield from _execute(flow, node, nodes[node.typeId])
+        yield from _execute(execution, node, nodes[node.typeId])
         for edge in workflow.edges:
             if edge.sourceNodeId != node.id:
                 continue
@@ -85,15 +85,15 @@ def _walk(flow: Execution, nodes: Mapping[str, NodeType]) -> Steps[None]:
                 ready.append(target)
 
 
-def _execute(flow: Execution, node: Node, execute: NodeType) -> Steps[None]:
-    flow.current = node.id
-    flow.enter(node)
+def _execute(execution: Execution, node: Node, execute: NodeType) -> Steps[None]:
+    execution.current = node.id
+    execution.enter(node)
     if node.agent is not UNSET:
-        flow.agent = node.agent
-    flow.tell("node.started", NodeStarted(node_id=node.id, type_id=node.typeId), node=node.id)
-    outputs = yield from execute(flow, node)
-    flow.outputs[node.id] = outputs
-    cause = flow.decided_id if node.typeId in AFTER_A_DECISION else None
+        execution.agent = node.agent
+    execution.emit("node.started", NodeStarted(node_id=node.id, type_id=node.typeId), node=node.id)
+    outputs = yield from execute(execution, node)
+    execution.outputs[node.id] = outputs
+    cause = execution.decided_id if node.typeId in AFTER_A_DECISION else None
     shown = {"outputs": outputs} if outputs else {}
-    flow.tell("node.completed", NodeCompleted(node_id=node.id), node=node.id, cause=cause, **shown)
-    flow.current = None
+    execution.emit("node.completed", NodeCompleted(node_id=node.id), node=node.id, cause=cause, **shown)
+    execution.current = None

@@ -23,11 +23,11 @@ ACCEPTED = ("accept", "edit-accept")
 
 
 class WaitAnswer(NamedTuple):
-    """What a person said; nobody's, if the time ran out."""
+    """A person's answer. `expired`: the time ran out without one; then there is no responder."""
 
     action: str
     value: Any
-    by: str | None
+    responder: str | None
     expired: bool = False
 
     @property
@@ -44,7 +44,7 @@ class LowConfidence(NamedTuple):
 
 
 def approval(
-    flow: Execution,
+    execution: Execution,
     node: str,
     title: str,
     artifact: str,
@@ -71,28 +71,36 @@ def approval(
         for value in shown.values():
             data["decision"] = value  # the schema has one name for whatever is to be ratified
     kind: InterruptKind = "approval" if unsure is None else "low-confidence"
-    flow.asked = shown or None
+    execution.prompt = shown or None
     return (
         yield from _wait(
-            flow, node, kind, data, about=about, actions=actions, seconds=seconds, unsure=unsure, cause=cause
+            execution,
+            node,
+            kind,
+            data,
+            about=about,
+            actions=actions,
+            seconds=seconds,
+            unsure=unsure,
+            cause=cause,
         )
     )
 
 
 def clarification(
-    flow: Execution, node: str, prompt: str, *, seconds: float | None = None, cause: str | None = None
+    execution: Execution, node: str, prompt: str, *, seconds: float | None = None, cause: str | None = None
 ) -> Steps[WaitAnswer]:
     """Suspend until somebody answers a question."""
     data = {"questions": [{"id": "answer", "question": prompt}]}
-    flow.asked = {"question": prompt}
+    execution.prompt = {"question": prompt}
     return (
         yield from _wait(
-            flow, node, "clarification", data, about="question", actions=("answer",), seconds=seconds, cause=cause
+            execution, node, "clarification", data, about="question", actions=("answer",), seconds=seconds, cause=cause
         )
     )  # fmt: skip
 
 
-def accepted(flow: Execution, answer: WaitAnswer, what: str, node: str) -> WaitAnswer:
+def require_accepted(execution: Execution, answer: WaitAnswer, what: str, node: str) -> WaitAnswer:
     """Or the run ends."""
     if answer.accepted:
         return answer
@@ -101,7 +109,7 @@ def accepted(flow: Execution, answer: WaitAnswer, what: str, node: str) -> WaitA
 
 
 def _wait(
-    flow: Execution,
+    execution: Execution,
     node: str,
     kind: InterruptKind,
     data: dict[str, Any],
@@ -112,13 +120,13 @@ def _wait(
     unsure: LowConfidence | None = None,
     cause: str | None,
 ) -> Steps[WaitAnswer]:
-    interrupt = stable_id("int", flow.origin, flow.told)
+    interrupt = stable_id("int", execution.origin, execution.event_count)
     if kind == "clarification":
         asked = ClarificationRequested(node_id=node, interrupt_id=interrupt)
-        flow.tell("clarification.requested", asked, node=node, cause=cause, questions=data["questions"])
+        execution.emit("clarification.requested", asked, node=node, cause=cause, questions=data["questions"])
     most = UNSET if seconds is None else round(seconds * 1000)
     requested = InterruptRequested(kind=kind, key=node, timeout_ms=most)
-    flow.tell("interrupt.requested", requested, node=node, cause=cause, data=data)
+    execution.emit("interrupt.requested", requested, node=node, cause=cause, data=data)
     suspended = NodeSuspended(
         node_id=node,
         interrupt_id=interrupt,
@@ -128,35 +136,39 @@ def _wait(
         threshold=UNSET if unsure is None else unsure.threshold,
         observed=UNSET if unsure is None else unsure.observed,
     )
-    flow.tell("node.suspended", suspended, node=node, cause=cause)
-    since = flow.now
+    execution.emit("node.suspended", suspended, node=node, cause=cause)
+    since = execution.now
     deadline = None if seconds is None else since + timedelta(seconds=seconds)
-    flow.waiting = Wait(
+    execution.waiting = Wait(
         node=node, kind=kind, interrupt=interrupt, about=about, actions=actions, deadline=deadline
     )
-    result = yield from flow.do(flow.waiting)
-    flow.waiting = flow.asked = None
-    flow.waited += max(result.at - since, timedelta())
-    return _resumed(flow, node, kind, interrupt, WaitAnswer(**result.value))
+    result = yield from execution.perform(execution.waiting)
+    execution.waiting = execution.prompt = None
+    execution.waited += max(result.at - since, timedelta())
+    return _resumed(execution, node, kind, interrupt, _answer(result.value))
+
+
+def _answer(stored: dict[str, Any]) -> WaitAnswer:
+    return WaitAnswer(stored["action"], stored["value"], stored["by"], stored["expired"])
 
 
 def _resumed(
-    flow: Execution, node: str, kind: InterruptKind, interrupt: str, answer: WaitAnswer
+    execution: Execution, node: str, kind: InterruptKind, interrupt: str, answer: WaitAnswer
 ) -> WaitAnswer:
     resolved = InterruptResolved(node_id=node, interrupt_id=interrupt, kind=kind)
-    told = flow.tell("interrupt.resolved", resolved, node=node, resumeValue=answer.value)
-    by = answer.by or UNSET
+    told = execution.emit("interrupt.resolved", resolved, node=node, resumeValue=answer.value)
+    by = answer.responder or UNSET
     if kind == "clarification":
         given: dict[str, Any] = answer.value if is_object(answer.value) else {"answer": answer.value}
         cleared = ClarificationResolved(node_id=node, answered_by=by)
-        flow.tell("clarification.resolved", cleared, node=node, cause=told, answers=given)
+        execution.emit("clarification.resolved", cleared, node=node, cause=told, answers=given)
     else:
         received = ApprovalReceived(
             node_id=node,
             action="timeout" if answer.expired else answer.action,  # pyright: ignore[reportArgumentType]
             decided_by=by,
-            decided_at=flow.now.isoformat().replace("+00:00", "Z"),
+            decided_at=execution.now.isoformat().replace("+00:00", "Z"),
         )
-        flow.tell("approval.received", received, node=node, cause=told)
-    flow.tell("node.resumed", NodeResumed(node_id=node, interrupt_id=interrupt), node=node, cause=told)
+        execution.emit("approval.received", received, node=node, cause=told)
+    execution.emit("node.resumed", NodeResumed(node_id=node, interrupt_id=interrupt), node=node, cause=told)
     return answer

@@ -18,7 +18,7 @@ from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redacted, redacted_json
 from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
-from assay.workflow.agent_memory import puts
+from assay.workflow.agent_memory import memory_puts
 from assay.workflow.effects import AskModel, AwaitChild, Effect, Result, StepRecord, Wait, stable_id
 from assay.workflow.execution import RunStopped
 from assay.workflow.gating import goal_satisfied
@@ -36,8 +36,8 @@ _result = msgspec.json.Decoder(Result).decode
 class WorkflowKind:
     name = KIND
 
-    def __init__(self, performer: ActivityRunner, environment: ExecutionEnvironment, clock: Clock) -> None:
-        self._performer, self.environment, self._clock = performer, environment, clock
+    def __init__(self, activities: ActivityRunner, environment: ExecutionEnvironment, clock: Clock) -> None:
+        self._activities, self.environment, self._clock = activities, environment, clock
         self._waiting: set[str] = set()  # runs whose child is being waited for here
         self.children: dict[
             str, tuple[str, str]
@@ -45,8 +45,8 @@ class WorkflowKind:
         self._cancelling: set[asyncio.Task[Any]] = set()
 
     async def restore(self, store: Store, run: Run) -> "WorkflowState":
-        drive, _, facts = await replay_run(store, run, self.environment)
-        return WorkflowState(self, run, drive, facts, self._clock)
+        replayer, _, facts = await replay_run(store, run, self.environment)
+        return WorkflowState(self, run, replayer, facts, self._clock)
 
     def start_events(self, run: Run) -> UnitOutcome:
         owner = Owner(
@@ -70,14 +70,14 @@ class WorkflowKind:
         if isinstance(asked.effect, AwaitChild):
             self._waiting.add(asked.run)
         try:
-            return _pack(await self._performer.perform(asked))
+            return _pack(await self._activities.perform(asked))
         finally:
             self._waiting.discard(asked.run)
 
     def stop(self, run: str) -> bool:
         """A child that is waited for is cancelled too, and its end is waited for."""
         child = self.children.pop(run, None)
-        if child is None or self._performer.hands is None:
+        if child is None or self._activities.executor is None:
             return False
         task = asyncio.create_task(self._cancel(*child))
         self._cancelling.add(task)
@@ -85,9 +85,9 @@ class WorkflowKind:
         return run in self._waiting
 
     async def _cancel(self, child: str, tenant: str) -> None:
-        assert self._performer.hands is not None
+        assert self._activities.executor is not None
         # where it is refused, it has ended by itself
-        await guarded("cancel of a child", self._performer.hands.cancel(child, tenant), Refusal)
+        await guarded("cancel of a child", self._activities.executor.cancel(child, tenant), Refusal)
 
     def failure_events(self, run: Run, why: str, code: str) -> Ending:
         fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
@@ -99,9 +99,9 @@ class WorkflowState:
     """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
 
     def __init__(
-        self, kind: WorkflowKind, run: Run, drive: Replayer, facts: list[PendingEvent], clock: Clock
+        self, kind: WorkflowKind, run: Run, replayer: Replayer, facts: list[PendingEvent], clock: Clock
     ) -> None:
-        self._kind, self._run, self.drive, self._clock = kind, run, drive, clock
+        self._kind, self._run, self.replayer, self._clock = kind, run, replayer, clock
         self._expected = deque(["run.started", *(fact.type for fact in facts)])
         self._events = 0
         self._durable = asyncio.Event()
@@ -112,7 +112,7 @@ class WorkflowState:
             raise RuntimeError(f"run {self._run.id} has {event.type} where {expected} follows")
         self._events += 1
 
-    def seen(self, events: int) -> None:
+    def skip_verified(self, events: int) -> None:
         """So many are recorded, and nobody looks at them again."""
         self._events = events
         self._expected.clear()
@@ -121,60 +121,60 @@ class WorkflowState:
         self._durable.set()
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
-        while self.drive.effect is not None and (self._taken or self.drive.waiting is None):
+        while self.replayer.effect is not None and (self._from_source or self.replayer.waiting is None):
             self._expect_child()
             self._durable = asyncio.Event()
             yield _pack(self._next())
             await self._durable.wait()
 
     def _expect_child(self) -> None:
-        effect = self.drive.effect
-        if isinstance(effect, AwaitChild) and not self._taken:
+        effect = self.replayer.effect
+        if isinstance(effect, AwaitChild) and not self._from_source:
             self._kind.children[self._run.id] = effect.child, self._run.tenant
         else:
             self._kind.children.pop(self._run.id, None)
 
     @property
-    def _taken(self) -> bool:
+    def _from_source(self) -> bool:
         """Of a fork: whether the next result is its source's."""
-        request = self.drive.flow.request
-        return request.replay or self.drive.step < request.source_steps
+        request = self.replayer.execution.request
+        return request.replay or self.replayer.step < request.source_steps
 
     def _next(self) -> StepUnit:
-        drive, flow = self.drive, self.drive.flow
-        request, effect = flow.request, drive.effect
+        replayer, execution = self.replayer, self.replayer.execution
+        request, effect = execution.request, replayer.effect
         assert effect is not None
         return StepUnit(
             run=self._run.id,
             tenant=self._run.tenant,
-            step=drive.step,
+            step=replayer.step,
             effect=effect,  # pyright: ignore[reportArgumentType]
-            attempt=drive.attempt,
-            deadline=flow.deadline,
-            began=None if flow.deadline is None else flow.began + flow.waited,
+            attempt=replayer.attempt,
+            deadline=execution.deadline,
+            began=None if execution.deadline is None else execution.started_at + execution.waited,
             scope=request.scope,
-            turn_step=drive.turn[0],
-            turn_at=drive.turn[1] if drive.step else None,
-            source=request.source if self._taken else None,
+            turn_step=replayer.turn[0],
+            turn_at=replayer.turn[1] if replayer.step else None,
+            source=request.source if self._from_source else None,
             replay=request.replay,
         )
 
     def outcome(self, result: bytes) -> UnitOutcome:
         return self._advanced(_result(redacted_json(result)))
 
-    def advanced(self, result: Result) -> UnitOutcome:
+    def answer(self, result: Result) -> UnitOutcome:
         return self._advanced(msgspec.structs.replace(result, value=redacted(result.value)))
 
     def _advanced(self, result: Result) -> UnitOutcome:
         """One step further: its events, what they hold beside, and the step itself. No secret comes into a run (contract §6.5)."""
-        drive = self.drive
-        effect, number = drive.effect, drive.step
+        replayer = self.replayer
+        effect, number = replayer.effect, replayer.step
         assert effect is not None
-        facts = drive.feed(result)
+        facts = replayer.feed(result)
         events, evidence, _ = split(facts, self._clock.now())
         self._expected.extend(fact.type for fact in facts)
         kept = StepRecord(effect=effect, result=result, events=self._events + len(events))  # pyright: ignore[reportArgumentType]
-        documents = [] if drive.flow.request.replay else self._documents(effect, number, result)
+        documents = [] if replayer.execution.request.replay else self._documents(effect, number, result)
         return UnitOutcome(events, [*evidence, step_chunk(number, kept)], documents)
 
     def _documents(self, effect: Effect, number: int, result: Result) -> list[PutDocument | DeleteDocument]:
@@ -183,14 +183,16 @@ class WorkflowState:
         if is_object(value := result.value):
             if written := value.get("written"):
                 scope, ref = value["place"]
-                changes += puts(self._run.tenant, (scope, ref), self._run.id, number, written, result.at)
+                changes += memory_puts(
+                    self._run.tenant, (scope, ref), self._run.id, number, written, result.at
+                )
             if isinstance(effect, AskModel):
                 changes += models.cache_puts(self._run.tenant, effect, value)
         return changes
 
     def head(self) -> dict[str, Any]:
         """What a list shows. Nothing here is content."""
-        flow = self.drive.flow
+        execution = self.replayer.execution
         kept = (
             "workflowId",
             "principal",
@@ -203,12 +205,12 @@ class WorkflowState:
             LOCAL_ONLY,
         )
         head = {name: self._run.head[name] for name in kept if name in self._run.head}
-        if flow.iteration:
-            head |= {"iteration": flow.iteration, "supervisor": flow.supervisor}
-        if flow.last is not None and flow.last.verdict is not None:
-            head["verdict"] = flow.last.verdict
-            head |= {"selfVerified": True} if flow.last.self_verified else {}
-        if wait := self.drive.waiting:
+        if execution.iteration:
+            head |= {"iteration": execution.iteration, "supervisor": execution.supervisor}
+        if execution.last_turn is not None and execution.last_turn.verdict is not None:
+            head["verdict"] = execution.last_turn.verdict
+            head |= {"selfVerified": True} if execution.last_turn.self_verified else {}
+        if wait := self.replayer.waiting:
             deadline = None if wait.deadline is None else wait.deadline.isoformat()
             head["waiting"] = {
                 "nodeId": wait.node,
@@ -220,29 +222,31 @@ class WorkflowState:
         return head
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
-        drive, now = self.drive, self._clock.now()
+        replayer, now = self.replayer, self._clock.now()
         self._expect_child()
         if status == "cancelled":
             self._kind.stop(self._run.id)
-            parent = (drive.flow.request.parent or {}).get("runId", UNSET)
-            drive.flow.tell("run.cancelled", RunCancelled(parent_run_id=parent))
-            events, evidence, _ = split(drive.flow.drain(), now)
+            parent = (replayer.execution.request.parent or {}).get("runId", UNSET)
+            replayer.execution.emit("run.cancelled", RunCancelled(parent_run_id=parent))
+            events, evidence, _ = split(replayer.execution.drain(), now)
             head = self.head() | {"goalSatisfied": False}
             head.pop("waiting", None)
             return Ending("cancelled", events, head, evidence)
         facts: list[PendingEvent] = []
         if trouble is not None:
-            facts = drive.fail(RunStopped(trouble.code, str(trouble)))
+            facts = replayer.fail(RunStopped(trouble.code, str(trouble)))
         self._kind.children.pop(self._run.id, None)
-        if (wait := drive.waiting) is not None:
+        if (wait := replayer.waiting) is not None:
             return Ending(resting(wait), [], self.head())
-        assert drive.over is not None
-        events, evidence, _ = split([*facts, drive.over.last], now)
+        assert replayer.end is not None
+        events, evidence, _ = split([*facts, replayer.end.last], now)
         head = self.head()
-        head["goalSatisfied"] = goal_satisfied(drive.over.status, drive.flow.decision, head.get("verdict"))
-        if drive.over.error:
-            head["error"] = drive.over.error
-        return Ending(drive.over.status, events, head, evidence)
+        head["goalSatisfied"] = goal_satisfied(
+            replayer.end.status, replayer.execution.decision, head.get("verdict")
+        )
+        if replayer.end.error:
+            head["error"] = replayer.end.error
+        return Ending(replayer.end.status, events, head, evidence)
 
 
 def resting(wait: Wait) -> RunStatus:

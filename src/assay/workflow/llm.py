@@ -29,7 +29,7 @@ async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[
     return len(queue)
 
 
-async def asked(store: Store, services: Services, tenant: str, ask: AskModel) -> Came | EffectError:
+async def complete(store: Store, services: Services, tenant: str, ask: AskModel) -> Came | EffectError:
     if ask.provider == MOCK:
         return await _mocked(store, tenant, ask)
     if services.providers is None:
@@ -57,7 +57,7 @@ async def asked(store: Store, services: Services, tenant: str, ask: AskModel) ->
     return {"value": reply.value, "usage": usage}
 
 
-async def recorded(store: Store, tenant: str, ask: AskModel) -> Came | None:
+async def cached_answer(store: Store, tenant: str, ask: AskModel) -> Came | None:
     """The answer to the same question that is kept, if one is: it is served, and nobody is asked."""
     found = await store.document(tenant, ANSWERS, key_of(ask))
     return None if found is None else msgspec.json.decode(found.data)

@@ -30,14 +30,14 @@ class Replayer:
         environment: ExecutionEnvironment,
         source: Sequence[Event] = (),
     ) -> None:
-        self.flow = Execution(run, request, environment.limits)
-        self._lay_over(0)
-        self._going = interpret(self.flow, environment.nodes)
-        self.over: RunEnd | None = None
-        self.effect: Effect | None = next(self._going)
+        self.execution = Execution(run, request, environment.limits)
+        self._apply_overlay(0)
+        self._generator = interpret(self.execution, environment.nodes)
+        self.end: RunEnd | None = None
+        self.effect: Effect | None = next(self._generator)
         self.step = 0
         self.turn: tuple[int, datetime] = (0, NEVER)  # at which step, and when, the newest turn began
-        self._asked: Counter[tuple[type, str]] = Counter()
+        self._attempts: Counter[tuple[type, str]] = Counter()
         self._source = deque(source)  # of a replay: the log it is held against
         if self._source:
             self._source.popleft()
@@ -45,7 +45,7 @@ class Replayer:
     @property
     def attempt(self) -> int:
         """How often the same was asked for at this node before."""
-        return self._asked[type(self.effect), self.effect.node] if self.effect else 0
+        return self._attempts[type(self.effect), self.effect.node] if self.effect else 0
 
     def feed(self, result: Result) -> list[PendingEvent]:
         """What follows from a result, up to the next effect or the end."""
@@ -53,50 +53,50 @@ class Replayer:
         if result.trouble is not None and result.trouble.code == "replay_source_missing":
             return self.fail(RunStopped(result.trouble.code, result.trouble.message))
         if result.trouble is not None and result.trouble.code == CANCELLED:
-            self._going.close()
-            self.flow.tell("run.cancelled", RunCancelled())
-            self.effect, self.over = None, RunEnd("cancelled", self.flow.facts.pop())
+            self._generator.close()
+            self.execution.emit("run.cancelled", RunCancelled())
+            self.effect, self.end = None, RunEnd("cancelled", self.execution.pending_events.pop())
             return []
-        self._lay_over(self.step + 1)
-        self._asked[type(self.effect), self.effect.node] += 1
-        before = self.flow.iteration
+        self._apply_overlay(self.step + 1)
+        self._attempts[type(self.effect), self.effect.node] += 1
+        before = self.execution.iteration
         self.step += 1
         try:
-            self.effect = self._going.send(result)
+            self.effect = self._generator.send(result)
         except StopIteration as end:
-            self.effect, self.over = None, end.value
-        if self.flow.iteration != before or self.step == 1:
+            self.effect, self.end = None, end.value
+        if self.execution.iteration != before or self.step == 1:
             self.turn = (self.step, result.at)
-        return self._compared(self.flow.drain())
+        return self._compare(self.execution.drain())
 
-    def _lay_over(self, step: int) -> None:
-        for at, options in self.flow.request.overlays:
+    def _apply_overlay(self, step: int) -> None:
+        for at, options in self.execution.request.overlays:
             if at == step:
-                self.flow.configurable = {**self.flow.configurable, **options}
+                self.execution.configurable = {**self.execution.configurable, **options}
 
-    def _compared(self, facts: list[PendingEvent]) -> list[PendingEvent]:
+    def _compare(self, facts: list[PendingEvent]) -> list[PendingEvent]:
         """Of a replay: the first fact that is another than its source's is told of, and it goes on (contract §13.9)."""
         for fact in facts:
             if not self._source or fact.type == "replay.divergedAtRefusal":
                 self._source.clear()  # that is told of already
                 break
             event = self._source.popleft()
-            if (how := difference(fact, event, self.flow.known_as)) is not None:
+            if (how := difference(fact, event, self.execution.source_event_id)) is not None:
                 diverged = ReplayDiverged(
-                    source_run_id=self.flow.origin,
+                    source_run_id=self.execution.origin,
                     at_sequence=event.sequence,
                     original_event_id=read_stored(event.data).eventId,
                     divergence_kind=how,
                 )
-                self.flow.tell("replay.diverged", diverged)
+                self.execution.emit("replay.diverged", diverged)
                 self._source.clear()
-        return facts + self.flow.drain()
+        return facts + self.execution.drain()
 
     def fail(self, stop: RunStopped) -> list[PendingEvent]:
         """End it from outside."""
-        self._going.close()
-        self.effect, self.over = None, failed(self.flow, stop)
-        return self.flow.drain()
+        self._generator.close()
+        self.effect, self.end = None, failed(self.execution, stop)
+        return self.execution.drain()
 
     @property
     def waiting(self) -> Wait | None:
@@ -123,7 +123,7 @@ async def replay_run(
     """A recorded run as it stands, its steps, and every fact after its first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
-    drive = Replayer(run.id, request, environment, log)
+    replayer = Replayer(run.id, request, environment, log)
     steps = await read_steps(store, run.id)
-    facts = [fact for kept in steps for fact in drive.feed(kept.result)]
-    return drive, steps, facts
+    facts = [fact for kept in steps for fact in replayer.feed(kept.result)]
+    return replayer, steps, facts

@@ -16,13 +16,13 @@ from assay.workflow.replayer import replay_run
 MOST = 100_000  # events of one run
 
 
-async def came_to(store: Store, run: Run, environment: ExecutionEnvironment) -> Verification:
+async def verification_of(store: Store, run: Run, environment: ExecutionEnvironment) -> Verification:
     """What it came to, with its content."""
-    drive, _, _ = await replay_run(store, run, environment)
-    return verification(await reported(store, run), drive.flow)
+    replayer, _, _ = await replay_run(store, run, environment)
+    return verification(await report_of(store, run), replayer.execution)
 
 
-async def reported(store: Store, run: Run) -> VerificationReport:
+async def report_of(store: Store, run: Run) -> VerificationReport:
     """A fold of what is recorded of it, and of who worked in the child runs that critics looked at."""
     events = await store.events(run.id, limit=MOST)
     told = [(event.type, msgspec.json.decode(read_stored(event.data).payload)) for event in events]
@@ -47,13 +47,13 @@ async def workers(store: Store, run: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def verification(found: VerificationReport, flow: Execution) -> Verification:
+def verification(found: VerificationReport, execution: Execution) -> Verification:
     known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(VerificationReport)}
     return Verification(
         **known,
-        result=flow.variables.get("result") if found.committed else None,
-        failures=tuple(flow.failures),
-        asked=flow.asked,
+        result=execution.variables.get("result") if found.committed else None,
+        failures=tuple(execution.failures),
+        asked=execution.prompt,
     )
 
 

@@ -47,7 +47,7 @@ from assay.workflow.interpreter import ExecutionEnvironment
 from assay.workflow.kind import WorkflowKind, WorkflowState
 from assay.workflow.library import KIND, Library, open_transaction
 from assay.workflow.replayer import replay_run
-from assay.workflow.report import VerificationReport, reported
+from assay.workflow.report import VerificationReport, report_of
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
@@ -64,7 +64,7 @@ class WorkflowService:
         critics: Critics,
         clock: Clock,
     ) -> None:
-        self.store, self.hands, self.kind, self.library = store, hands, kind, library
+        self.store, self.executor, self.kind, self.library = store, hands, kind, library
         self._critics, self._clock = critics, clock
 
     @property
@@ -119,7 +119,7 @@ class WorkflowService:
     ) -> Run:
         """A run that has begun."""
         request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
-        return await self.begin(request, principal.tenant, run or new_id("run-"), documents)
+        return await self.submit(request, principal.tenant, run or new_id("run-"), documents)
 
     def request(
         self,
@@ -155,13 +155,13 @@ class WorkflowService:
     ) -> Run:
         """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
         await self.store.commit(
-            open_transaction(run, request, tenant, self.hands.holder, self.hands.lease, documents)
+            open_transaction(run, request, tenant, self.executor.executor_id, self.executor.lease, documents)
         )
         found = await self.store.run(run)
         assert found is not None
         return found
 
-    async def begin(
+    async def submit(
         self,
         request: WorkflowRequest,
         tenant: str,
@@ -169,7 +169,7 @@ class WorkflowService:
         documents: Sequence[PutDocument | DeleteDocument] = (),
     ) -> Run:
         found = await self.open(request, tenant, run, documents)
-        self.hands.begin(found)
+        self.executor.start(found)
         return found
 
     # answering
@@ -186,23 +186,23 @@ class WorkflowService:
         if not principal.may("approvals:respond"):
             raise Forbidden("approvals:respond")
         found = await self.get(run, principal.tenant)
-        workflow = (await replay_run(self.store, found, self.environment))[0].flow.workflow
+        workflow = (await replay_run(self.store, found, self.environment))[0].execution.workflow
         if workflow.node(node) is None:
             raise NotFound(f"run {run} has no node {node!r} that could wait")
         if found.status not in RESTING:
             raise Conflict("status", f"run {run}", f"it is {found.status}, and waits for no answer")
-        story, wait = await self._story(found)
+        state, wait = await self._waiting_state(found)
         if wait.node != node:
             raise Conflict("status", f"run {run}", f"it waits at {wait.node!r}, not at {node!r}")
         now = self._clock.now()
         if wait.deadline is not None and wait.deadline <= now:
             await self._answer(found, wait, _expired(), now)
             raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
-        action = _action(value, wait, story.drive.flow.asked)
+        action = _action(value, wait, state.replayer.execution.prompt)
         said = {"action": action, "value": value, "by": principal.id, "expired": False}
         return await self._answer(found, wait, said, now, documents)
 
-    async def expire(self) -> int:
+    async def expire_waits(self) -> int:
         """End the waits whose time has run out, of all tenants; how many."""
         many, before, now = 0, None, self._clock.now()
         while True:
@@ -219,35 +219,35 @@ class WorkflowService:
                 return many
             before = (runs[-1].created, runs[-1].id)
 
-    async def watch(self, seconds: float = 5.0) -> None:
+    async def expire_loop(self, seconds: float = 5.0) -> None:
         """Look for such waits again and again, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
             await guarded(
-                "expiry", self.expire(), EnvironmentFailure, Unavailable
+                "expiry", self.expire_waits(), EnvironmentFailure, Unavailable
             )  # the database may come back
 
     async def _expire(self, run: Run, now: datetime) -> None:
-        wait = (await self._story(run))[1]
+        wait = (await self._waiting_state(run))[1]
         await self._answer(run, wait, _expired(), now)
 
-    async def _story(self, run: Run) -> tuple[WorkflowState, Wait]:
+    async def _waiting_state(self, run: Run) -> tuple[WorkflowState, Wait]:
         """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
-        story = await self.kind.restore(self.store, run)
-        wait = story.drive.waiting
+        state = await self.kind.restore(self.store, run)
+        wait = state.replayer.waiting
         if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
             raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
-        return story, wait
+        return state, wait
 
     async def _answer(
         self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[PutDocument] = ()
     ) -> Run:
         """One transaction: what was said, what follows from it, and that the run goes on."""
-        story, now_at = await self._story(run)
+        state, now_at = await self._waiting_state(run)
         if now_at.interrupt != wait.interrupt:
             raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
-        story.seen(run.events)
-        events, evidence, documents = story.advanced(Result(at=now, value=answer))
+        state.skip_verified(run.events)
+        events, evidence, documents = state.answer(Result(at=now, value=answer))
         entry = RunUpdate(
             run=run.id,
             when=frozenset({run.status}),
@@ -255,13 +255,13 @@ class WorkflowService:
             status="running",
             events=events,
             evidence=evidence,
-            head=story.head(),
+            head=state.head(),
         )
         told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
         await self.store.commit(Transaction(entries=[entry], documents=[*documents, *along], lines=[told]))
-        claimed = await self.store.claim(run.id, self.hands.holder, seconds=self.hands.lease)
+        claimed = await self.store.claim(run.id, self.executor.executor_id, seconds=self.executor.lease)
         if claimed is not None:
-            self.hands.begin(claimed)
+            self.executor.start(claimed)
         return claimed or await self.get(run.id, run.tenant)
 
     # showing
@@ -272,38 +272,38 @@ class WorkflowService:
             raise NotFound(f"there is no run {run!r}")
         return found
 
-    async def rested(self, run: str) -> Run:
+    async def wait(self, run: str) -> Run:
         """Once it has ended, or waits for somebody."""
-        return await self.hands.ended(run)
+        return await self.executor.wait(run)
 
     async def report(self, run: str, tenant: str) -> VerificationReport:
         found = await self.get(run, tenant)
-        return await reported(self.store, found)
+        return await report_of(self.store, found)
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
-        drive, _, _ = await replay_run(self.store, run, self.environment)
-        flow, request = drive.flow, drive.flow.request
+        replayer, _, _ = await replay_run(self.store, run, self.environment)
+        execution, request = replayer.execution, replayer.execution.request
         shown: dict[str, Any] = {
             "workflowId": run.name,
             "inputs": redacted(request.inputs),
-            "variables": redacted(flow.variables),
-            "configurable": redacted(dict(flow.configurable)),
+            "variables": redacted(execution.variables),
+            "configurable": redacted(dict(execution.configurable)),
         }
         if (parent := request.parent) is not None:
             shown |= {f"parent{name[0].upper()}{name[1:]}": parent[name] for name in PARENT if name in parent}
         if request.metadata:
             shown["metadata"] = redacted(request.metadata)
-        if flow.current is not None and run.status not in CLOSED:
-            shown["currentNodeId"] = flow.current
+        if execution.current is not None and run.status not in CLOSED:
+            shown["currentNodeId"] = execution.current
         if run.status == "completed":
             shown["outputs"] = shown["variables"]
         if "error" in run.head:
             shown["error"] = run.head["error"]
-        if flow.agent is not None:
-            shown["agent"] = flow.agent
-        if flow.supervisor:
-            shown["runOrchestrator"] = {"agentId": flow.supervisor}
+        if execution.agent is not None:
+            shown["agent"] = execution.agent
+        if execution.supervisor:
+            shown["runOrchestrator"] = {"agentId": execution.supervisor}
         if "goalSatisfied" in run.head:
             shown["goalSatisfied"] = run.head["goalSatisfied"]
         return shown

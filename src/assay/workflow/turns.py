@@ -56,19 +56,19 @@ class AgentTurn(Struct, frozen=True, kw_only=True):
     checked: dict[str, list[CriticResult]] = {}
 
 
-def invoked(
-    flow: Execution, node: str, agent: str, task: Any, role: Role = "actor", **more: Any
+def invoke_agent(
+    execution: Execution, node: str, agent: str, task: Any, role: Role = "actor", **more: Any
 ) -> Steps[AgentTurn]:
     """Ask an agent; whoever cannot be asked at all ends the run."""
-    effect = Invoke(node=node, agent=agent, task=task, invocation=flow.invocation(), **more)
-    result = yield from flow.do(effect)
+    effect = Invoke(node=node, agent=agent, task=task, invocation=execution.invocation(), **more)
+    result = yield from execution.perform(effect)
     if result.trouble is not None:
         if result.trouble.why:
-            flow.failed(role, agent, result.trouble.why)
+            execution.record_failure(role, agent, result.trouble.why)
         raise RunStopped(result.trouble.code, result.trouble.message, node=node)
     done = msgspec.structs.replace(msgspec.convert(result.value, AgentTurn), invocation=effect.invocation)
     if done.outcome not in USABLE:
-        flow.failed(role, agent, done.error)
+        execution.record_failure(role, agent, done.error)
     return done
 
 
@@ -79,8 +79,8 @@ def escalate_if_unsure(done: AgentTurn, floor: float) -> AgentTurn:
     return done
 
 
-def judged(
-    flow: Execution,
+def verify(
+    execution: Execution,
     node: str,
     critic: dict[str, Any],
     *,
@@ -98,17 +98,17 @@ def judged(
         result=result,
         target=target,
         criteria=criteria,
-        invocation=flow.invocation(),
+        invocation=execution.invocation(),
     )
-    came = yield from flow.do(effect)
+    came = yield from execution.perform(effect)
     found = msgspec.structs.replace(msgspec.convert(came.value, CriticResult), invocation=effect.invocation)
-    tell_verdict(flow, node, found, target, cause)
+    emit_verdict(execution, node, found, target, cause)
     return found
 
 
-def tell_verdict(flow: Execution, node: str, found: CriticResult, target: str, cause: str) -> None:
+def emit_verdict(execution: Execution, node: str, found: CriticResult, target: str, cause: str) -> None:
     if found.error is not None:
-        flow.failed("critic", found.agent, found.error)
+        execution.record_failure("critic", found.agent, found.error)
     turn = AgentTurn(
         agent=found.agent,
         outcome=found.outcome,
@@ -116,7 +116,7 @@ def tell_verdict(flow: Execution, node: str, found: CriticResult, target: str, c
         confidence=found.confidence,
         steps=found.steps,
     )
-    with bracket(flow, node, turn):
+    with invocation(execution, node, turn):
         verified = AgentVerified(
             agent_id=found.agent,
             target=target,
@@ -124,11 +124,11 @@ def tell_verdict(flow: Execution, node: str, found: CriticResult, target: str, c
             criteria=found.criteria or UNSET,
             confidence=_or_unset(found.confidence),
         )
-        flow.tell("agent.verified", verified, node=node, cause=cause)
+        execution.emit("agent.verified", verified, node=node, cause=cause)
 
 
 @contextmanager
-def bracket(flow: Execution, node: str, turn: AgentTurn) -> Generator[None]:
+def invocation(execution: Execution, node: str, turn: AgentTurn) -> Generator[None]:
     """The events of an invocation: its start, its steps, then what the caller emits inside the block, then its end."""
     started = InvocationStarted(
         invocation_id=turn.invocation,
@@ -137,23 +137,23 @@ def bracket(flow: Execution, node: str, turn: AgentTurn) -> Generator[None]:
         resolved_agent_version=turn.version,
         tool_surface_count=turn.tools,
     )
-    flow.tell("agent.invocation.started", started, node=node)
-    _tell_steps(flow, node, turn)
+    execution.emit("agent.invocation.started", started, node=node)
+    _emit_steps(execution, node, turn)
     yield
     result = InvocationResult(
         outcome=turn.outcome, confidence=turn.confidence, schema_validated=turn.schema_validated
     )
     completed = completion_payload(turn.invocation, turn.agent, result)
-    flow.tell("agent.invocation.completed", completed, node=node)
+    execution.emit("agent.invocation.completed", completed, node=node)
 
 
-def decided(flow: Execution, node: str, turn: AgentTurn) -> str:
+def emit_decision(execution: Execution, node: str, turn: AgentTurn) -> str:
     """What it came to, which is not committed by being said; the event's id."""
     said = AgentDecided(agent_id=turn.agent, confidence=_or_unset(turn.confidence))
-    return flow.tell("agent.decided", said, node=node, decision=turn.result)
+    return execution.emit("agent.decided", said, node=node, decision=turn.result)
 
 
-def _tell_steps(flow: Execution, node: str, turn: AgentTurn) -> None:
+def _emit_steps(execution: Execution, node: str, turn: AgentTurn) -> None:
     """Memory writes have no event here: workflows do not offer memory attribution."""
 
     def call_id(call: str) -> str:
@@ -162,15 +162,15 @@ def _tell_steps(flow: Execution, node: str, turn: AgentTurn) -> None:
 
     checked = {call_id(call): found for call, found in turn.checked.items()}
     steps = (step for step in turn.steps if not isinstance(step, MemoryWriteStep))
-    verbosity = flow.configurable.get("reasoningVerbosity")
+    verbosity = execution.configurable.get("reasoningVerbosity")
     for event in invocation_events(
-        steps, turn.agent, node, verbosity=verbosity, call_id=call_id, event_id=flow.next_event_id
+        steps, turn.agent, node, verbosity=verbosity, call_id=call_id, event_id=execution.next_event_id
     ):
-        flow.append(event)
+        execution.append(event)
         if isinstance(event.payload, AgentToolReturned):
             for found in checked.get(event.payload.call_id, ()):
-                ready = msgspec.structs.replace(found, invocation=flow.invocation())
-                tell_verdict(flow, node, ready, event.payload.call_id, event.id)
+                ready = msgspec.structs.replace(found, invocation=execution.invocation())
+                emit_verdict(execution, node, ready, event.payload.call_id, event.id)
 
 
 def _or_unset(value: Any) -> Any:

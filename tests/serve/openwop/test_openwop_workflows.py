@@ -329,7 +329,7 @@ def test_an_approval_expires_into_a_refusal(server, client, finds_out):
         late = respond(client, run, "actor", {"action": "accept"})
         assert (late.status_code, late.json()["error"]) == (409, "conflict")
     else:
-        assert server.do(server.room.expire()) == 1
+        assert server.do(server.room.expire_waits()) == 1
     shown = rested(client, run)
     assert (shown["status"], shown["error"]["code"]) == ("failed", "decision_rejected")
     (received,) = events(client, run, "approval.received")

@@ -58,7 +58,7 @@ async def main(address):
     if not await store.runs(RunQuery()):
         await host.begin(suite(), trials=TRIALS)
     for run in await store.runs(RunQuery()):
-        await host.desk.ended(run.id)
+        await host.desk.wait(run.id)
     await host.desk.close()
     await store.close()
 

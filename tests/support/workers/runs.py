@@ -100,10 +100,10 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
         )
         asked = PlannedEvaluation(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
         key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id("eval_")
-        desk.begin(await office.take_in(asked, contexts, "t", desk.holder, [key], run=run))
+        desk.start(await office.take_in(asked, contexts, "t", desk.executor_id, [key], run=run))
         print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):
-        await desk.ended(run.id)
+        await desk.wait(run.id)
     await desk.close()
     await store.close()
 

@@ -36,7 +36,7 @@ async def main(address):
         if not await store.runs(RunQuery()):
             await house.room.start(ME, "loop", {"task": "t"})
         for run in await store.runs(RunQuery()):
-            await house.desk.ended(run.id)
+            await house.desk.wait(run.id)
     await store.close()
 
 

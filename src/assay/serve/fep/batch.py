@@ -169,7 +169,7 @@ class _Batch:
         want = Submission(await part.read(), self._once)
         part.begun = await begin(self._call, want, f".{part.index}")
         if part.begun.made is None:
-            run = await self._call.server.executor.ended(part.begun.run)
+            run = await self._call.server.executor.wait(part.begun.run)
             if run.status != "completed":
                 code = "internal_error" if run.status == "failed" else "conflict"
                 part.fail(code, f"it is {run.status}", status=run.status)

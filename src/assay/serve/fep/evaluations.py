@@ -36,7 +36,7 @@ async def run_evaluation(call: HttpRequest) -> Response:
         headers += REPLAYED
     if begun.made is not None and not call.accepts_ndjson:
         return Response(whole_result(*begun.made), headers=headers)
-    run = await call.until_disconnect(call.server.executor.ended(begun.run))
+    run = await call.until_disconnect(call.server.executor.wait(begun.run))
     if begun.replayed:
         await call.audit_read(run)
     return _results(call, run, headers)

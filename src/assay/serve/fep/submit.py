@@ -129,6 +129,6 @@ async def _take_in(
     server = call.server
     with server.admission.reserve_run(call.tenant):
         taken = await fep_of(call).evaluations.take_in(
-            asked, contexts, call.tenant, server.executor.holder, documents, run=run
+            asked, contexts, call.tenant, server.executor.executor_id, documents, run=run
         )
-        server.executor.begin(taken)
+        server.executor.start(taken)

@@ -27,7 +27,7 @@ async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
     if begun.made is not None:
         return made_result(begun.made, converted, call.server.serving.max_message_bytes)
     try:
-        run = await call.until_disconnect(call.server.executor.ended(begun.run))
+        run = await call.until_disconnect(call.server.executor.wait(begun.run))
     except asyncio.CancelledError:
         call.give_up(begun)
         raise

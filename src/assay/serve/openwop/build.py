@@ -36,13 +36,13 @@ def build_host(
         kinds[flows.name] = flows
 
     def cards() -> list[AgentCard]:
-        return evals.means.agents.cards() if offering.offer_agents else []
+        return evals.dependencies.agents.cards() if offering.offer_agents else []
 
     def offer() -> Capabilities:
         flowing = flows is not None and offering.offer_workflows
         ways = (("run-api", offering.offer_evals), ("workflow-node", flowing))
-        judged = no_judge(evals.means.services.providers, {}) is None
-        own = evals.means.host
+        judged = no_judge(evals.dependencies.services.providers, {}) is None
+        own = evals.dependencies.limits
         asked = EvalCapability(
             modes=tuple(offered(judge=judged)), max_tasks=own.max_tasks, max_cost_usd=own.max_cost_usd
         )
@@ -70,5 +70,5 @@ def build_host(
         replay=offering.offer_replay,
         cards=cards,
     )
-    evals.means.progress.tell = lambda run, data: built.feeds.tell(run, "progress", data)
+    evals.dependencies.progress.tell = lambda run, data: built.feeds.tell(run, "progress", data)
     return built

@@ -49,8 +49,8 @@ class EvalRuns:
         found = await self._suite(asked, who.tenant)
         suite, digest = found if isinstance(found, tuple) else (found, "")
         asked = msgspec.structs.replace(asked, suite_digest=digest)
-        plan = await self.office.planned(asked, who.tenant, suite)
-        return await self.office.take_in(plan, who.tenant, holder, documents, run=run)
+        plan = await self.office.plan(asked, who.tenant, suite)
+        return await self.office.submit(plan, who.tenant, holder, documents, run=run)
 
     async def _suite(
         self, asked: EvalRequest, tenant: str
@@ -86,7 +86,7 @@ class EvalRuns:
         assert request.from_seq is not UNSET
         branch_point(source, request.from_seq)
         scored = await scored_of(store, source)
-        same_agent(scored.request, self.office.means.agents)
+        same_agent(scored.request, self.office.dependencies.agents)
         copying = CopySpec(scored.evidence, scored.keep)
         made = await branch(store, source, copying, run=run, head=scored.head, documents=documents)
         return await store.claim(made.id, holder, seconds=self.office.lease) or made

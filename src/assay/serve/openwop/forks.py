@@ -46,11 +46,11 @@ async def fork_run(call: HttpRequest) -> Response:
 
     async def begin(documents: list[PutDocument]) -> None:
         with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
-            holder = call.server.executor.holder
+            holder = call.server.executor.executor_id
             await call.audit_read(source)
             made = await kind.fork(source, request, call.principal, holder, documents, run=run)
             if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
-                call.server.executor.begin(made)
+                call.server.executor.start(made)
 
     started = await once.start(run, begin)
     found: Run = await call.server.executor.get(started.run, call.tenant)

@@ -65,8 +65,10 @@ async def create_run(call: HttpRequest) -> Response:
 
     async def begin(documents: list[PutDocument]) -> None:
         with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
-            opened = await kind.open(request, call.principal, call.server.executor.holder, documents, run=run)
-            call.server.executor.begin(opened)
+            opened = await kind.open(
+                request, call.principal, call.server.executor.executor_id, documents, run=run
+            )
+            call.server.executor.start(opened)
 
     started = await once.start(run, begin)
     found = await call.server.executor.get(started.run, call.tenant)

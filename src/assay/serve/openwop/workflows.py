@@ -18,7 +18,7 @@ from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
 from assay.workflow.definition import CONFORMANCE, document_of
 from assay.workflow.execution_model import HostInfo, execution_model
-from assay.workflow.fork import forked
+from assay.workflow.fork import fork_request
 from assay.workflow.library import KIND
 from assay.workflow.service import WorkflowService
 
@@ -61,7 +61,7 @@ class WorkflowRuns:
         """By the kind of each node: recorded results answer for the world (contract §13.9)."""
         overlay = None if request.run_options_overlay is UNSET else request.run_options_overlay
         start = None if request.from_seq is UNSET else request.from_seq
-        asked = await forked(self.room, source, request.mode, start, overlay)
+        asked = await fork_request(self.room, source, request.mode, start, overlay)
         return await self.room.open(asked, who.tenant, run, documents)
 
     async def shown(self, run: Run) -> JSON:

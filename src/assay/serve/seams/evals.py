@@ -186,9 +186,9 @@ async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON)
     )
     with call.server.admission.reserve_run(call.tenant):
         desk = call.server.executor
-        opened = await offered.open(request, call.principal, desk.holder, [], run=new_id("run-"))
-        desk.begin(opened)
-    return await call.until_disconnect(desk.ended(opened.id))
+        opened = await offered.open(request, call.principal, desk.executor_id, [], run=new_id("run-"))
+        desk.start(opened)
+    return await call.until_disconnect(desk.wait(opened.id))
 
 
 def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> RouteSpec:

@@ -29,11 +29,11 @@ class AdmissionControl:
         """Count a run that is being stored. Once it has started, the executor counts it."""
         self.check_open()
         limit, own = self._serving.max_runs, self._serving.max_tenant_runs
-        if self._executor.busy + self._starting.total() >= limit:
+        if self._executor.active_runs + self._starting.total() >= limit:
             raise RateLimited(
                 f"{limit} runs are in flight, which is the limit (ASSAY_MAX_RUNS)", retry_after=2
             )
-        if self._executor.busy_for(tenant) + self._starting[tenant] >= own:
+        if self._executor.active_runs_of(tenant) + self._starting[tenant] >= own:
             raise RateLimited(
                 f"{own} runs of this tenant are in flight, which is the limit (ASSAY_MAX_TENANT_RUNS)",
                 retry_after=2,

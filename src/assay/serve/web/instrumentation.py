@@ -49,7 +49,7 @@ def enable_metrics(server: ServerState) -> None:
         "assay_requests_in_flight": lambda: server.admission.requests,
         "assay_event_streams": lambda: server.admission.streams,
         "assay_request_body_bytes": lambda: server.admission.body_bytes,
-        "assay_runs_in_flight": lambda: server.executor.busy,
+        "assay_runs_in_flight": lambda: server.executor.active_runs,
     }
 
 

@@ -8,23 +8,32 @@ from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import below
 from assay.workflow.inputs import inputs_of
-from assay.workflow.interrupts import LowConfidence, accepted, approval
-from assay.workflow.turns import USABLE, AgentTurn, bracket, decided, escalate_if_unsure, invoked
+from assay.workflow.interrupts import LowConfidence, approval, require_accepted
+from assay.workflow.turns import (
+    USABLE,
+    AgentTurn,
+    emit_decision,
+    escalate_if_unsure,
+    invocation,
+    invoke_agent,
+)
 
 
-def agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
-    given = inputs_of(flow, node)
-    task = given.get("task", flow.variables.get("task"))
-    done = yield from invoked(flow, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef"))
-    own = done.threshold if done.threshold is not None else flow.threshold
-    threshold = flow.configurable.get("escalationThreshold", own)
+def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
+    given = inputs_of(execution, node)
+    task = given.get("task", execution.variables.get("task"))
+    done = yield from invoke_agent(
+        execution, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef")
+    )
+    own = done.threshold if done.threshold is not None else execution.threshold
+    threshold = execution.configurable.get("escalationThreshold", own)
     done = escalate_if_unsure(done, threshold)
     cause = ""
-    with bracket(flow, node.id, done):
+    with invocation(execution, node.id, done):
         if done.outcome in USABLE:
             if node.config.get("summary"):
-                _sum_up(flow, node, done)
-            cause = decided(flow, node.id, done)
+                _sum_up(execution, node, done)
+            cause = emit_decision(execution, node.id, done)
     if not cause:
         raise RunStopped("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
     if done.outcome == "escalated":
@@ -35,21 +44,21 @@ def agent(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
             else None
         )
         answer = yield from approval(
-            flow, node.id, "A result its agent is not sure of", cause, about="result", unsure=unsure, cause=cause,
+            execution, node.id, "A result its agent is not sure of", cause, about="result", unsure=unsure, cause=cause,
             result=done.result,
         )  # fmt: skip
-        accepted(flow, answer, "a result below the threshold", node.id)
+        require_accepted(execution, answer, "a result below the threshold", node.id)
     variable = node.config.get("outputVariable", "result")
-    flow.set(variable, done.result, node=node.id)
+    execution.set(variable, done.result, node=node.id)
     return {"result": done.result}
 
 
-def _sum_up(flow: Execution, node: Node, done: AgentTurn) -> None:
+def _sum_up(execution: Execution, node: Node, done: AgentTurn) -> None:
     """A turn that said nothing of its reasons, in the words of the host."""
     if any(isinstance(step, ReasoningStep) for step in done.steps):
         return
     said = f"asked once, with {done.tools} tools at hand; it gave no reasons"
-    flow.tell(
+    execution.emit(
         "agent.reasoned",
         AgentReasoned(agent_id=done.agent, verbosity="summary"),
         node=node.id,

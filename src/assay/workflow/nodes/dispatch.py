@@ -9,12 +9,12 @@ from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import combined
 
 
-def dispatch(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     settings = node.settings if isinstance(node.settings, dict) else {}
     gating = settings.get("gating", True)
-    decision = yield from pending(flow, node.id, gating=gating, seconds=settings.get("expiresSeconds"))
+    decision = yield from pending(execution, node.id, gating=gating, seconds=settings.get("expiresSeconds"))
     if decision["kind"] == "ask-user":
-        return {"answer": flow.answer}
+        return {"answer": execution.answer}
     if decision["kind"] == "terminate":
         return {}
     workers: list[str] = decision["nextWorkerIds"]
@@ -25,11 +25,11 @@ def dispatch(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
     child = ChildResult(run="", status="")
     found: list[ChildResult] = []
     for index, worker in enumerate(workers):
-        hand = ChildSpec(
+        spec = ChildSpec(
             node=node.id,
             worker=worker,
-            key=(flow.iteration, index),
-            cause=flow.decided_id,
+            key=(execution.iteration, index),
+            cause=execution.decided_id,
             inputs=_mapping(node, worker, "perWorkerInputMappings", "inputMapping"),
             outputs=_mapping(node, worker, "perWorkerOutputMappings", "outputMapping"),
             critics=tuple(settings.get("critics", ())),
@@ -39,10 +39,10 @@ def dispatch(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
             approve=settings.get("requireApproval", False),
             expires=settings.get("expiresSeconds"),
         )
-        child = yield from child_run(flow, hand)
+        child = yield from child_run(execution, spec)
         if child.verdict is not None:
             found.append(child)
-            flow.last = _last(found)
+            execution.last_turn = _last(found)
     return {"childRunId": child.run, "childStatus": child.status}
 
 
@@ -51,7 +51,7 @@ def _last(found: list[ChildResult]) -> TurnOutcome:
     return TurnOutcome(
         verdict=combined(child.verdict for child in found if child.verdict is not None),
         committed=all(child.merged for child in found),
-        notes=tuple(one.notes for child in found for one in child.judged if one.notes),
+        notes=tuple(one.notes for child in found for one in child.verdicts if one.notes),
     )
 
 

@@ -6,42 +6,42 @@ from assay.workflow.definition import Node
 from assay.workflow.effects import Delay
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
-from assay.workflow.interrupts import accepted, approval
+from assay.workflow.interrupts import approval, require_accepted
 
 LONGEST = 60_000  # milliseconds
 
 
-def noop(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def noop(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     yield from ()
     return {}
 
 
-def identity(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def identity(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     yield from ()
-    return inputs_of(flow, node)
+    return inputs_of(execution, node)
 
 
-def delay(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
-    ms = inputs_of(flow, node).get("delayMs", node.config.get("delayMs", 0))
+def delay(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
+    ms = inputs_of(execution, node).get("delayMs", node.config.get("delayMs", 0))
     if not isinstance(ms, int | float) or isinstance(ms, bool) or not 0 <= ms <= LONGEST:
         raise RunStopped("validation_error", f"delayMs: expected a number from 0 to {LONGEST}", node=node.id)
-    yield from flow.do(Delay(node=node.id, ms=ms))
+    yield from execution.perform(Delay(node=node.id, ms=ms))
     return {}
 
 
-def fail(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def fail(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     yield from ()
     raise RunStopped("node_failed", "this node fails, which is all it is for", node=node.id)
 
 
-def approval_gate(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def approval_gate(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     answer = yield from approval(
-        flow,
+        execution,
         node.id,
         node.config.get("title", node.name),
         node.id,
         actions=tuple(node.config.get("actions", ("accept", "reject"))),
         seconds=node.config.get("expiresSeconds"),
     )
-    accepted(flow, answer, "the gate", node.id)
+    require_accepted(execution, answer, "the gate", node.id)
     return {"action": answer.action}

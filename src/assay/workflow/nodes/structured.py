@@ -12,8 +12,8 @@ from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.inputs import inputs_of
 
 
-def structured_output(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
-    config, given = node.config, inputs_of(flow, node)
+def structured_output(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
+    config, given = node.config, inputs_of(execution, node)
     effect = AskModel(
         node=node.id,
         provider=config.get("provider", ""),
@@ -21,33 +21,33 @@ def structured_output(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
         messages=given.get("messages", []),
         schema=config.get("outputSchema", {}),
     )
-    result = yield from flow.do(effect)
+    result = yield from execution.perform(effect)
     if result.trouble is not None:
         raise RunStopped(result.trouble.code, result.trouble.message, node=node.id)
     came: dict[str, Any] = result.value
     if usage := came.get("usage"):
-        flow.tell("provider.usage", ProviderUsage(node_id=node.id, **usage), node=node.id)
+        execution.emit("provider.usage", ProviderUsage(node_id=node.id, **usage), node=node.id)
     if original := came.get("original"):
-        _compare(flow, node, came, original)
+        _compare(execution, node, came, original)
     if "refusal" in came:
         refused = EnvelopeRefusal(node_id=node.id, provider=effect.provider, model=effect.model)
-        flow.tell("envelope.refusal", refused, node=node.id, refusalText=came["refusal"] or UNSET)
+        execution.emit("envelope.refusal", refused, node=node.id, refusalText=came["refusal"] or UNSET)
         raise RunStopped("envelope_refusal", "the model refused to answer", node=node.id)
     return {"output": came["value"]}
 
 
-def _compare(flow: Execution, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
+def _compare(execution: Execution, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
     """A refusal where there was an answer, or the other way round, is never put in the place of what was recorded."""
     kind: Literal["valid", "refusal"] = "refusal" if "refusal" in came else "valid"
     if kind != original["kind"]:
         diverged = ReplayDivergedAtRefusal(
-            source_run_id=flow.origin,
+            source_run_id=execution.origin,
             at_sequence=original["sequence"],
             original_event_id=original["event"],
             node_id=node.id,
             original_envelope_kind=original["kind"],
             replay_envelope_kind=kind,
         )
-        flow.tell("replay.divergedAtRefusal", diverged, node=node.id)
+        execution.emit("replay.divergedAtRefusal", diverged, node=node.id)
         what = f"the recorded answer was {original['kind']}, and now it is {kind}"
         raise RunStopped("replay_diverged_at_refusal", what, node=node.id)

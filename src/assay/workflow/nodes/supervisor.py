@@ -6,37 +6,37 @@ from assay.workflow.decisions import GAVE_UP, REACHED, decide, read_decision
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, RunStopped, Steps, TurnOutcome
 from assay.workflow.gating import below
-from assay.workflow.interrupts import LowConfidence, accepted, approval
-from assay.workflow.turns import USABLE, bracket, invoked
+from assay.workflow.interrupts import LowConfidence, approval, require_accepted
+from assay.workflow.turns import USABLE, invocation, invoke_agent
 from assay.workflow.vocabulary import VERDICT, VERIFIED
 
 HELD = 0.0  # how sure a plan is of the turn at which it is to be held
 RULE = "local.assay.supervisor"  # who decides where no agent does
 
 
-def supervisor(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
-    if "actor" not in node.config and flow.iteration >= flow.iterations[0]:
-        flow.breach_loop(node.id)
+def supervisor(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
+    if "actor" not in node.config and execution.iteration >= execution.iterations[0]:
+        execution.breach_loop(node.id)
     agent = node.agent_id or (RULE if "actor" in node.config else f"supervisor-{node.id}")
     if node.config.get("supervisor"):
         agent = node.config["supervisor"]
-        decision, confidence, declared = yield from _asked(flow, node, agent)
+        decision, confidence, declared = yield from _asked(execution, node, agent)
     else:
-        decision, confidence = _planned(flow, node)
+        decision, confidence = _planned(execution, node)
         declared = tuple(one["key"] for one in decision.get("successCriteria", ()))
-    if below(confidence, flow.threshold):
-        decision = yield from _held(flow, node, agent, decision, confidence or 0.0)
+    if below(confidence, execution.threshold):
+        decision = yield from _held(execution, node, agent, decision, confidence or 0.0)
     if "actor" in node.config:
-        _within(flow, node, decision)
-    decide(flow, node.id, agent, decision, declared)
+        _within(execution, node, decision)
+    decide(execution, node.id, agent, decision, declared)
     return {"kind": decision["kind"]}
 
 
-def _planned(flow: Execution, node: Node) -> tuple[dict[str, Any], float | None]:
+def _planned(execution: Execution, node: Node) -> tuple[dict[str, Any], float | None]:
     """By the number of decisions so far, so that whoever comes back to it agrees."""
-    config, turn = node.config, flow.iteration
+    config, turn = node.config, execution.iteration
     if "actor" in config:
-        return _ruled(flow.last, config), None
+        return _ruled(execution.last_turn, config), None
     if "mockPendingDecision" in config and turn == 0:
         return _read(config["mockPendingDecision"], node), config.get("mockConfidence")
     plan = config.get("mockDispatchPlan", config.get("mockDecisions"))
@@ -64,64 +64,64 @@ def _ruled(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
     return decision
 
 
-def _within(flow: Execution, node: Node, decision: dict[str, Any]) -> None:
+def _within(execution: Execution, node: Node, decision: dict[str, Any]) -> None:
     """Of a verified loop: who may be next, and how often. That it ends is no turn of work, and is never cut off."""
     if decision["kind"] == "next-worker" and decision["nextWorkerIds"] != [node.config["actor"]]:
         what = f"the only worker here is {node.config['actor']}"
-        flow.failed(
+        execution.record_failure(
             "supervisor", node.config["supervisor"], f"{what}, and it named {decision['nextWorkerIds']}"
         )
         raise RunStopped("unknown_child_workflow", what, node=node.id)
-    if decision["kind"] != "terminate" and flow.iteration >= flow.iterations[0]:
-        flow.breach_loop(node.id)
+    if decision["kind"] != "terminate" and execution.iteration >= execution.iterations[0]:
+        execution.breach_loop(node.id)
 
 
 def _asked(
-    flow: Execution, node: Node, agent: str
+    execution: Execution, node: Node, agent: str
 ) -> Steps[tuple[dict[str, Any], float | None, tuple[str, ...]]]:
     """An agent decides; how sure it is of that stands outside the decision (CP-1)."""
-    last = flow.last
+    last = execution.last_turn
     task = {
-        "task": flow.variables.get("task"),
-        "turn": flow.iteration + 1,
-        "maxTurns": flow.iterations[0],
+        "task": execution.variables.get("task"),
+        "turn": execution.iteration + 1,
+        "maxTurns": execution.iterations[0],
         "workers": [node.config["actor"]] if "actor" in node.config else [],
         "criteria": node.config.get("criteria", []),
         "last": None
         if last is None
         else {"verdict": last.verdict, "committed": last.committed, "notes": list(last.notes)},
-        "answer": flow.answer,
+        "answer": execution.answer,
     }
-    turn = yield from invoked(flow, node.id, agent, task, "supervisor")
-    with bracket(flow, node.id, turn):
+    turn = yield from invoke_agent(execution, node.id, agent, task, "supervisor")
+    with invocation(execution, node.id, turn):
         pass
     if turn.outcome not in USABLE:
         raise RunStopped("supervisor_failed", f"the supervisor ended as {turn.outcome}", node=node.id)
     try:
         return read_decision(turn.result), turn.confidence, turn.criteria
     except ValueError as wrong:
-        flow.failed("supervisor", agent, f"it decided nothing that is one: {wrong}")
+        execution.record_failure("supervisor", agent, f"it decided nothing that is one: {wrong}")
         raise RunStopped(
             "validation_error", "the supervisor decided nothing that is one", node=node.id
         ) from None
 
 
 def _held(
-    flow: Execution, node: Node, agent: str, decision: dict[str, Any], confidence: float
+    execution: Execution, node: Node, agent: str, decision: dict[str, Any], confidence: float
 ) -> Steps[dict[str, Any]]:
     """CP-1: nothing is decided until a person has ratified it; then it is this turn's, once."""
     answer = yield from approval(
-        flow,
+        execution,
         node.id,
         "A decision its supervisor is not sure of",
         node.id,
         about="decision",
         actions=("accept", "edit-accept", "reject"),
         seconds=node.config.get("expiresSeconds"),
-        unsure=LowConfidence(agent, flow.threshold, confidence),
+        unsure=LowConfidence(agent, execution.threshold, confidence),
         decision=decision,
     )
-    accepted(flow, answer, "a decision that was held", node.id)
+    require_accepted(execution, answer, "a decision that was held", node.id)
     return read_decision(answer.value["decision"]) if answer.action == "edit-accept" else decision
 
 

@@ -9,16 +9,16 @@ from assay.workflow.decisions import pending
 from assay.workflow.definition import Node
 from assay.workflow.execution import Execution, Steps, TurnOutcome
 from assay.workflow.gating import after, below, combined
-from assay.workflow.interrupts import LowConfidence, accepted, approval
+from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import (
     USABLE,
     AgentTurn,
     CriticResult,
-    bracket,
-    decided,
+    emit_decision,
     escalate_if_unsure,
-    invoked,
-    judged,
+    invocation,
+    invoke_agent,
+    verify,
 )
 
 WORKFLOW = "workflow:"  # an actor that is a child run
@@ -33,41 +33,41 @@ class Candidate(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     floor: float | None = None
     escalated: bool = False  # its actor wants a person to look
-    judged: tuple[CriticResult, ...] = ()
+    verdicts: tuple[CriticResult, ...] = ()
     failed: str | None = None
     workers: tuple[str, ...] = ()  # of a child run: whose work it is
 
 
-def turn(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
+def turn(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     config = node.config
     gating, expires = config.get("gating", True), config.get("expiresSeconds")
-    decision = yield from pending(flow, node.id, gating=gating, seconds=expires)
+    decision = yield from pending(execution, node.id, gating=gating, seconds=expires)
     if decision["kind"] == "ask-user":
-        return {"answer": flow.answer}
+        return {"answer": execution.answer}
     if decision["kind"] == "terminate":
         return {}
-    before = len(flow.failures)
+    before = len(execution.failures)
     if config["actor"].startswith(WORKFLOW):
-        candidate = yield from _child_turn(flow, node)
+        candidate = yield from _child_turn(execution, node)
     else:
-        candidate = yield from _agent_turn(flow, node)
-    verdict = combined(one.verdict for one in candidate.judged)
-    notes = tuple(one.notes for one in candidate.judged if one.notes)
-    own = any(one.agent in (candidate.agent, *candidate.workers) for one in candidate.judged)
-    flow.last = TurnOutcome(
-        verdict=verdict, committed=False, notes=notes, met=_met(candidate.judged), self_verified=own
+        candidate = yield from _agent_turn(execution, node)
+    verdict = combined(one.verdict for one in candidate.verdicts)
+    notes = tuple(one.notes for one in candidate.verdicts if one.notes)
+    own = any(one.agent in (candidate.agent, *candidate.workers) for one in candidate.verdicts)
+    execution.last_turn = TurnOutcome(
+        verdict=verdict, committed=False, notes=notes, met=_met(candidate.verdicts), self_verified=own
     )
-    told = [to_builtins(one) for one in flow.failures[before:]]
+    told = [to_builtins(one) for one in execution.failures[before:]]
     failures = {"failures": told} if told else {}
     if candidate.failed is not None:
-        flow.last = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
+        execution.last_turn = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed", **failures}
-    step = after(verdict, turn=flow.iteration, max_turns=flow.iterations[0], gating=gating)
-    unsure = _unsure(flow, node, candidate)
-    escalated = candidate.escalated or any(one.outcome == "escalated" for one in candidate.judged)
+    step = after(verdict, turn=execution.iteration, max_turns=execution.iterations[0], gating=gating)
+    unsure = _unsure(execution, node, candidate)
+    escalated = candidate.escalated or any(one.outcome == "escalated" for one in candidate.verdicts)
     if step in ("commit", "retry") and (unsure is not None or escalated):
         answer = yield from approval(
-            flow,
+            execution,
             node.id,
             "A result that somebody is not sure of",
             candidate.target,
@@ -76,41 +76,41 @@ def turn(flow: Execution, node: Node) -> Steps[dict[str, Any]]:
             seconds=expires,
             result=candidate.result,
         )
-        accepted(flow, answer, "a result below its floor", node.id)
+        require_accepted(execution, answer, "a result below its floor", node.id)
     if step == "escalate":
-        yield from _failed(flow, node, candidate)
+        yield from _failed(execution, node, candidate)
     elif step == "breach":
-        flow.breach_loop(node.id)
+        execution.breach_loop(node.id)
     elif step == "commit":
-        flow.last = structs.replace(flow.last, committed=True)
-        flow.set("result", candidate.result, node=node.id, cause=flow.decided_id)
+        execution.last_turn = structs.replace(execution.last_turn, committed=True)
+        execution.set("result", candidate.result, node=node.id, cause=execution.decided_id)
     return {"outcome": "committed" if step == "commit" else "withheld", **failures}
 
 
-def _agent_turn(flow: Execution, node: Node) -> Steps[Candidate]:
+def _agent_turn(execution: Execution, node: Node) -> Steps[Candidate]:
     config = node.config
     critics, criteria = tuple(config.get("critics", ())), tuple(config.get("criteria", ()))
     tools = critics if config.get("verify") == "tools" else ()
-    done: AgentTurn = yield from invoked(
-        flow, node.id, config["actor"], _task(flow), critics=tools, criteria=criteria, gating=config.get("gating", True),
+    done: AgentTurn = yield from invoke_agent(
+        execution, node.id, config["actor"], _task(execution), critics=tools, criteria=criteria, gating=config.get("gating", True),
         memory=config.get("memoryRef"),
     )  # fmt: skip
-    floor = _floor(flow, node, done)
+    floor = _floor(execution, node, done)
     done = escalate_if_unsure(done, floor)
     target = ""
-    with bracket(flow, node.id, done):
+    with invocation(execution, node.id, done):
         if done.outcome in USABLE:
-            target = decided(flow, node.id, done)
+            target = emit_decision(execution, node.id, done)
     if not target:
         why = f"the turn ended as {done.outcome}" + (f": {done.error}" if done.error else "")
         return Candidate(agent=done.agent, result=None, target="", failed=why)
     found: list[CriticResult] = []
     for critic in critics:
-        one = yield from judged(
-            flow,
+        one = yield from verify(
+            execution,
             node.id,
             critic,
-            task=flow.variables.get("task"),
+            task=execution.variables.get("task"),
             result=done.result,
             target=target,
             cause=target,
@@ -124,16 +124,16 @@ def _agent_turn(flow: Execution, node: Node) -> Steps[Candidate]:
         confidence=done.confidence,
         floor=floor,
         escalated=done.outcome == "escalated",
-        judged=tuple(found),
+        verdicts=tuple(found),
     )
 
 
-def _task(flow: Execution) -> Any:
+def _task(execution: Execution) -> Any:
     """What is asked of whoever works: the task, and in a later turn what was said of the one before."""
-    task = flow.variables.get("task")
-    if flow.last is None:
+    task = execution.variables.get("task")
+    if execution.last_turn is None:
         return task
-    return {"task": task, "notes": list(flow.last.notes), "turn": flow.iteration}
+    return {"task": task, "notes": list(execution.last_turn.notes), "turn": execution.iteration}
 
 
 def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
@@ -145,17 +145,17 @@ def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
     return met
 
 
-def _child_turn(flow: Execution, node: Node) -> Steps[Candidate]:
+def _child_turn(execution: Execution, node: Node) -> Steps[Candidate]:
     """A child run as the actor: its `result` is the candidate, and its run id what is verified."""
     config = node.config
     worker, output = config["actor"].removeprefix(WORKFLOW), config.get("output", "result")
     gating = config.get("gating", True)
-    hand = ChildSpec(
+    spec = ChildSpec(
         node=node.id,
         worker=worker,
-        key=(flow.iteration, 0),
-        cause=flow.decided_id,
-        given={"task": _task(flow)},
+        key=(execution.iteration, 0),
+        cause=execution.decided_id,
+        values={"task": _task(execution)},
         outputs={"candidate": output},
         only=output,
         attest=True,
@@ -165,7 +165,7 @@ def _child_turn(flow: Execution, node: Node) -> Steps[Candidate]:
         criteria=tuple(config.get("criteria", ())),
         gating=gating,
     )
-    child = yield from child_run(flow, hand)
+    child = yield from child_run(execution, spec)
     failed = None
     if child.status != "completed":
         failed = f"the child run {child.run} ended as {child.status}: {child.error}"
@@ -174,45 +174,45 @@ def _child_turn(flow: Execution, node: Node) -> Steps[Candidate]:
     elif not child.merged and (child.verdict in (None, "pass") or not gating):
         failed = "its output was not approved"
     if failed is not None:
-        flow.failed("actor", worker, failed)
+        execution.record_failure("actor", worker, failed)
     return Candidate(
         agent=worker,
         result=child.harvest.get(output),
         target=child.run,
-        judged=child.judged,
+        verdicts=child.verdicts,
         failed=failed,
         workers=child.workers,
     )
 
 
-def _unsure(flow: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
+def _unsure(execution: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
     """The actor, or a critic, below its floor: either is enough (contract §8.4)."""
     floor = candidate.floor
     if floor is not None and candidate.confidence is not None and below(candidate.confidence, floor):
         return LowConfidence(candidate.agent, floor, candidate.confidence)
-    floor = node.config.get("floors", {}).get("critic", flow.threshold)
-    for one in candidate.judged:
+    floor = node.config.get("floors", {}).get("critic", execution.threshold)
+    for one in candidate.verdicts:
         if one.confidence is not None and below(one.confidence, floor):
             return LowConfidence(one.agent, floor, one.confidence)
     return None
 
 
-def _floor(flow: Execution, node: Node, done: AgentTurn) -> float:
+def _floor(execution: Execution, node: Node, done: AgentTurn) -> float:
     """The actor's: what the run says, or the workflow, or its manifest."""
-    own = done.threshold if done.threshold is not None else flow.threshold
-    return flow.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
+    own = done.threshold if done.threshold is not None else execution.threshold
+    return execution.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
 
 
-def _failed(flow: Execution, node: Node, candidate: Candidate) -> Steps[None]:
+def _failed(execution: Execution, node: Node, candidate: Candidate) -> Steps[None]:
     """A fail is never committed: another turn, a person who may grant one, or the end without success."""
     policy = node.config.get("onFail", "escalate")
-    assert flow.last is not None
+    assert execution.last_turn is not None
     if policy == "give-up":
-        flow.last = structs.replace(flow.last, gave_up=True)
+        execution.last_turn = structs.replace(execution.last_turn, gave_up=True)
         return
     if policy == "escalate":
         answer = yield from approval(
-            flow,
+            execution,
             node.id,
             "A result that its critic rejects; accept to let the actor try again",
             candidate.target,
@@ -220,6 +220,6 @@ def _failed(flow: Execution, node: Node, candidate: Candidate) -> Steps[None]:
             seconds=node.config.get("expiresSeconds"),
             result=candidate.result,
         )
-        accepted(flow, answer, "another turn after a rejected result", node.id)
-    if flow.iteration >= flow.iterations[0]:
-        flow.breach_loop(node.id)
+        require_accepted(execution, answer, "another turn after a rejected result", node.id)
+    if execution.iteration >= execution.iterations[0]:
+        execution.breach_loop(node.id)

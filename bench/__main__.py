@@ -13,32 +13,32 @@ from bench.rows import RUNS
 
 
 def main() -> None:
-    wanted = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    wanted.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join([*RUNS, 'stages'])}")
-    wanted.add_argument(
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join([*RUNS, 'stages'])}")
+    parser.add_argument(
         "--quick",
         action="store_true",
         help="a tenth of the cases, three rounds: a test of the benchmark itself",
     )
-    wanted.add_argument("--write", action="store_true", help="write the table into docs/performance.md too")
-    asked = wanted.parse_args()
-    names = asked.names or [*RUNS, "stages"]
+    parser.add_argument("--write", action="store_true", help="write the table into docs/performance.md too")
+    arguments = parser.parse_args()
+    names = arguments.names or [*RUNS, "stages"]
     if unknown := set(names) - {*RUNS, "stages"}:
-        wanted.error(f"no {', '.join(sorted(unknown))}; there are {', '.join([*RUNS, 'stages'])}")
+        parser.error(f"no {', '.join(sorted(unknown))}; there are {', '.join([*RUNS, 'stages'])}")
     with tempfile.TemporaryDirectory(prefix="assay-bench-") as folder:
-        bench = Bench(Path(folder), asked.quick)
-        rows = [row for name in names if name != "stages" for row in measured(name, bench)]
+        bench = Bench(Path(folder), arguments.quick)
+        rows = [row for name in names if name != "stages" for row in measure_rows(name, bench)]
         parts = [table.table(rows)] if rows else []
-        parts += [stages.told(bench)] if "stages" in names else []
+        parts += [stages.stage_table(bench)] if "stages" in names else []
     text = "\n\n".join([*parts, table.machine()])
     print(text)
-    if asked.write and {*RUNS, "stages"} <= {*names}:
+    if arguments.write and {*RUNS, "stages"} <= {*names}:
         table.write(text)
-    elif asked.write:
+    elif arguments.write:
         table.renew(rows)
 
 
-def measured(name: str, bench: Bench) -> list[Row]:
+def measure_rows(name: str, bench: Bench) -> list[Row]:
     began = time.monotonic()
     try:
         rows = RUNS[name](bench)

@@ -98,12 +98,12 @@ async def evaluate(many: int, concurrency: int, seconds: float, database: str) -
 
 
 async def _run(evals: EvalRuntime, many: int) -> None:
-    run = await _begun(evals, many)
+    run = await _start(evals, many)
     ended = await evals.executor.wait(run.id)
     assert ended.head["passedCount"] == many, ended.head
 
 
-async def _begun(evals: EvalRuntime, many: int) -> Run:
+async def _start(evals: EvalRuntime, many: int) -> Run:
     tasks = [
         {
             "taskId": f"t-{at}",

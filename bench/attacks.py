@@ -29,7 +29,7 @@ import aiohttp
 from assay.serve.web.server import GRACE
 from bench.attacking import bodies, checks, faults, heads, inputs, patterns, shares
 from bench.attacking.target import Attack, Target
-from bench.service import Hosted, hosted, small_body
+from bench.service import ServerProcess, small_body, start_server
 
 ATTACKS: dict[str, Attack] = {
     **heads.ATTACKS,
@@ -45,7 +45,7 @@ LONG: frozenset[str] = (
 )  # attacks that take more than a second or two: not among the tests
 BAR = 0.250  # seconds that tenant B may wait
 PACE = 0.020  # seconds between two of B's requests
-AGAIN = 0.5  # seconds of an attack after which the server is told to stop
+AGAIN = 0.5  # seconds of an attack after which the server gets SIGTERM
 LEAST = 2.0  # seconds that B is measured, however short an attack is
 LONGEST = 300.0  # seconds after which an attack is stopped
 ORDINARY = (("POST", "/v1/evaluate"), ("GET", "/v1/evaluations?page_size=5"), ("GET", "/v1/health"))
@@ -68,7 +68,7 @@ class Waits(NamedTuple):
         return max(0.0, own) / self.slowed
 
     @property
-    def held(self) -> bool:
+    def within_limit(self) -> bool:
         return not self.trouble and not self.refused and self.wait <= BAR
 
 
@@ -76,12 +76,12 @@ def percentile(values: Sequence[float], part: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * part))]
 
 
-async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> Waits:
+async def measure(host: ServerProcess, echo: str, key: str, attack: Sequence[str]) -> Waits:
     """Send B's requests at a fixed pace, from the start of an attack to its end."""
     waits, echoes, refused = list[float](), list[float](), list[int]()
     body = small_body()
 
-    async def timed(session: aiohttp.ClientSession, method: str, url: str, into: list[float]) -> None:
+    async def time_request(session: aiohttp.ClientSession, method: str, url: str, into: list[float]) -> None:
         began = time.perf_counter()
         data = body if method == "POST" else None
         async with session.request(method, url, data=data) as got:
@@ -91,7 +91,7 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
         into.append(time.perf_counter() - began)
 
     host.forget_memory()
-    before, (ran, queued) = host.cpu, scheduled(host)
+    before, (ran, queued) = host.cpu, schedule_times(host)
     headers = {"X-API-Key": key, "Content-Type": "application/json"}
     limit, patience = aiohttp.TCPConnector(limit=0), aiohttp.ClientTimeout(total=LONGEST)
     async with aiohttp.ClientSession(headers=headers, connector=limit, timeout=patience) as session:
@@ -100,8 +100,8 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
         asking, began, at = list[asyncio.Task[None]](), time.monotonic(), 0
         while not ended.done() or time.monotonic() < began + LEAST:
             method, path = ORDINARY[at % len(ORDINARY)]
-            asking.append(asyncio.create_task(timed(session, method, host.url + path, waits)))
-            asking.append(asyncio.create_task(timed(session, "POST", echo, echoes)))
+            asking.append(asyncio.create_task(time_request(session, method, host.url + path, waits)))
+            asking.append(asyncio.create_task(time_request(session, "POST", echo, echoes)))
             at += 1
             await asyncio.sleep(PACE)
         await asyncio.gather(*asking)
@@ -111,19 +111,19 @@ async def measure(host: Hosted, echo: str, key: str, attack: Sequence[str]) -> W
         except TimeoutError:
             process.kill()
             trouble = [f"the attack did not end in {LONGEST:g} s"]
-    ran, queued = (after - first for after, first in zip(scheduled(host), (ran, queued), strict=True))
+    ran, queued = (after - first for after, first in zip(schedule_times(host), (ran, queued), strict=True))
     slowed = (ran + queued) / max(ran, 1)
     memory, cpu = host.memory("VmHWM"), host.cpu - before
     return Waits(waits, echoes, len(refused), memory, cpu, slowed, "".join(trouble))
 
 
-def scheduled(host: Hosted) -> tuple[int, int]:
+def schedule_times(host: ServerProcess) -> tuple[int, int]:
     """Return the nanoseconds that the event loop thread ran, and that it waited for a core."""
     ran, queued, _ = Path(f"/proc/{host.process.pid}/schedstat").read_text().split()
     return int(ran), int(queued)
 
 
-def told(name: str, one: Waits) -> str:
+def table_row(name: str, one: Waits) -> str:
     """A row of the table."""
     middle, most, echo = (
         percentile(one.waits, 0.5),
@@ -137,7 +137,7 @@ def told(name: str, one: Waits) -> str:
         f"{one.cpu:.1f} s",
         f"{one.slowed:.1f}x",
         "yes"
-        if one.held
+        if one.within_limit
         else f"**no** {one.trouble or (f'{one.refused} refused' if one.refused else '')}".strip(),
     ]
     return "| " + " | ".join(cells) + " |"
@@ -156,11 +156,14 @@ def main() -> int:
     print("| attack | B's median | B's wait | B's longest | echo | memory | CPU | slowed | at most 250 ms |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|---|", flush=True)
     good = True
-    with tempfile.TemporaryDirectory(prefix="assay-attack-") as folder, hosted(Path(folder, "echo")) as echo:
+    with (
+        tempfile.TemporaryDirectory(prefix="assay-attack-") as folder,
+        start_server(Path(folder, "echo")) as echo,
+    ):
         for number, name in enumerate(name for name in ATTACKS if given.only in name):
             home = Path(folder, str(number))
             home.mkdir()
-            with served(home) as host:
+            with start_command(home) as host:
                 key = second_key(home)
                 target = [name, host.url, host.grpc, host.headers["X-API-Key"]]
                 attack = [sys.executable, "-m", "bench.attacks", "--one", *target]
@@ -169,13 +172,13 @@ def main() -> int:
                 time.sleep(AGAIN)  # SIGTERM then comes while it is attacked
             again.kill()
             again.wait()
-            print(told(name, one), flush=True)
-            good = good and one.held
+            print(table_row(name, one), flush=True)
+            good = good and one.within_limit
     return 0 if good else 1
 
 
 @contextmanager
-def served(folder: Path) -> Generator[Hosted]:
+def start_command(folder: Path) -> Generator[ServerProcess]:
     """`assay serve`, as an operator starts it; SIGTERM must end it within its grace period."""
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--port", "0"],
@@ -189,7 +192,7 @@ def served(folder: Path) -> Generator[Hosted]:
     try:
         url, grpc = (process.stdout.readline().split()[2] for _ in range(2))
         key = (folder / ".assay" / "local-key").read_text().strip()
-        yield Hosted(process, url, key, grpc.removeprefix("grpc://"))
+        yield ServerProcess(process, url, key, grpc.removeprefix("grpc://"))
         process.terminate()
         process.wait(GRACE + 15)
     finally:

@@ -126,10 +126,10 @@ def score(context: Any) -> Case:
 
 def run(lines: Iterable[bytes], write: Callable[[bytes], object]) -> None:
     decode, encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
-    held = list[bytes]()
+    batch = list[bytes]()
     for line in lines:
-        held.append(encode(score(decode(line))))
-        if len(held) == BATCH:
-            write(b"\n".join([*held, b""]))
-            held.clear()
-    write(b"\n".join([*held, b""]) if held else b"")
+        batch.append(encode(score(decode(line))))
+        if len(batch) == BATCH:
+            write(b"\n".join([*batch, b""]))
+            batch.clear()
+    write(b"\n".join([*batch, b""]) if batch else b"")

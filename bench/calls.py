@@ -12,7 +12,7 @@ from assay.serve.grpc import fep_pb2 as fep
 from bench import workload
 from bench.files import Bench
 from bench.measure import Row
-from bench.service import Hosted, hosted
+from bench.service import ServerProcess, start_server
 
 MANY = 1_000
 REPEATS = 20  # requests a round: the kernel counts a process's time in hundredths of a second
@@ -43,7 +43,7 @@ def bodies(many: int) -> tuple[bytes, bytes]:
     return msgspec.json.encode(request), message.SerializeToString()
 
 
-def spent(host: Hosted, ask: Callable[[], object]) -> float:
+def cpu_seconds(host: ServerProcess, ask: Callable[[], object]) -> float:
     before = host.cpu
     for _ in range(REPEATS):
         ask()
@@ -54,7 +54,7 @@ def calls(bench: Bench) -> list[Row]:
     rest_body, grpc_body = bodies(MANY)
     values = list[float]()
     rest = ours = 0.0
-    with hosted(bench.folder / "calls") as host, grpc.insecure_channel(host.grpc) as channel:
+    with start_server(bench.folder / "calls") as host, grpc.insecure_channel(host.grpc) as channel:
         connection = http.client.HTTPConnection(host.url.removeprefix("http://"))
         headers = {"Content-Type": "application/json", **host.headers}
         call: Any = channel
@@ -71,9 +71,9 @@ def calls(bench: Bench) -> list[Row]:
             run(grpc_body, metadata=metadata)
 
         for ask in (over_rest, over_grpc):
-            spent(host, ask)
+            cpu_seconds(host, ask)
         for _ in range(bench.rounds()):
-            rest, ours = spent(host, over_rest), spent(host, over_grpc)
+            rest, ours = cpu_seconds(host, over_rest), cpu_seconds(host, over_grpc)
             values.append(ours / rest)
     name = f"RunEvaluation over gRPC, {MANY:,} cases × 4 checks, stored: server CPU to REST's"
     note = f"the last round: {ours * 1000:.0f} ms to {rest * 1000:.0f} ms"

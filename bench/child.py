@@ -53,7 +53,7 @@ class Sample(Struct):
     inner: float = 0.0  # CPU seconds without reading and writing files, if measured
 
 
-def measured(work: Callable[[], object]) -> Sample:
+def measure(work: Callable[[], object]) -> Sample:
     cpu, wall = _cpu(), time.perf_counter()
     work()
     wall, cpu = time.perf_counter() - wall, _cpu() - cpu
@@ -66,8 +66,8 @@ def command(task: Task) -> Sample:
     options = EvaluateOptions(
         contexts=task.contexts, checks=task.checks, to=[task.to], modules=task.modules, **more
     )
-    sample = measured(lambda: evaluate(options))
-    return _counted(sample, task.to)
+    sample = measure(lambda: evaluate(options))
+    return _with_count(sample, task.to)
 
 
 def anchor(task: Task) -> Sample:
@@ -86,7 +86,7 @@ def library(task: Task) -> Sample:
     checks = msgspec.json.decode(Path(task.checks or "").read_bytes())
     runs = list[assay.EvaluationRunResult]()
     evaluate = assay.evaluate_sync  # looked up here: the attribute loads its module
-    sample = measured(lambda: runs.append(evaluate(cases, outputs, checks)))
+    sample = measure(lambda: runs.append(evaluate(cases, outputs, checks)))
     results = (one for case in runs[0].results for one in case.check_results)
     sample.passed = sum(one.results["passed"] for one in results)
     return sample
@@ -116,7 +116,7 @@ def waiting(task: Task) -> Sample:
         )
         assert run.summary.completed_checks == task.many
 
-    return measured(work)
+    return measure(work)
 
 
 def searching(task: Task) -> Sample:
@@ -131,7 +131,7 @@ def searching(task: Task) -> Sample:
         runs.append(assay.evaluate_sync(cases, outputs, checks))
         pool.close()  # counts the CPU time of the processes, with their start
 
-    sample = measured(work)
+    sample = measure(work)
     sample.passed = sum(one.check_results[0].results["passed"] for one in runs[0].results)
     return sample
 
@@ -141,7 +141,7 @@ def plain_search(task: Task) -> Sample:
     found = re.compile(UNBOUNDED).search
     many = texts(task.many)
     there = list[bool]()
-    sample = measured(lambda: there.extend(found(text) is not None for text in many))
+    sample = measure(lambda: there.extend(found(text) is not None for text in many))
     sample.passed = sum(there)
     return sample
 
@@ -174,7 +174,7 @@ def judging(task: Task) -> Sample:
         assert run.summary.completed_checks == many
 
     work(1)
-    return measured(lambda: work(task.many))
+    return measure(lambda: work(task.many))
 
 
 WORKS = {
@@ -188,10 +188,10 @@ def _loop(run: Callable[[Any, Any], object], task: Task) -> Sample:
         with Path(task.contexts).open("rb") as lines, Path(task.to).open("wb") as out:
             run(lines, out.write)
 
-    return _counted(measured(work), task.to)
+    return _with_count(measure(work), task.to)
 
 
-def _counted(sample: Sample, results: str) -> Sample:
+def _with_count(sample: Sample, results: str) -> Sample:
     """Count the passed checks in a result file."""
     with Path(results).open("rb") as file:
         rest = b""

@@ -8,11 +8,11 @@ from pathlib import Path
 from assay.cli.evaluate_io import EvaluateOptions
 from bench import second
 from bench.agents import agents
-from bench.beside import flex, pydantic
 from bench.calls import calls
 from bench.child import Sample, Task
 from bench.equal import differences
 from bench.files import Bench
+from bench.frameworks import flex, pydantic
 from bench.judges import judges
 from bench.measure import Row, agree, cpu_of, ratios, run, side_by_side, straight
 from bench.service import service

@@ -23,7 +23,7 @@ SECONDS, TURNS = 0.4, 5  # of one turn, and turns in a round
 LINES = {"Content-Type": "application/x-ndjson"}
 
 
-class Hosted:
+class ServerProcess:
     """The process of the server."""
 
     def __init__(self, process: subprocess.Popen[str], url: str, key: str, grpc: str) -> None:
@@ -54,13 +54,13 @@ class Hosted:
 
 
 @contextmanager
-def hosted(folder: Path) -> Generator[Hosted]:
+def start_server(folder: Path) -> Generator[ServerProcess]:
     process = subprocess.Popen(
         [sys.executable, "-m", "bench.host", str(folder)], stdout=subprocess.PIPE, text=True
     )
     try:
         assert process.stdout is not None
-        yield Hosted(process, *process.stdout.readline().split())
+        yield ServerProcess(process, *process.stdout.readline().split())
     finally:
         process.terminate()
         process.wait(30)
@@ -99,7 +99,7 @@ async def requests_a_second(url: str, headers: dict[str, str], body: bytes, seco
     return done / (time.perf_counter() - began)
 
 
-async def evaluate_lines(host: Hosted, contexts: Path, timeout: float = 3600) -> str:
+async def evaluate_lines(host: ServerProcess, contexts: Path, timeout: float = 3600) -> str:
     """Submit a file as lines, wait for the run, and return its id."""
 
     async def body() -> AsyncGenerator[bytes]:
@@ -123,7 +123,7 @@ async def evaluate_lines(host: Hosted, contexts: Path, timeout: float = 3600) ->
             await asyncio.sleep(0.2)
 
 
-async def read_lines(host: Hosted, run: str) -> int:
+async def read_lines(host: ServerProcess, run: str) -> int:
     """Read the results as lines and return their number."""
     many = 0
     headers = {**host.headers, "Accept": "application/x-ndjson"}
@@ -148,7 +148,7 @@ def _small(bench: Bench) -> Row:
     body = small_body()
     paths = ("/bare", "/v1/evaluate", "/echo")
     rounds = list[dict[str, float]]()
-    with hosted(bench.folder / "small") as host:
+    with start_server(bench.folder / "small") as host:
         for _ in range(bench.rounds()):
             had = dict.fromkeys(paths, 0.0)
             for path in paths * TURNS:
@@ -167,7 +167,7 @@ def _small(bench: Bench) -> Row:
 
 def _large(bench: Bench, many: int) -> list[Row]:
     task = bench.task(many)
-    with hosted(bench.folder / f"large-{many}") as host:
+    with start_server(bench.folder / f"large-{many}") as host:
         before = host.cpu
         run = asyncio.run(evaluate_lines(host, Path(task.contexts)))
         done = host.cpu - before

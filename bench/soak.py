@@ -17,13 +17,13 @@ import aiohttp
 import msgspec
 
 from bench import workload
-from bench.service import Hosted, hosted, small_body
+from bench.service import ServerProcess, small_body, start_server
 
 CLIENTS = 16
 GROWTH = 1.25  # of memory, after the first part
 
 
-async def soak(host: Hosted, seconds: float) -> tuple[list[str], list[tuple[float, int, int]]]:
+async def soak(host: ServerProcess, seconds: float) -> tuple[list[str], list[tuple[float, int, int]]]:
     """The started runs, and the resources of the process over time."""
     runs = list[str]()
     levels = list[tuple[float, int, int]]()
@@ -90,7 +90,7 @@ async def _follow(session: aiohttp.ClientSession, url: str) -> None:
             pass
 
 
-async def lost(host: Hosted, runs: list[str]) -> list[str]:
+async def lost_runs(host: ServerProcess, runs: list[str]) -> list[str]:
     """Return accepted runs that do not exist or have not ended."""
     missing = list[str]()
     waiting = iter(runs)
@@ -116,9 +116,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=3.0)
     minutes = parser.parse_args().minutes
-    with tempfile.TemporaryDirectory(prefix="assay-soak-") as folder, hosted(Path(folder)) as host:
+    with tempfile.TemporaryDirectory(prefix="assay-soak-") as folder, start_server(Path(folder)) as host:
         runs, levels = asyncio.run(soak(host, minutes * 60))
-        missing = asyncio.run(lost(host, runs))
+        missing = asyncio.run(lost_runs(host, runs))
     settled, late = levels[len(levels) // 3], levels[-1]
     print(f"{len(runs):,} runs in {minutes:g} minutes, {len(missing)} lost")
     print(

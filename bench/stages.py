@@ -16,7 +16,7 @@ from assay.settings import load
 from bench.files import Bench
 
 
-def told(bench: Bench) -> str:
+def stage_table(bench: Bench) -> str:
     many = 10_000
     lines = ["| stage of workload 1 | µs a case |", "|---|--:|"]
     before = 0.0

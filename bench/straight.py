@@ -57,13 +57,13 @@ def exact_match(context: Any) -> tuple[bool, dict[str, Any]]:
 
 def contains(context: Any) -> tuple[bool, dict[str, Any]]:
     text = context["output"]["value"]["text"]
-    held = True
+    passed = True
     for phrase in PHRASES:
         if phrase not in text:
-            held = False
+            passed = False
             break
     shown = {"jsonpath": TEXT, "value": text}
-    return held, {"text": shown, "phrases": SHOWN_PHRASES, "negate": OFF, "case_sensitive": ON}
+    return passed, {"text": shown, "phrases": SHOWN_PHRASES, "negate": OFF, "case_sensitive": ON}
 
 
 def regex(context: Any) -> tuple[bool, dict[str, Any]]:
@@ -89,7 +89,7 @@ QUESTIONS = [(ask.__name__, ask) for ask in (exact_match, contains, regex, thres
 def run(lines: Iterable[bytes], write: Callable[[bytes], object]) -> int:
     """Write all results and return the number of passed checks."""
     decode, encode, now = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode, datetime.now
-    passed, held = 0, list[bytes]()
+    passed, batch = 0, list[bytes]()
     for line in lines:
         context = decode(line)
         results = list[Result]()
@@ -97,9 +97,9 @@ def run(lines: Iterable[bytes], write: Callable[[bytes], object]) -> int:
             answer, arguments = ask(context)
             passed += answer
             results.append(Result(name, "completed", ANSWERS[answer], arguments, now(UTC), VERSION))
-        held.append(encode(Case("completed", context, results, SUMMARY)))
-        if len(held) == BATCH:
-            write(b"\n".join([*held, b""]))
-            held.clear()
-    write(b"\n".join([*held, b""]) if held else b"")
+        batch.append(encode(Case("completed", context, results, SUMMARY)))
+        if len(batch) == BATCH:
+            write(b"\n".join([*batch, b""]))
+            batch.clear()
+    write(b"\n".join([*batch, b""]) if batch else b"")
     return passed

@@ -20,8 +20,8 @@ def table(rows: Sequence[Row]) -> str:
             cells = [f"{_number(row.measured, row)} {row.unit}", spread, "yes" if row.met else "**no**"]
         else:
             cells = ["–", "–", "–"]
-        wanted = f"{row.sense} {row.bar:g} {row.unit}"
-        lines.append(f"| {row.name} | {cells[0]} | {cells[1]} | {wanted} | {cells[2]} | {row.note} |")
+        expected = f"{row.sense} {row.bar:g} {row.unit}"
+        lines.append(f"| {row.name} | {cells[0]} | {cells[1]} | {expected} | {cells[2]} | {row.note} |")
     return "\n".join(lines).replace(" x |", "x |")
 
 
@@ -81,8 +81,8 @@ def _number(value: float, row: Row) -> str:
 
 def _processor() -> str:
     try:
-        told = Path("/proc/cpuinfo").read_text("utf-8")
+        info = Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
         return platform.machine()
-    names = (line.partition(":")[2].strip() for line in told.splitlines() if line.startswith("model name"))
+    names = (line.partition(":")[2].strip() for line in info.splitlines() if line.startswith("model name"))
     return next(names, platform.machine())

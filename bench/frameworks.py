@@ -22,7 +22,7 @@ def flex(bench: Bench) -> list[Row]:
         f"flex-evals at {many}, in memory: its CPU to that of `evaluate_sync`",
     )
     memory = Task(work="library", contexts=task.contexts, checks=task.checks)
-    taken, note = _beside("flex", bench, task, {"library": lambda: run(memory)})
+    taken, note = _rounds("flex", bench, task, {"library": lambda: run(memory)})
     alone = [one["flex"].inner / one["library"].cpu for one in taken]
     return [
         Row(names[0], "at least", 80.0, values=ratios(taken, "flex", "assay"), note=note),
@@ -33,11 +33,11 @@ def flex(bench: Bench) -> list[Row]:
 def pydantic(bench: Bench) -> list[Row]:
     task = bench.task(bench.size(10_000))
     name = f"pydantic-evals at {bench.size(10_000):,}, file to file: its CPU to that of the command"
-    taken, note = _beside("pydantic", bench, task, {})
+    taken, note = _rounds("pydantic", bench, task, {})
     return [Row(name, "at least", 25.0, values=ratios(taken, "pydantic", "assay"), note=note)]
 
 
-def _beside(
+def _rounds(
     name: str, bench: Bench, task: Task, more: dict[str, Callable[[], Sample]]
 ) -> tuple[list[dict[str, Sample]], str]:
     """Return the rounds and a note; no rounds if the framework cannot be installed."""

@@ -1,4 +1,4 @@
-"""Every knob, read once: command line > ASSAY_* > assay.toml > defaults."""
+"""All settings, loaded once. Precedence: command line, ASSAY_* variables, assay.toml, defaults."""
 
 import math
 import os
@@ -34,23 +34,23 @@ Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
-    `ASSAY_CONCURRENCY` or `concurrency` in assay.toml; those of `[limits]`, `[serving]` and `[openwop]` in the environment flat.
+    A setting is `concurrency` in assay.toml or `ASSAY_CONCURRENCY`. Variables for `[limits]`, `[serving]` and `[openwop]` have
+    no table name in them; those for `[jwt]` are `ASSAY_JWT_ISSUER` and so on.
 
-    `[models]` names models by what they are for (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`), and
-    `[providers.NAME]` says where they are; `${VARIABLES}` there are filled in when a provider is used. Those of `[jwt]` are
-    `ASSAY_JWT_ISSUER` and so on.
+    `[models]` names models by their use (`judge = "openai:gpt-4o-mini"`, or `ASSAY_MODEL_JUDGE`). `[providers.NAME]` configures
+    a provider; `${VARIABLES}` in it are expanded when the provider is used.
     """
 
     home: str = ".assay"
     database_url: str = ""  # "": SQLite, assay.db in the home folder
-    evidence_key: Secret | None = None  # ID:BASE64, the newest first; None: the record lies in clear
+    evidence_key: Secret | None = None  # ID:BASE64, newest first; None: records are not encrypted
     tls_cert: str = ""
     tls_key: str = ""
     tls_client_ca: str = ""  # "": clients need no certificate
     concurrency: int = 16
-    worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: one more than there are cores
-    host_id: str = "assay.local/main"  # how other hosts name this one
-    grpc_port: Port = 8322  # 0: any that is free
+    worker_processes: Annotated[int, msgspec.Meta(ge=0)] = 0  # 0: the number of cores plus one
+    host_id: str = "assay.local/main"  # the name of this host for other hosts
+    grpc_port: Port = 8322  # 0: any free port
     check_modules: list[str] = []
     limits: Limits = Limits()
     serving: ServerLimits = ServerLimits()
@@ -64,12 +64,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     workflows: dict[str, VerifierLoopConfig] = {}
 
 
-def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings:
-    """What holds here and now. An unknown name or an impossible value is refused, with where it was said."""
+def load(environment: Mapping[str, str] | None = None, **options: Any) -> Settings:
+    """Load the settings. An unknown name or invalid value is a UsageError that names its source."""
     environment = os.environ if environment is None else environment
-    told = _from_file(environment)
+    values = _from_file(environment)
     limits, serving, openwop, jwt, models, tables, agents, tools, mcp, workflows = (
-        _table(told, name)
+        _table(values, name)
         for name in (
             "limits",
             "serving",
@@ -89,24 +89,26 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
         (openwop, OpenWopFeatures, PREFIX),
         (jwt, JwtSettings, JWT),
     )
-    for name, said in environment.items():
-        if name.startswith(MODEL) and said:
-            models[name.removeprefix(MODEL).lower()] = said
+    for name, text in environment.items():
+        if name.startswith(MODEL) and text:
+            models[name.removeprefix(MODEL).lower()] = text
     for table, kind, prefix in flat:
         for field in msgspec.structs.fields(kind):
-            if (said := environment.get(prefix + field.name.upper())) is not None:
-                table[field.name] = said
+            if (text := environment.get(prefix + field.name.upper())) is not None:
+                table[field.name] = text
     for field in msgspec.structs.fields(Settings):
-        if field.name not in TABLES and (said := environment.get(PREFIX + field.name.upper())) is not None:
-            told[field.name] = [one for one in said.split(",") if one] if field.type == list[str] else said
-    told.update((name, value) for name, value in given.items() if value is not None)
-    if "evidence_key" in told and isinstance(said := told["evidence_key"], str):
-        told["evidence_key"] = Secret(said) if said.strip() else None
+        if field.name not in TABLES and (text := environment.get(PREFIX + field.name.upper())) is not None:
+            values[field.name] = (
+                [part for part in text.split(",") if part] if field.type == list[str] else text
+            )
+    values.update((name, value) for name, value in options.items() if value is not None)
+    if "evidence_key" in values and isinstance(text := values["evidence_key"], str):
+        values["evidence_key"] = Secret(text) if text.strip() else None
     tabled = {"limits": limits, "serving": serving, "openwop": openwop, "jwt": jwt, "models": models}
     try:
-        settings = msgspec.convert({**told, **tabled}, Settings, strict=False)
+        settings = msgspec.convert({**values, **tabled}, Settings, strict=False)
     except msgspec.ValidationError as wrong:
-        raise _validation_error(wrong, {**told, **tabled}, environment) from None
+        raise _validation_error(wrong, {**values, **tabled}, environment) from None
     _positive(settings, environment)
     validate(settings.jwt)
     return msgspec.structs.replace(
@@ -116,8 +118,8 @@ def load(environment: Mapping[str, str] | None = None, **given: Any) -> Settings
     )
 
 
-def _table(told: dict[str, Any], name: str) -> dict[str, Any]:
-    table = told.pop(name, {})
+def _table(values: dict[str, Any], name: str) -> dict[str, Any]:
+    table = values.pop(name, {})
     if not is_object(table):
         raise UsageError(f"settings: {name}: expected a table, [{name}]")
     return dict(table)
@@ -139,11 +141,11 @@ CONFIGURED = {"agents": AgentConfig, "tools": ToolConfig, "mcp": McpServer, "wor
 TOOL = re.compile(r"[^:\s]+:\S+\Z")
 
 
-def _configured(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """`[agents."<id>"]` and its like: every problem of every table at once, each with its place."""
+def _configured(groups: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Parse tables such as `[agents."<id>"]`. All problems of all tables are reported together."""
     wrong: list[str] = []
-    read: dict[str, dict[str, Any]] = {name: {} for name in told}
-    for name, tables in told.items():
+    configs: dict[str, dict[str, Any]] = {name: {} for name in groups}
+    for name, tables in groups.items():
         for id, table in tables.items():
             place = f'settings: {name}."{id}"'
             if name == "tools" and not TOOL.match(id):
@@ -151,10 +153,10 @@ def _configured(told: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
             problems = _problems(table, CONFIGURED[name], place)
             wrong += problems
             if not problems:
-                read[name][id] = msgspec.convert(table, CONFIGURED[name])
+                configs[name][id] = msgspec.convert(table, CONFIGURED[name])
     if wrong:
         raise UsageError(*wrong)
-    return read
+    return configs
 
 
 def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
@@ -166,7 +168,7 @@ def _problems(table: Any, kind: type[Struct], place: str) -> list[str]:
     ]
     for field in fields.values():
         if field.name not in table:
-            wrong += [f"{place}.{field.name}: must be said"] if field.required else []
+            wrong += [f"{place}.{field.name}: is required"] if field.required else []
             continue
         try:
             msgspec.convert(table[field.name], field.type)
@@ -179,27 +181,27 @@ def _from_file(environment: Mapping[str, str]) -> dict[str, Any]:
     named = environment.get(PREFIX + "CONFIG")
     path = Path(named or "assay.toml")
     try:
-        told = tomllib.loads(path.read_text("utf-8-sig"))
+        values = tomllib.loads(path.read_text("utf-8-sig"))
     except FileNotFoundError:
         if named:
-            raise UsageError(f"ASSAY_CONFIG names {named}, and there is no such file") from None
+            raise UsageError(f"ASSAY_CONFIG: there is no file {named}") from None
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise UsageError(f"{path}: not TOML: {wrong}") from None
     except OSError as wrong:
         raise UsageError(f"{path}: cannot be read: {wrong.strerror}") from None
-    known = {field.name for field in msgspec.structs.fields(Settings)}
-    for name in told:
-        if name not in known:
-            raise UsageError(f"{path}: no setting {name!r}; there are {', '.join(sorted(known))}")
-    return told
+    names = {field.name for field in msgspec.structs.fields(Settings)}
+    for name in values:
+        if name not in names:
+            raise UsageError(f"{path}: no setting {name!r}; there are {', '.join(sorted(names))}")
+    return values
 
 
 def _validation_error(
-    wrong: msgspec.ValidationError, said: dict[str, Any], environment: Mapping[str, str]
+    wrong: msgspec.ValidationError, values: dict[str, Any], environment: Mapping[str, str]
 ) -> UsageError:
     place, words = place_in(wrong).lstrip("."), message_of(wrong, Settings)
-    value: Any = said
+    value: Any = values
     for name in place.split("."):
         value = value.get(name) if is_object(value) else None
     if isinstance(value, str):
@@ -208,7 +210,7 @@ def _validation_error(
 
 
 def _source_of(place: str, environment: Mapping[str, str]) -> str:
-    """The variable that said it, or else its place in the file."""
+    """The variable that set it, or its place in the file."""
     table, _, name = place.rpartition(".")
     variable = (JWT if table == "jwt" else PREFIX) + name.upper()
     return variable if variable in environment else f"settings: {place}"

@@ -34,9 +34,9 @@ class ScriptedModel:
         else:
             self._answer = _from_queue(script)
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        self.asks.append(ask)
-        answer = self._answer(ask)
+    async def complete(self, request: CompletionRequest) -> Completion:
+        self.asks.append(request)
+        answer = self._answer(request)
         if isinstance(answer, Fault):
             raise answer
         if isinstance(answer, Completion):
@@ -47,17 +47,17 @@ class ScriptedModel:
                 text="",
                 finish_reason="tool_calls",
                 tool_calls=calls,
-                model=f"scripted:{ask.model}",
+                model=f"scripted:{request.model}",
                 provider="scripted",
             )
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        value, problem = (msgspec.UNSET, None) if ask.schema is None else read_value(text)
+        value, problem = (msgspec.UNSET, None) if request.schema is None else read_value(text)
         return Completion(
             text=text,
             value=value,
             problem=problem,
             finish_reason="stop",
-            model=f"scripted:{ask.model}",
+            model=f"scripted:{request.model}",
             provider="scripted",
         )
 

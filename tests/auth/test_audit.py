@@ -16,7 +16,7 @@ from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.tables import audit
 from assay.errors import Conflict
 from assay.ports import DeleteDocument, PutDocument, Transaction
-from assay.ports.audit import START, Actor, AuditPayload, acting, audit_entry, extended, link
+from assay.ports.audit import START, Actor, AuditPayload, acting, audit_entry, link, next_record
 from assay.serve.grpc import fep_pb2 as fep
 from support.database_dump import everything_of
 from support.grpc_client import Both, connected, message_of, refused
@@ -51,7 +51,7 @@ async def test_a_line_is_there_with_what_it_tells_of_or_not_at_all(store):
     )  # fmt: skip
     assert sorted(int(one.what) for one in await told(store, "u")) == list(range(50))
     verdict = await verify(store)
-    assert (verdict.lines, verdict.troubles) == (51, [])
+    assert (verdict.lines, verdict.problems) == (51, [])
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -83,10 +83,10 @@ CASES = {
     "changed": (["UPDATE audit SET data = data || '!' WHERE {line}"], "it was changed"),
     "another digest": (["UPDATE audit SET digest = data WHERE {line}"], "it was changed"),
     "another time": (["UPDATE audit SET at = at + 1 WHERE {line}"], ""),
-    "removed": (["DELETE FROM audit WHERE {line}"], "lines 2 to 2 before it are gone"),
+    "removed": (["DELETE FROM audit WHERE {line}"], "lines 2 to 2 before it are missing"),
     "the first removed": (
         ["DELETE FROM audit WHERE tenant = 't' AND lane = 1 AND number = 0"],
-        "lines 0 to 0 before it are gone",
+        "lines 0 to 0 before it are missing",
     ),
     "two in each other's place": (
         [
@@ -104,7 +104,7 @@ CASES = {
     "all of a lane": (["DELETE FROM audit WHERE tenant = 't' AND lane = 1"], "the end is cut off"),
     "a lane and its head": (
         ["DELETE FROM audit WHERE tenant = 't' AND lane = 0", "DELETE FROM audit_heads WHERE tenant = 't' AND lane = 0"],
-        "the lane is gone",
+        "the lane is missing",
     ),
     "a head": (["DELETE FROM audit_heads WHERE tenant = 't' AND lane = 1"], "the lane has no head"),
     "one put behind": ([FORGED.format(number=5)], ""),
@@ -135,7 +135,7 @@ async def test_a_row_of_the_wrong_type_is_found(tmp_path, name):
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         tamper(store, MISFITS[name].format(line="tenant = 't' AND lane = 1 AND number = 2"))
-        said = [trouble.said for trouble in (await verify(store)).troubles]
+        said = [trouble.message for trouble in (await verify(store)).problems]
         assert any("1 rows hold values of another type" in one for one in said)
         assert len([one async for one in lines(store)]) in (9, 10)
         await write(store, many=1)  # the log goes on
@@ -177,17 +177,17 @@ async def test_what_was_done_to_the_log_is_found(whole, name):
     statements, said = CASES[name]
     here = "tenant = 't' AND lane = 1 AND number = 2"
     async with opened(whole) as store:
-        assert (await verify(store)).troubles == []
+        assert (await verify(store)).problems == []
         with store._engine.connect() as connection:
             kept = {
                 table: [dict(row._mapping) for row in connection.execute(text(f"SELECT * FROM {table}"))]
                 for table in ("audit", "audit_heads")
             }
         tamper(store, *(statement.format(line=here) for statement in _fitting(store, statements)))
-        troubles = (await verify(store)).troubles
-        assert troubles
-        assert any(said in trouble.said for trouble in troubles), troubles
-        only = (await verify(store, "u")).troubles
+        problems = (await verify(store)).problems
+        assert problems
+        assert any(said in trouble.message for trouble in problems), problems
+        only = (await verify(store, "u")).problems
         assert not only or name == "given to another tenant"
         with store._engine.connect() as connection, connection.begin():
             for table, rows in kept.items():
@@ -220,15 +220,17 @@ async def test_a_log_that_was_written_anew_is_found_by_what_was_told_before(tmp_
                 if one.number == 0:
                     connection.execute(text("UPDATE audit_heads SET root = :root"), {"root": before})
         tamper(store, "UPDATE audit_heads SET digest = (SELECT digest FROM audit WHERE number = 4)")
-        assert (await verify(store)).troubles == []  # it cannot be told from within
-        assert "another than was told before" in str((await verify(store, known=heads)).troubles)
+        assert (await verify(store)).problems == []  # it cannot be told from within
+        assert "differs from the line that was verified before" in str(
+            (await verify(store, anchors=heads)).problems
+        )
         tamper(
             store,
             "DELETE FROM audit WHERE number = 4",
             "UPDATE audit_heads SET lines = 4, digest = (SELECT digest FROM audit WHERE number = 3)",
         )
-        assert (await verify(store)).troubles == []
-        assert "was there before, and is gone" in str((await verify(store, known=heads)).troubles)
+        assert (await verify(store)).problems == []
+        assert "was there before, and is missing" in str((await verify(store, anchors=heads)).problems)
 
 
 async def test_processes_write_beside_each_other(disk):
@@ -237,7 +239,7 @@ async def test_processes_write_beside_each_other(disk):
             *(write(store, many=40, who=f"k{at}") for at, store in enumerate((one, two, three)))
         )
         verdict = await verify(one)
-        assert (verdict.lines, len(verdict.heads), verdict.troubles) == (120, 3, [])
+        assert (verdict.lines, len(verdict.heads), verdict.problems) == (120, 3, [])
 
 
 BESIDE = PutDocument(tenant="t", kind="k", key="k", data=b"")
@@ -261,17 +263,19 @@ async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
         assert not stop
         await write(store, many=3)
         verdict = await verify(store)
-        assert (verdict.lines, len(verdict.heads), verdict.troubles) == (6, 2, [])
+        assert (verdict.lines, len(verdict.heads), verdict.problems) == (6, 2, [])
 
 
 async def test_a_line_that_was_well_put_behind_the_last_is_found(tmp_path):
     async with opened(sqlite(tmp_path)) as store:
         await write(store)
         (head,) = await store.heads()
-        forged = line_row(extended(head, datetime.now(UTC), audit_entry("t", "run.read", "r")))
+        forged = line_row(next_record(head, datetime.now(UTC), audit_entry("t", "run.read", "r")))
         with store._engine.connect() as connection, connection.begin():
             connection.execute(insert(audit).values(forged))
-        assert [trouble.said for trouble in (await verify(store)).troubles] == ["it goes on behind its head"]
+        assert [trouble.message for trouble in (await verify(store)).problems] == [
+            "it continues beyond its head"
+        ]
 
 
 # The service and the command
@@ -330,7 +334,7 @@ def test_the_service_writes_who_did_what_to_which_run(host):
     ]
     (refused,) = [one for one in host.do(told(host.store, "other")) if one.action == "refused"]
     assert (refused.who, refused.what, refused.outcome) == (other_id, run, "not_found")
-    assert host.do(verify(host.store)).troubles == []
+    assert host.do(verify(host.store)).problems == []
     assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
 
 
@@ -365,7 +369,7 @@ def test_grpc_writes_the_same_lines(host):
         (id, "run.cancel", long, "ok", "g6"),
     ]
     assert [one.what for one in host.do(told(host.store, "beside")) if one.action == "refused"] == [run]
-    assert host.do(verify(host.store)).troubles == []
+    assert host.do(verify(host.store)).problems == []
     assert not any(b"canary" in one.data for one in host.do(_all(host.store)))
 
 
@@ -399,7 +403,7 @@ def test_the_command_shows_and_verifies(command, tmp_path):
     assert run("audit", "verify").out == "audit log: intact (1 entry in 1 lane)\n"
     ended = run("audit", "verify", "--heads", "heads.json")
     assert (ended.code, ended.out) == (3, "audit log: 1 problem (1 entry in 1 lane)\n")
-    assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was there before, and is gone\n"
+    assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was there before, and is missing\n"
 
 
 async def test_a_document_that_goes_takes_no_line_with_it(store):

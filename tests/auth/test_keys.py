@@ -431,7 +431,7 @@ async def test_the_clear_key_is_nowhere_but_in_the_hand(store, address, tmp_path
     with pytest.raises(Unauthenticated) as refused:
         await authenticate(store, text, NOW)
     listed = await list_keys(store)
-    presented = keys.presented(text)
+    presented = keys.parse(text)
 
     told = [key, secret, listed, presented, refused.value, gate, gate._known, refused.value.details]
     shown = [shown.encode() for one in told for shown in (repr(one), str(one))]

@@ -111,7 +111,7 @@ def a_folder(path):
 async def test_what_is_no_file_is_no_local_key(tmp_path, put):
     store = MemoryStore()
     put(tmp_path / "local-key")
-    with pytest.raises(UsageError, match="no plain file"):
+    with pytest.raises(UsageError, match="not a regular file"):
         await local_key(store, tmp_path, NOW)
     assert os.listdir(tmp_path) == ["local-key"]
     assert await list_keys(store) == []
@@ -119,7 +119,7 @@ async def test_what_is_no_file_is_no_local_key(tmp_path, put):
 
 async def test_a_home_that_cannot_be_is_said(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(EnvironmentFailure, match="cannot be made a folder"):
+    with pytest.raises(EnvironmentFailure, match="cannot create the folder"):
         await local_key(MemoryStore(), tmp_path / "file", NOW)
 
 

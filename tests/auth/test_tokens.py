@@ -590,7 +590,7 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
         ({"jwks": "https://"}, "expected a file or an https address"),
         ({"jwks": "http://127.0.0.1.evil.example/"}, "expected a file or an https address"),
         ({"jwks": "https://me:secret@keys.example/"}, "without a name or a password"),
-        ({"jwks": "https://[::1/"}, "this is no address"),
+        ({"jwks": "https://[::1/"}, "expected a file or an https address"),
     ],
 )
 def test_half_a_trust_is_refused(changes, said):

@@ -120,11 +120,11 @@ def test_where_there_are_none(command, tmp_path):
         (["create", "--tenant", "a/b"], "tenant: expected a name"),
         (["create", "--tenant", "a", "--scope", "x", "--scope", "runs:read"], "scope: no scope 'x'; there are evaluations:create, "),
         (["create", "--tenant", "a", "--expires", "soon"], "expires: expected a span such as 90d"),
-        (["create", "--tenant", "a", "--expires", "2020-01-01"], "expires: '2020-01-01' does not lie ahead"),
+        (["create", "--tenant", "a", "--expires", "2020-01-01"], "expires: expected a time in the future, got '2020-01-01'"),
         (["create", "--tenant", "a", "--note", "\x1b[31m"], "note: expected one line"),
         (["revoke"], "Missing argument 'ID'"),
         (["revoke", "aaaaaaaa"], "there is no key 'aaaaaaaa'"),
-        (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "no key has such an id"),
+        (["revoke", f"assay_aaaaaaaa_{'x' * 43}"], "no key has this id"),
         (["vibes"], "No such command 'vibes'"),
     ],
 )  # fmt: skip
@@ -143,7 +143,7 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, said):
         ('database_url = "postgresql://me:hunter2@host:port/db"', 2, "the database's address is no URL"),
         ('database_url = "hunter2"', 2, "the database's address is no URL"),
         ('home = "what?"', 2, "because of its '?'"),
-        ('home = "assay.toml"', 1, "cannot be made a folder"),
+        ('home = "assay.toml"', 1, "cannot create the folder"),
     ],
 )
 def test_a_store_that_cannot_be_is_said_without_its_password(command, tmp_path, setting, code, said):

@@ -179,7 +179,7 @@ async def reseal(store):
     many, following = 0, ""
     while True:
         step = await store.reencrypt(following)
-        many, following = many + step.many, step.following
+        many, following = many + step.records, step.cursor
         if not following:
             return many
 
@@ -219,7 +219,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
         async with opened(disk, BOTH) as store:
             following = ""
             for _ in range(steps):
-                following = (await store.reencrypt(following)).following
+                following = (await store.reencrypt(following)).cursor
             await read(store)
             if steps and not following:
                 break

@@ -180,9 +180,9 @@ else: send(type="error", message="ValueError: bad day")
 class Model:
     """Does as the user's message says, by tools where there are any."""
 
-    async def complete(self, ask: CompletionRequest) -> Completion:  # noqa: C901  # one case an act
-        task = json.loads(next(message.content for message in ask.messages if message.role == "user"))
-        answers = [message.content for message in ask.messages if message.role == "tool"]
+    async def complete(self, request: CompletionRequest) -> Completion:  # noqa: C901  # one case an act
+        task = json.loads(next(message.content for message in request.messages if message.role == "user"))
+        answers = [message.content for message in request.messages if message.role == "tool"]
         said: dict[str, Any] = {"value": None, "text": ""}
         match task["do"]:
             case "say":
@@ -198,7 +198,7 @@ class Model:
                 call = ToolCall(id="c", tool="memory:write", arguments={"content": "seen", "tags": ["t"]})
                 said = {"tool_calls": (call,)}
             case "remember":
-                told = ask.messages[0].content.partition("What you remember:\n")[2]
+                told = request.messages[0].content.partition("What you remember:\n")[2]
                 said = {"value": [line.removeprefix("- ") for line in told.splitlines()]}
             case "use" if not answers:
                 call = ToolCall(id="c", tool="shop:secret")  # refused, and no trace of it

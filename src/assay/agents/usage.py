@@ -31,8 +31,8 @@ class _MeteredModel:
     def __init__(self, model: Model, usages: list[Usage]) -> None:
         self._model, self._usages = model, usages
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        reply = await self._model.complete(ask)
+    async def complete(self, request: CompletionRequest) -> Completion:
+        reply = await self._model.complete(request)
         self._usages.append(usage_of(reply))
         return reply
 

@@ -1,4 +1,4 @@
-"""The audit log (FEP 6.4): whether it is whole, and what is put in it of those who were refused."""
+"""The audit log (FEP 6.4): verification of its chains, and entries for refusals and reads."""
 
 import logging
 from collections.abc import AsyncIterator, Iterable
@@ -12,17 +12,17 @@ from assay.ports.audit import START, AuditPayload, AuditRecord, LaneHead, audit_
 
 log = logging.getLogger("assay.auth")
 PAGE = 1_000
-_placed = msgspec.json.Decoder(AuditPayload).decode
+_decode = msgspec.json.Decoder(AuditPayload).decode
 
 
 async def note_refusal(store: Store, who: Principal, what: str, refusal: Refusal) -> None:
-    """That somebody we know wanted what is not theirs. It is refused whether this can be written or not."""
+    """Record that an authenticated caller was denied. The refusal stands even if the entry cannot be written."""
     if not isinstance(refusal, Forbidden | NotFound):
         return
     try:
         await store.commit(Transaction(lines=[audit_entry(who.tenant, "refused", what, refusal.code)]))
     except Refusal as trouble:
-        log.error("a refusal could not be put in the audit log: %s", trouble)
+        log.error("a refusal could not be written to the audit log: %s", trouble)
 
 
 async def audit_read(store: Store, run: Run) -> None:
@@ -31,11 +31,11 @@ async def audit_read(store: Store, run: Run) -> None:
 
 
 async def lines(store: Store, tenant: str | None = None) -> AsyncIterator[AuditRecord]:
-    """All of them, by tenant and time."""
+    """All lines, by tenant and time."""
     following = None
     while page := await store.audit(tenant, following=following, limit=PAGE):
-        for one in page:
-            yield one
+        for record in page:
+            yield record
         following = page[-1]
 
 
@@ -43,90 +43,95 @@ class AuditProblem(NamedTuple):
     tenant: str
     lane: int
     line: int
-    said: str
+    message: str
+
+    def document(self) -> dict[str, object]:
+        """As `assay audit verify --json` writes it."""
+        return {"tenant": self.tenant, "lane": self.lane, "line": self.line, "said": self.message}
 
     def __str__(self) -> str:
-        return f"tenant {self.tenant!r}, lane {self.lane}, line {self.line}: {self.said}"
+        return f"tenant {self.tenant!r}, lane {self.lane}, line {self.line}: {self.message}"
 
 
 class AuditReport(NamedTuple):
-    """What was found: how many lines, how far the lanes go, and all that is wrong."""
+    """The result of a verification: the number of lines, the heads of the lanes, and every problem."""
 
     lines: int
     heads: list[LaneHead]
-    troubles: list[AuditProblem]
+    problems: list[AuditProblem]
 
 
-async def verify(store: Store, tenant: str | None = None, known: Iterable[LaneHead] = ()) -> AuditReport:
+async def verify(store: Store, tenant: str | None = None, anchors: Iterable[LaneHead] = ()) -> AuditReport:
     """
-    Go through the log, holding no more than a head of each lane.
+    Verify the log in one pass. It holds one head per lane in memory.
 
-    `known` are heads that were told before and kept elsewhere: what they cover must still be there.
+    `anchors` are heads of an earlier verification, stored elsewhere: the lines they cover must still be there.
     """
     heads = list(await store.heads(tenant))
-    check = _Check(heads, known)
-    async for one in lines(store, tenant):
-        check.see(one)
-    check.end()
-    if many := await store.misfits(tenant):
-        said = f"{many} rows hold values of another type than the log has: they were not written by assay"
-        check.troubles.append(AuditProblem(tenant or "", 0, 0, said))
-    return AuditReport(check.many, heads, check.troubles)
+    verifier = _Verifier(heads, anchors)
+    async for record in lines(store, tenant):
+        verifier.add(record)
+    verifier.finish()
+    if count := await store.misfits(tenant):
+        message = f"{count} rows hold values of a wrong type: assay did not write them"
+        verifier.problems.append(AuditProblem(tenant or "", 0, 0, message))
+    return AuditReport(verifier.count, heads, verifier.problems)
 
 
-class _Check:
-    def __init__(self, heads: list[LaneHead], known: Iterable[LaneHead]) -> None:
-        self.many = 0
-        self.troubles: list[AuditProblem] = []
+class _Verifier:
+    def __init__(self, heads: list[LaneHead], anchors: Iterable[LaneHead]) -> None:
+        self.count = 0
+        self.problems: list[AuditProblem] = []
         self._heads = {(head.tenant, head.lane): head for head in heads}
-        self._known = {(head.tenant, head.lane, head.lines - 1): head.digest for head in known}
-        self._seen: dict[tuple[str, int], tuple[int, bytes]] = {}  # how many lines, and the last one's digest
+        self._anchors = {(head.tenant, head.lane, head.lines - 1): head.digest for head in anchors}
+        self._ends: dict[tuple[str, int], tuple[int, bytes]] = {}  # of each lane: lines so far, last digest
 
-    def see(self, one: AuditRecord) -> None:
-        self.many += 1
-        lane = one.tenant, one.lane
-        number, before = self._seen.get(lane) or (0, self._root_before(one))
-        if one.number > number:
-            self._say(one, f"lines {number} to {one.number - 1} before it are gone")
-        elif one.number < number:
-            self._say(one, "it is not in its place")
-        elif link(before, one.data) != one.digest or not _in_place(one):
-            self._say(one, "it was changed")
-        wanted = self._known.pop((*lane, one.number), one.digest)
-        if wanted != one.digest:
-            self._say(one, "it is another than was told before")
-        self._seen[lane] = max(number, one.number + 1), one.digest
+    def add(self, record: AuditRecord) -> None:
+        self.count += 1
+        lane = record.tenant, record.lane
+        number, before = self._ends.get(lane) or (0, self._root_before(record))
+        if record.number > number:
+            self._report(record, f"lines {number} to {record.number - 1} before it are missing")
+        elif record.number < number:
+            self._report(record, "it is out of order")
+        elif link(before, record.data) != record.digest or not _in_place(record):
+            self._report(record, "it was changed")
+        if self._anchors.pop((*lane, record.number), record.digest) != record.digest:
+            self._report(record, "it differs from the line that was verified before")
+        self._ends[lane] = max(number, record.number + 1), record.digest
 
-    def end(self) -> None:
+    def finish(self) -> None:
         for (tenant, lane), head in self._heads.items():
-            number, digest = self._seen.pop((tenant, lane), (0, b""))
+            number, digest = self._ends.pop((tenant, lane), (0, b""))
             if number < head.lines:
-                self.troubles.append(
+                self.problems.append(
                     AuditProblem(tenant, lane, number, f"the end is cut off: {head.lines} lines were written")
                 )
             elif (number, digest) != (head.lines, head.digest):
-                self.troubles.append(AuditProblem(tenant, lane, number, "it goes on behind its head"))
+                self.problems.append(AuditProblem(tenant, lane, number, "it continues beyond its head"))
             if lane and (tenant, lane - 1) not in self._heads:
-                self.troubles.append(AuditProblem(tenant, lane - 1, 0, "the lane is gone"))
-        for tenant, lane in self._seen:
-            self.troubles.append(AuditProblem(tenant, lane, 0, "the lane has no head"))
-        for tenant, lane, number in self._known:
-            self.troubles.append(AuditProblem(tenant, lane, number, "it was there before, and is gone"))
+                self.problems.append(AuditProblem(tenant, lane - 1, 0, "the lane is missing"))
+        for tenant, lane in self._ends:
+            self.problems.append(AuditProblem(tenant, lane, 0, "the lane has no head"))
+        for tenant, lane, number in self._anchors:
+            self.problems.append(AuditProblem(tenant, lane, number, "it was there before, and is missing"))
 
-    def _root_before(self, one: AuditRecord) -> bytes:
-        """What the first line of a lane is bound to."""
-        if one.lane == 0:
+    def _root_before(self, record: AuditRecord) -> bytes:
+        """The previous digest of a lane's first line."""
+        if record.lane == 0:
             return START
-        before = self._heads.get((one.tenant, one.lane - 1))
+        before = self._heads.get((record.tenant, record.lane - 1))
         return before.root if before else b""
 
-    def _say(self, one: AuditRecord, said: str) -> None:
-        self.troubles.append(AuditProblem(one.tenant, one.lane, one.number, said))
+    def _report(self, record: AuditRecord, message: str) -> None:
+        self.problems.append(AuditProblem(record.tenant, record.lane, record.number, message))
 
 
-def _in_place(one: AuditRecord) -> bool:
+def _in_place(record: AuditRecord) -> bool:
+    """Whether the signed position is the row's."""
     try:
-        told = _placed(one.data)
+        payload = _decode(record.data)
     except msgspec.DecodeError:
         return False
-    return (told.tenant, told.at, told.lane, told.number) == (one.tenant, one.at, one.lane, one.number)
+    position = payload.tenant, payload.at, payload.lane, payload.number
+    return position == (record.tenant, record.at, record.lane, record.number)

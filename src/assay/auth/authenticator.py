@@ -1,4 +1,4 @@
-"""The door: who is asking, remembered for a moment, so that not every request reads the store."""
+"""Authenticates callers. Results are cached for seconds, so that not every request reads the store."""
 
 import hashlib
 import time
@@ -6,24 +6,24 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Protocol
 
-from assay.auth.keys import Key, admitted, find, presented
+from assay.auth.keys import Key, admit, find, parse
 from assay.ports import Clock, Principal, Store, SystemClock
 
-SECONDS = 3.0  # so that what another process revokes is refused here within five
+SECONDS = 3.0  # a key that another process revokes is refused here within five
 SIZE = 4096
 
 
 class PresentedToken(Protocol):
-    """One whose signature was good."""
+    """A token with a valid signature."""
 
-    def admitted(self, now: datetime) -> Principal: ...
+    def admit(self, now: datetime) -> Principal: ...
 
 
 class Authenticator:
     """
-    Knows whom it let in by the hash of their key or token, never by its text.
+    Authenticates API keys and tokens. Its cache is keyed by their hashes, never by their text.
 
-    Expiry holds at once, a revocation within `seconds`. No key has a dot in it and every token has two.
+    Expiry takes effect at once, a revocation within `seconds`. A key contains no dot; a token contains two.
     """
 
     def __init__(
@@ -38,26 +38,26 @@ class Authenticator:
     ) -> None:
         self._store, self._tokens, self._clock, self._tick = store, tokens, clock or SystemClock(), tick
         self._seconds, self._size = seconds, size
-        self._known: dict[bytes, tuple[float, Key | PresentedToken]] = {}  # oldest first
+        self._cache: dict[bytes, tuple[float, Key | PresentedToken]] = {}  # oldest first
 
     async def authenticate(self, text: str) -> Principal:
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        began = self._tick()  # before the look: what is revoked after it must not be good for longer
-        held = self._known.get(digest)
-        if held is None or began - held[0] >= self._seconds:
-            self._known.pop(digest, None)
-            held = began, await self._look(text)
-            self._remember(digest, held)
-        known, now = held[1], self._clock.now()
-        return admitted(known, now) if isinstance(known, Key) else known.admitted(now)
+        began = self._tick()  # before the lookup: a revocation during it must not extend the cache time
+        entry = self._cache.get(digest)
+        if entry is None or began - entry[0] >= self._seconds:
+            self._cache.pop(digest, None)
+            entry = began, await self._look_up(text)
+            self._remember(digest, entry)
+        credential, now = entry[1], self._clock.now()
+        return admit(credential, now) if isinstance(credential, Key) else credential.admit(now)
 
-    async def _look(self, text: str) -> Key | PresentedToken:
+    async def _look_up(self, text: str) -> Key | PresentedToken:
         if self._tokens is not None and "." in text and text.isascii():
             return await self._tokens(text)
-        return await find(self._store, presented(text))
+        return await find(self._store, parse(text))
 
-    def _remember(self, digest: bytes, held: tuple[float, Key | PresentedToken]) -> None:
-        self._known.pop(digest, None)
-        self._known[digest] = held
-        while len(self._known) > self._size:
-            del self._known[next(iter(self._known))]
+    def _remember(self, digest: bytes, entry: tuple[float, Key | PresentedToken]) -> None:
+        self._cache.pop(digest, None)
+        self._cache[digest] = entry
+        while len(self._cache) > self._size:
+            del self._cache[next(iter(self._cache))]

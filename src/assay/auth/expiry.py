@@ -1,4 +1,4 @@
-"""When a key ends: `90d`, `12h`, or a date."""
+"""Expiry of a key: `90d`, `12h`, or a date."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ _SPAN = re.compile(r"([0-9]{1,6})([mhdw])")
 
 def expiry(text: str, now: datetime) -> datetime:
     """
-    The moment it means, which must lie ahead. A day begins, and a time without a zone is, in UTC.
+    Return the time, which must be in the future. Dates, and times without a zone, are in UTC.
 
     >>> expiry("2w", datetime(2026, 7, 1, tzinfo=UTC)).isoformat()
     '2026-07-15T00:00:00+00:00'
@@ -19,10 +19,10 @@ def expiry(text: str, now: datetime) -> datetime:
     try:
         moment = _moment(text, now)
     except (ValueError, OverflowError):
-        wanted = "expected a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
-        raise InvalidRequest(Problem("expires", f"{wanted}, got {text[:40]!r}")) from None
+        expected = "expected a span such as 90d, 12h, 30m or 2w, or a date such as 2027-01-31"
+        raise InvalidRequest(Problem("expires", f"{expected}, got {text[:40]!r}")) from None
     if moment <= now:
-        raise InvalidRequest(Problem("expires", f"{text!r} does not lie ahead"))
+        raise InvalidRequest(Problem("expires", f"expected a time in the future, got {text!r}"))
     return moment
 
 

@@ -1,4 +1,4 @@
-"""Whose tokens are good here: the settings under `[jwt]` (FEP 6.4)."""
+"""Settings of the trusted token issuer: `[jwt]` (FEP 6.4)."""
 
 import ipaddress
 from urllib.parse import urlsplit
@@ -11,26 +11,28 @@ MAX_LEEWAY = 300.0
 
 
 class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """In the environment `ASSAY_JWT_ISSUER` and so on. Without an issuer there are only keys."""
+    """In the environment: `ASSAY_JWT_ISSUER` and so on. Without an issuer, only API keys are accepted."""
 
-    issuer: str = ""  # `iss`, to the letter
+    issuer: str = ""  # must equal `iss`
     audience: str = ""  # one of `aud`
-    jwks: str = ""  # a file, or an address of https; http only on this machine
+    jwks: str = ""  # a file or an https URL; http only for loopback
     tenant_claim: str = "tenant"
     scope_claim: str = "scope"
-    leeway_seconds: float = 30.0  # that clocks may differ
+    leeway_seconds: float = 30.0  # allowed clock difference
     fresh_seconds: float = 300.0  # after which the key set is fetched again
-    stale_seconds: float = 3_600.0  # for which the last good one will do, where it cannot be fetched
-    retry_seconds: float = 30.0  # between two fetches, at least, whatever is asked for
+    stale_seconds: float = 3_600.0  # how long the last key set is used if no new one can be fetched
+    retry_seconds: float = 30.0  # minimum between two fetches
 
 
 def validate(trust: JwtSettings) -> JwtSettings:
-    """All of it or none, and nothing that would make a token good for everybody."""
+    """Refuse an incomplete or unsafe configuration."""
     if trust == JwtSettings():
         return trust
     for name in ("issuer", "audience", "jwks", "tenant_claim", "scope_claim"):
         if not getattr(trust, name):
-            raise UsageError(f"settings: jwt.{name}: expected one, since others of [jwt] are set")
+            raise UsageError(
+                f"settings: jwt.{name}: expected a value, because other settings of [jwt] are set"
+            )
     if not 0 <= trust.leeway_seconds <= MAX_LEEWAY:
         raise UsageError(
             f"settings: jwt.leeway_seconds: expected 0 to {MAX_LEEWAY:g}, got {trust.leeway_seconds:g}"
@@ -44,12 +46,12 @@ def validate(trust: JwtSettings) -> JwtSettings:
 
 
 def _check_address(text: str) -> None:
-    """Who can change what comes from there can be anybody here, so it comes over TLS."""
+    """The key set decides which callers are trusted, so it must come over TLS."""
     try:
         parts = urlsplit(text)
         host = parts.hostname or ""
     except ValueError:
-        raise UsageError("settings: jwt.jwks: this is no address") from None
+        raise UsageError("settings: jwt.jwks: expected a file or an https address") from None
     if parts.username is not None or parts.password is not None:
         raise UsageError("settings: jwt.jwks: expected an address without a name or a password in it")
     if parts.scheme == "https" and host:
@@ -61,7 +63,7 @@ def _check_address(text: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this is the machine itself, by its name or number."""
+    """Whether a host name or address is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

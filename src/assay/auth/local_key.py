@@ -1,4 +1,4 @@
-"""The key of whoever runs an embedded server: made at its first start, kept in a file that only they can read."""
+"""The local key of an embedded server: created at its first start, in a file that only its owner can read."""
 
 import os
 import secrets
@@ -20,24 +20,25 @@ MAX_BYTES = 4096
 class LocalKey(NamedTuple):
     path: Path
     text: Secret
-    created: bool  # just now: say once how to use it
+    created: bool  # by this call: the command then explains it once
 
 
 async def local_key(store: Store, home: Path, now: datetime) -> LocalKey:
     """
-    The key in the home folder, if it opens everything for the tenant `local`; else a new one in its place.
+    Return the key in the home folder if it has every scope for the tenant `local`; otherwise replace it with a new one.
 
-    Two servers that start at once both end with a good key. A file that others may read is refused: they may have read it.
+    Two servers that start at once both get a valid key. A file that other users can read is refused, because they may have
+    read it.
     """
     make_private(home)
     path = home / FILE
-    held = _read(path)
-    if held is not None and await _fits(store, held, now):
-        return LocalKey(path, Secret(held), created=False)
+    text_in_file = _read(path)
+    if text_in_file is not None and await _is_valid(store, text_in_file, now):
+        return LocalKey(path, Secret(text_in_file), created=False)
     key, text = await create(store, tenant=TENANT, note=f"{FILE} of an embedded server", now=now)
     try:
-        _write(path, text.reveal(), over=held is not None)
-    except FileExistsError:  # another server was first: its key is as good
+        _write(path, text.reveal(), replace=text_in_file is not None)
+    except FileExistsError:  # another server was first: use its key
         await revoke(store, key.id, now=now)
         return await local_key(store, home, now)
     except OSError as wrong:
@@ -47,27 +48,26 @@ async def local_key(store: Store, home: Path, now: datetime) -> LocalKey:
 
 
 def make_private(folder: Path) -> None:
-    """A folder for us alone, unless there is one: that is its owner's business."""
+    """Create a folder that only its owner can enter. An existing one keeps its mode."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as wrong:
-        raise EnvironmentFailure(f"{folder}: cannot be made a folder: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(f"{folder}: cannot create the folder: {wrong.strerror}") from wrong
 
 
-async def _fits(store: Store, text: str, now: datetime) -> bool:
+async def _is_valid(store: Store, text: str, now: datetime) -> bool:
     try:
-        who = await authenticate(store, text, now)
+        principal = await authenticate(store, text, now)
     except Unauthenticated:
         return False
-    return who.tenant == TENANT and all(who.may(scope) for scope in DEFAULT)
+    return principal.tenant == TENANT and all(principal.may(scope) for scope in DEFAULT)
 
 
 def _read(path: Path) -> str | None:
-    """What is in the file; None where there is none. It must be a file, and nobody else's to read."""
+    """Return the file's text, or None if there is no file. It must be a regular file that other users cannot read."""
     try:
-        there = os.lstat(path)
-        if not stat.S_ISREG(there.st_mode):
-            raise UsageError(f"{path} is no plain file; remove it, and the next start makes one")
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise UsageError(f"{path} is not a regular file; remove it, and the next start creates one")
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
@@ -80,24 +80,24 @@ def _read(path: Path) -> str | None:
         os.close(file)
     if mode & 0o077:
         raise UsageError(
-            f"{path} is open to others (mode {mode:03o}). If nobody can have read the key in it: chmod 600 {path}. "
-            f"Else: assay key revoke {id_in(text) or 'ID'}, remove the file, and the next start makes another"
+            f"{path} is readable by other users (mode {mode:03o}). If no other user can have read the key: chmod 600 {path}. "
+            f"Otherwise: assay key revoke {id_in(text) or 'ID'}, remove the file, and the next start creates another"
         )
     return text
 
 
-def _write(path: Path, text: str, *, over: bool) -> None:
-    """Where there is none, or in one step over the one there. A half of one is no key, and is replaced next time."""
-    target = path.with_name(f".{path.name}.{secrets.token_hex(8)}") if over else path
+def _write(path: Path, text: str, *, replace: bool) -> None:
+    """Create the file, or replace it atomically. A partly written key is invalid, and the next start replaces it."""
+    target = path.with_name(f".{path.name}.{secrets.token_hex(8)}") if replace else path
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     file = os.open(target, flags, 0o600)
     try:
         with os.fdopen(file, "w", encoding="ascii") as out:
-            os.fchmod(file, 0o600)  # whatever the umask says
+            os.fchmod(file, 0o600)  # independent of the umask
             out.write(f"{text}\n")
             out.flush()
             os.fsync(file)
-        if over:
+        if replace:
             os.replace(target, path)
     except OSError:
         os.unlink(target)

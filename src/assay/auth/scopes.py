@@ -1,4 +1,4 @@
-"""What a key may be good for (decision 43, openwop-contract §2.1). A scope never implies another."""
+"""Scopes of keys and tokens (decision 43, openwop-contract §2.1). No scope implies another."""
 
 from collections.abc import Iterable
 
@@ -26,10 +26,10 @@ SCOPES: dict[str, str] = {
     "metrics:read": "read metrics",
     "keys:manage": "create, list and revoke keys of one's own tenant",
 }
-DEFAULT: frozenset[str] = frozenset(SCOPES)  # of a local key, and of one for which none is named
+DEFAULT: frozenset[str] = frozenset(SCOPES)  # of the local key, and of a key created without scopes
 
 
 def problems_of(scopes: Iterable[str]) -> list[Problem]:
-    """What is none of the table, in one."""
+    """One problem that names all unknown scopes."""
     unknown = ", ".join(repr(scope[:40]) for scope in sorted(set(scopes) - SCOPES.keys()))
     return [Problem("scope", f"no scope {unknown}; there are {', '.join(SCOPES)}")] if unknown else []

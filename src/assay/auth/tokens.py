@@ -1,8 +1,8 @@
 """
-Tokens beside keys: a JWT of the one issuer that is trusted (FEP 6.4; RFC 7519, RFC 8725).
+Verifies JWTs of the one trusted issuer (FEP 6.4; RFC 7519, RFC 8725).
 
-A token says which key it claims to be signed with, and nothing else that is believed before the signature holds: not its
-algorithm, which is the key's, and never where a key might be had (`jku`, `x5u`, `jwk`).
+Before the signature is verified, only the key id of the token is used. The key determines the algorithm. Members that point to
+a key (`jku`, `x5u`, `jwk`) are never used.
 """
 
 import base64
@@ -27,11 +27,11 @@ from assay.protocol.json_types import is_list
 MAX_CHARACTERS = 8_192
 TYPES = frozenset({"jwt", "at+jwt", "application/at+jwt"})
 
-_SHAPE = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
+_FORMAT = re.compile(r"([A-Za-z0-9_-]+)\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
 
 
 class Header(msgspec.Struct, frozen=True):
-    """What is read of it; of what else it says nothing is looked at."""
+    """The members of a token's header that are read; others are ignored."""
 
     alg: str
     kid: str
@@ -41,13 +41,14 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class Token(NamedTuple):
-    """What a good signature stands for, and from when to when, in seconds since 1970 with the leeway in them."""
+    """A verified token: its principal and validity, in seconds since 1970 with the leeway included."""
 
     principal: Principal
     begins: float
     ends: float
 
-    def admitted(self, now: datetime) -> Principal:
+    def admit(self, now: datetime) -> Principal:
+        """Return the principal while the token is valid."""
         if now.timestamp() >= self.ends:
             raise Unauthenticated("key_expired")
         if now.timestamp() < self.begins:
@@ -56,7 +57,7 @@ class Token(NamedTuple):
 
 
 class Tokens:
-    """Reads tokens of one issuer. Whether it is time for one is asked each time, of the token."""
+    """Verifies tokens of one issuer. The caller checks the validity at each use, with `Token.admit`."""
 
     def __init__(self, trust: JwtSettings, keys: KeySet) -> None:
         self._trust, self.keys = trust, keys
@@ -70,12 +71,12 @@ class Tokens:
 
 
 def _header(text: str) -> Header:
-    """Only what could be good costs a look at the keys."""
-    shaped = _SHAPE.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
-    if shaped is None:
+    """Parse the header. A malformed token is refused before the keys are looked up."""
+    match = _FORMAT.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
+    if match is None:
         raise Unauthenticated
     try:
-        header = _HEADER.decode(base64.urlsafe_b64decode(shaped[1] + "=" * (-len(shaped[1]) % 4)))
+        header = _HEADER.decode(base64.urlsafe_b64decode(match[1] + "=" * (-len(match[1]) % 4)))
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError):
         raise Unauthenticated from None
     extended = header.crit is not msgspec.UNSET or header.b64 is not msgspec.UNSET
@@ -94,7 +95,7 @@ def _claims(text: str, key: jwt.PyJWK, algorithm: str, trust: JwtSettings) -> Ma
             issuer=trust.issuer,
             options={
                 "require": ["exp", "iss", "aud", "sub"],
-                "verify_exp": False,  # by our own clock, at every use: Token.admitted
+                "verify_exp": False,  # by this host's clock, at every use: Token.admit
                 "verify_nbf": False,
                 "verify_iat": False,
             },
@@ -108,10 +109,10 @@ def _token(claims: Mapping[str, Any], trust: JwtSettings) -> Token:
     if not (isinstance(tenant, str) and is_tenant(tenant) and isinstance(subject, str) and subject):
         raise Unauthenticated
     begins = max((_moment(claims[name]) for name in ("nbf", "iat") if name in claims), default=-math.inf)
-    who = Principal(
+    principal = Principal(
         tenant=tenant, id=_opaque(trust.issuer, subject), scopes=_scopes(claims.get(trust.scope_claim))
     )
-    return Token(who, begins - trust.leeway_seconds, _moment(claims["exp"]) + trust.leeway_seconds)
+    return Token(principal, begins - trust.leeway_seconds, _moment(claims["exp"]) + trust.leeway_seconds)
 
 
 def _moment(value: Any) -> float:
@@ -120,19 +121,19 @@ def _moment(value: Any) -> float:
     return float(value)
 
 
-def _scopes(told: Any) -> frozenset[str]:
-    """A text with spaces between, or a list. What is none of ours is somebody else's business."""
-    if isinstance(told, str):
-        told = told.split(" ")
+def _scopes(claim: Any) -> frozenset[str]:
+    """Read a space-separated text or a list. Unknown scopes are dropped: other services may use them."""
+    if isinstance(claim, str):
+        claim = claim.split(" ")
     return (
-        frozenset(one for one in told if isinstance(one, str) and one in SCOPES)
-        if is_list(told)
+        frozenset(scope for scope in claim if isinstance(scope, str) and scope in SCOPES)
+        if is_list(claim)
         else frozenset()
     )
 
 
 def _opaque(issuer: str, subject: str) -> str:
-    """A name that is always the same and says nothing (contract §2.2): a subject may be an e-mail address."""
+    """A stable id that does not reveal the subject, which may be an e-mail address (contract §2.2)."""
     whole = "\0".join((issuer, subject)).encode("utf-8", "surrogatepass")
     return f"jwt_{hashlib.sha256(whole).hexdigest()[:16]}"
 

@@ -87,20 +87,20 @@ def verify(
     report = _with_store(lambda store: log.verify(store, tenant, earlier))
     if json:
         summary = AuditSummary(
-            whole=not report.troubles,
+            whole=not report.problems,
             lines=report.lines,
             heads=[
                 msgspec.structs.asdict(head) | {"digest": head.digest.hex(), "root": head.root.hex()}
                 for head in report.heads
             ],
-            troubles=[trouble._asdict() for trouble in report.troubles],
+            troubles=[problem.document() for problem in report.problems],
         )
         echo_json(msgspec.json.encode(summary))
     else:
-        for trouble in report.troubles:
-            echo_err(str(trouble))
-        echo(_verdict(report.lines, len(report.heads), len(report.troubles)))
-    if report.troubles:
+        for problem in report.problems:
+            echo_err(str(problem))
+        echo(_verdict(report.lines, len(report.heads), len(report.problems)))
+    if report.problems:
         raise typer.Exit(NOT_PASSED)
 
 

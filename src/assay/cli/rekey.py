@@ -45,6 +45,6 @@ async def _reencrypt(chosen: Settings, key: str, *, sealing: bool) -> int:
         await store.commit(Transaction(lines=[audit_entry("", "rekey", key)]))
         while True:
             step = await store.reencrypt(cursor)
-            count, cursor = count + step.many, step.following
+            count, cursor = count + step.records, step.cursor
             if not cursor:
                 return count

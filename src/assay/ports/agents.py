@@ -1,4 +1,4 @@
-"""The seams of agents: who is run, what they may use while they run, and where both come from."""
+"""Agents, the context they run in, their tools and their memory."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -11,7 +11,7 @@ from assay.protocol.suite import EvalTask
 
 
 class Memory(Protocol):
-    """What an agent remembers: as it was when the invocation began. What it writes is seen by later invocations, if by any."""
+    """An agent's memory as it was when the invocation began. Writes are visible to later invocations only."""
 
     async def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]: ...
 
@@ -23,7 +23,7 @@ class Memory(Protocol):
 
 
 class ToolFailure(Exception):
-    """A tool said no, or could not be asked: an answer that an agent may go on from. `code` as in `fixture_missing`, `not_allowed`."""
+    """A tool refused or could not be called. The agent may continue. `code` is one such as `fixture_missing` or `not_allowed`."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -31,15 +31,15 @@ class ToolFailure(Exception):
 
 
 class AgentRefusal(Exception):
-    """An agent that does not want to: raised in a callable, its invocation ends `refused`, with these words."""
+    """Raised by a callable agent that declines the task: its invocation ends `refused` with this message."""
 
 
 class AgentContext(Protocol):
     """
-    What an agent has around it while it works on one task; everything it does through this is recorded as it happens.
+    The context of one invocation: tools, memory, deadline. Everything the agent does through it is recorded at once.
 
-    A callable's second parameter is one of these. The allow-list is enforced before anything is called: a tool outside it is a
-    ToolFailure `not_allowed` and leaves no trace of a call.
+    It is the second parameter of a callable agent. The allow-list is enforced before a tool is called: any other tool is a
+    ToolFailure `not_allowed`, and no call is recorded.
     """
 
     @property
@@ -47,17 +47,17 @@ class AgentContext(Protocol):
 
     @property
     def task_id(self) -> str:
-        """Of the suite's task, or empty."""
+        """The id of the suite's task, or ""."""
         ...
 
     @property
     def trial(self) -> int:
-        """Which trial of the task this is, from 0."""
+        """The number of this trial of the task, from 0."""
         ...
 
     @property
     def left(self) -> float:
-        """Seconds until the invocation is over, whether it has ended or not; infinite without a deadline."""
+        """Seconds until the deadline; infinite without one."""
         ...
 
     @property
@@ -65,15 +65,15 @@ class AgentContext(Protocol):
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        """Those it may call."""
+        """The tools the agent may call."""
         ...
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """A tool's answer, or a ToolFailure."""
+        """Call a tool; a failure is a ToolFailure."""
         ...
 
     async def tool(self, tool: str, /, **arguments: Any) -> Any:
-        """The same, as one writes it by hand."""
+        """The same, with the arguments as keywords."""
         ...
 
     def usage(
@@ -94,10 +94,10 @@ class AgentContext(Protocol):
 
 class Agent(Protocol):
     """
-    Somebody who does a task. Foreign: whatever it raises is its own failure, a Finish `failed`, and so is running out of time.
+    An agent under test. It is foreign code: an exception or a timeout in it is its own failure, an InvocationResult `failed`.
 
-    Only what keeps it from being asked at all (its model or endpoint unreachable, 401, 429 after retries) is raised, as a ForeignFault
-    or TimeFault: then nothing was measured. It ends when `scene.left` does, or a moment later.
+    `invoke` raises only if the agent could not be reached at all (its model or endpoint is unreachable, 401, 429 after retries),
+    as a ForeignFault or TimeFault: then nothing was measured. It returns within a moment of the context's deadline.
     """
 
     @property
@@ -110,15 +110,15 @@ class Agent(Protocol):
 
 @runtime_checkable
 class Coverage(Protocol):
-    """An agent that has a fixed set of answers, and can say before a run whether they are those that the run needs."""
+    """An agent with a fixed set of answers, which can report before a run whether they cover it."""
 
     def problems(self, suite: Sequence[EvalTask], tasks: Sequence[EvalTask], trials: int) -> list[Problem]:
-        """What does not fit: `tasks` are those of `suite` that the run covers, each of them `trials` times."""
+        """What is missing. The run covers `tasks` of `suite`, each `trials` times."""
         ...
 
 
 class ModelOverrides(Struct, frozen=True, kw_only=True):
-    """What a run wants of an agent's model instead of the usual (contract §3.1)."""
+    """Model settings of one run that replace the agent's own (contract §3.1)."""
 
     model: str | None = None
     temperature: float | None = None
@@ -127,15 +127,15 @@ class ModelOverrides(Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Overridable(Protocol):
-    """An agent whose model is chosen here."""
+    """An agent whose model this host chooses."""
 
     def with_overrides(self, tuning: ModelOverrides) -> Agent:
-        """The same agent with that; a model that cannot be had is an InvalidRequest, now and not when it is asked."""
+        """Return the agent with these settings. An unknown model is an InvalidRequest now, not at the first call."""
         ...
 
 
 class Agents(Protocol):
-    """Who can be run here, by agent id. Unknown is None."""
+    """The agents of this host, by id. An unknown one is None."""
 
     def cards(self) -> list[AgentCard]: ...
 
@@ -145,18 +145,18 @@ class Agents(Protocol):
 
 
 class ToolBox(Protocol):
-    """Tools, by `<scope>:<tool-id>`: live ones, or what fixtures say in their place. It knows no allow-list."""
+    """Tools by `<scope>:<tool-id>`: live ones or fixtures. It does not enforce the allow-list."""
 
     def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
-        """What can be said of those it has without asking anybody: no server is started, no connection opened."""
+        """The specs known without starting a server or opening a connection."""
         ...
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
-        """Of those it has; the others are left out."""
+        """The specs of the tools it has; the others are left out."""
         ...
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """The answer as JSON, or a ToolFailure (`unknown_tool`, `tool_error`, `invalid_arguments`, `rate_limited`, `timeout`, `fixture_missing`)."""
+        """Return the answer as JSON, or raise ToolFailure (`unknown_tool`, `tool_error`, `invalid_arguments`, `rate_limited`, `timeout`, `fixture_missing`)."""
         ...
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Who is at it, and the lines of the audit log: what was done by whom to what, each bound to the one before (FEP 6.4)."""
+"""The audit log (FEP 6.4): entries of who did what, in hash chains; and the actor of the current task."""
 
 import hashlib
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ import msgspec
 
 from assay.protocol.redaction import redacted_text
 
-HOST: Final = "host"  # who is at it where nobody has come through a door: the operator's own command, or the host itself
-START: Final = bytes(32)  # what the first line of a log is bound to
+HOST: Final = "host"  # the actor without a credential: the operator's command, or the host itself
+START: Final = bytes(32)  # the previous digest of a log's first line
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """For whom this task works: a principal's id, and the number of the request."""
+    """The principal that the current task works for, and its request id."""
 
     who: str = HOST
     request: str = ""
@@ -26,7 +26,7 @@ acting: ContextVar[Actor] = ContextVar("acting", default=ANONYMOUS)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody did something, or was refused. Ids and names of ours, never content."""
+    """An action of an actor, or its refusal. It holds ids and assay's own names, never content."""
 
     tenant: str
     who: str
@@ -37,7 +37,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def audit_entry(tenant: str, action: str, what: str = "", outcome: str = "ok") -> AuditEntry:
-    """By whoever this task works for. What was asked for may be anything, also a key that somebody put in its place."""
+    """An entry by the current actor. `what` comes from the request and may contain a key by mistake, so it is redacted."""
     now, what = acting.get(), redacted_text(what)
     return AuditEntry(
         tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request
@@ -46,21 +46,21 @@ def audit_entry(tenant: str, action: str, what: str = "", outcome: str = "ok") -
 
 class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
-    A line as it is kept: in a lane of its tenant, at a number, bound to the line before it.
+    A stored entry: its lane, its number in the lane, and a digest that covers the line before it.
 
-    A lane is what one process writes, so that no two of them wait for each other.
+    Each process writes a lane of its own, so that processes do not wait for each other.
     """
 
     tenant: str
     at: datetime
     lane: int
     number: int
-    data: bytes  # JSON: all of it, with its place
+    data: bytes  # an AuditPayload as JSON
     digest: bytes
 
 
 class LaneHead(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a lane goes, kept apart from its lines: how many there are, the last one's digest, and the first one's."""
+    """The end of a lane, stored apart from its lines: their number, the last digest, and the first (`root`)."""
 
     tenant: str
     lane: int
@@ -70,25 +70,25 @@ class LaneHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditLog(Protocol):
-    """Part of a store: lines are written with a Batch, and read here."""
+    """The part of a store that reads the audit log. A Transaction writes it."""
 
     async def audit(
         self, tenant: str | None = None, *, following: AuditRecord | None = None, limit: int = 1000
     ) -> list[AuditRecord]:
-        """The audit log of a tenant, or of all, by time."""
+        """A page of the log of one tenant or all, in the order of time."""
         ...
 
     async def heads(self, tenant: str | None = None) -> Sequence[LaneHead]:
-        """How far the lanes of it go."""
+        """The ends of the lanes."""
         ...
 
     async def misfits(self, tenant: str | None = None) -> int:
-        """How many rows of it hold what is neither a line nor a head, and were not written by a store."""
+        """The number of rows that are neither a valid line nor a valid head: no store has written them."""
         ...
 
 
 class AuditPayload(AuditEntry, frozen=True, kw_only=True):
-    """A line with its place: what its digest is made of."""
+    """An entry with its position; the digest is made of this."""
 
     at: datetime
     lane: int
@@ -96,16 +96,20 @@ class AuditPayload(AuditEntry, frozen=True, kw_only=True):
 
 
 def link(before: bytes, data: bytes) -> bytes:
-    """The digest of a line: SHA-256 over that of the one before and its own bytes. The first of a lane is bound to the first of the lane before."""
+    """
+    The digest of a line: SHA-256 over the previous line's digest and the line's own bytes.
+
+    The first line of a lane follows the first line of the lane before.
+    """
     return hashlib.sha256(before + data).digest()
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def extended(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
+def next_record(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
     """The next line of a lane."""
-    placed = AuditPayload(
+    payload = AuditPayload(
         tenant=line.tenant,
         who=line.who,
         action=line.action,
@@ -116,7 +120,7 @@ def extended(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
         lane=head.lane,
         number=head.lines,
     )
-    data = _encode(placed)
+    data = _encode(payload)
     return AuditRecord(
         tenant=line.tenant,
         at=at,
@@ -127,6 +131,7 @@ def extended(head: LaneHead, at: datetime, line: AuditEntry) -> AuditRecord:
     )
 
 
-def after(head: LaneHead, last: AuditRecord) -> LaneHead:
+def next_head(head: LaneHead, last: AuditRecord) -> LaneHead:
+    """The head of the lane after that line."""
     root = last.digest if last.number == 0 else head.root
     return LaneHead(tenant=head.tenant, lane=head.lane, lines=last.number + 1, digest=last.digest, root=root)

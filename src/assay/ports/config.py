@@ -1,4 +1,4 @@
-"""What an operator writes down of agents, tools, MCP servers and workflows: `[agents."…"]`, `[workflows."…"]` and so on in assay.toml."""
+"""Tables of assay.toml for agents, tools, MCP servers and workflows: `[agents."…"]`, `[workflows."…"]` and so on."""
 
 from typing import Annotated, Any, Literal
 
@@ -18,7 +18,7 @@ AgentKind = Literal["callable", "http", "command", "manifest", "recorded"]
 
 
 class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent under test. Only `kind` and `target` must be said; a manifest says most of the rest itself."""
+    """An agent under test. Only `kind` and `target` are required; a manifest has most of the rest itself."""
 
     kind: AgentKind
     target: Annotated[str, msgspec.Meta(min_length=1)]  # module:function, an address, a command, a file
@@ -35,12 +35,12 @@ class AgentConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     criteria: tuple[CriterionKey, ...] = ()  # keys of its own that events may hold (contract §8.1)
     task_schema: str | None = None  # a file
     return_schema: str | None = None
-    timeout: Positive | None = None  # seconds for one invocation, where the run does not say less
+    timeout: Positive | None = None  # seconds for one invocation; a run may set less
     takes_tools: bool | None = None  # False: of an http or command agent that never calls back
     takes_memory: bool | None = None
     headers: Names = {}  # of an http agent; `${VARIABLES}` are filled in
     env: Names = {}  # of a command, besides the environment
-    max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: questions to its model
+    max_rounds: Annotated[int, msgspec.Meta(ge=1)] = 8  # of a manifest: calls of its model
 
 
 class ToolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -50,7 +50,9 @@ class ToolConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     target: Annotated[str, msgspec.Meta(min_length=1)]  # module:function, an address, the name at the server
     server: str | None = None  # of kind mcp: which of `[mcp]`
     description: str = ""
-    input_schema: dict[str, Any] | None = None  # None: what the function or the server says, else anything
+    input_schema: dict[str, Any] | None = (
+        None  # None: the schema of the function or the server, else any object
+    )
     timeout: Positive = 30.0
     headers: Names = {}
     method: Literal["POST", "GET"] = "POST"
@@ -67,7 +69,7 @@ class McpServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class ConfidenceFloors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Below which confidence a person is asked. A supervisor's is 0.5 or more (contract §13.6)."""
+    """Below this confidence a person decides. A supervisor's floor is 0.5 or more (contract §13.6)."""
 
     actor: Share = 0.7
     critic: Share = 0.7
@@ -75,7 +77,7 @@ class ConfidenceFloors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
 
 class VerifierLoopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A workflow of ours: an actor, and who says whether its work is good enough (RFC 0090)."""
+    """A built-in workflow: an actor, critics that review its work, and a supervisor that decides (RFC 0090)."""
 
     actor: Annotated[str, msgspec.Meta(min_length=1)]  # an agent's id, or `workflow:ID`
     supervisor: str = ""  # an agent's id; "": the plain rule
@@ -83,11 +85,11 @@ class VerifierLoopConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     criteria: list[str] | dict[str, Any] = []  # keys, or keys with the check each stands for
     max_turns: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 5
     gating: bool = True
-    failing: Literal["revise", "fail"] = "revise"  # what a check that does not hold says
+    failing: Literal["revise", "fail"] = "revise"  # the verdict of a failed check
     on_fail: Literal["escalate", "retry", "give-up"] = "escalate"
-    verify: Literal["decision", "tools"] = "decision"  # tools: what they answer is verified as well
+    verify: Literal["decision", "tools"] = "decision"  # tools: their answers are verified too
     allow_self: bool = True  # whether the actor may be its own critic
     floors: ConfidenceFloors | None = None
-    approval_seconds: Positive | None = None  # after which silence is a no
-    approve: bool = False  # of an actor that is a workflow: a person sees its output first
-    memory: str | None = None  # the reference under which the actor remembers
+    approval_seconds: Positive | None = None  # without an answer until then, the request is rejected
+    approve: bool = False  # of an actor that is a workflow: a person approves its output
+    memory: str | None = None  # the reference of the actor's memory

@@ -1,38 +1,42 @@
-"""The seam of what lies sealed on a disk."""
+"""Encryption at rest."""
 
 from typing import NamedTuple, Protocol
 
 
 class Cipher(Protocol):
-    """Seals the record at rest. `place` names where a thing lies, so that none can be swapped for another."""
+    """Encrypts records at rest. `place` names the row and column, so that a ciphertext cannot be moved to another one."""
 
     @property
     def key_id(self) -> str:
-        """Of the key that seals: the newest."""
+        """The id of the key that encrypts: the newest."""
         ...
 
     @property
     def ids(self) -> frozenset[str]:
-        """Of all the keys that open."""
+        """The ids of all keys that decrypt."""
         ...
 
     def seal(self, data: bytes, place: bytes) -> bytes: ...
     def open(self, key_id: str, sealed: bytes, place: bytes) -> bytes: ...
     def blind(self, name: str) -> list[str]:
-        """What stands for a name under each key, the newest first: the same for the same name, and nothing else to be told from it."""
+        """Return a keyed hash of a name for each key, newest first. It shows only whether two names are equal."""
         ...
 
 
 class ReencryptStep(NamedTuple):
-    """A step of sealing everything anew: how many things were, and where to go on; "": nothing is left."""
+    """One step of re-encryption: the number of records, and the cursor of the next step; "" ends it."""
 
-    many: int
-    following: str
+    records: int
+    cursor: str
 
 
 class Reencryptable(Protocol):
-    """Part of a store."""
+    """A store whose records can be encrypted again with another key."""
 
-    async def reencrypt(self, following: str = "") -> ReencryptStep:
-        """Seal some of what is not sealed with the newest key, or unseal it where none seals; again, until nothing follows."""
+    async def reencrypt(self, cursor: str = "") -> ReencryptStep:
+        """
+        Encrypt a batch of the records that the newest key has not encrypted; without a key, decrypt them.
+
+        Repeat with the returned cursor until it is empty.
+        """
         ...

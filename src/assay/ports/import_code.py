@@ -1,4 +1,4 @@
-"""Code that an operator names: `module:name`, or `file.py:name` where it is not on the path."""
+"""Loads code that an operator names: `module:name`, or `file.py:name` if the module is not on the path."""
 
 import importlib
 import sys
@@ -8,27 +8,27 @@ from typing import Any
 
 def import_object(spec: str) -> Any:
     """
-    What the text names. The working directory is importable, and so is the folder of a file, as it is for `python file.py`.
+    Import the object. The working directory and the folder of a file are importable, as for `python file.py`.
 
     It is foreign code: loading it may raise anything.
     """
     module, _, name = spec.rpartition(":")
     _importable(Path.cwd())
-    found: Any = _from_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
+    value: Any = _from_file(Path(module)) if module.endswith(".py") else importlib.import_module(module)
     for part in name.split("."):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def _from_file(file: Path) -> Any:
     if not file.is_file():
         raise ImportError(f"there is no file {file}")
     _importable(file.resolve().parent)
-    found = importlib.import_module(file.stem)
-    there = getattr(found, "__file__", None)
-    if there is None or Path(there).resolve() != file.resolve():
+    module = importlib.import_module(file.stem)
+    path = getattr(module, "__file__", None)
+    if path is None or Path(path).resolve() != file.resolve():
         raise ImportError(f"another module is called {file.stem!r} already: rename {file}")
-    return found
+    return module
 
 
 def _importable(folder: Path) -> None:

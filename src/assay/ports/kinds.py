@@ -1,4 +1,4 @@
-"""What a kind of run must be able to say; the table of those there are is made in `app`."""
+"""The interface of a kind of run. `app` makes the table of kinds."""
 
 from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
@@ -10,17 +10,14 @@ from assay.errors import Refusal
 from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
 from assay.protocol.event_record import CONTENT, PendingEvent, stored
 
-LOCAL_ONLY = "apart"  # in the head of a run that only who described its agents can go on with
-COPY_IN_PROGRESS = (
-    "copying"  # in the head of a run that is being copied from another, and is nobody's to do yet
-)
-EXTERNALLY_DRIVEN = (
-    "driven"  # in the head of a run that a command carries out by itself: nobody else has its cases
-)
+# Members of a run's head:
+LOCAL_ONLY = "apart"  # only the process that was given the run's agents can continue it
+COPY_IN_PROGRESS = "copying"  # the run is being copied from another; no executor may start it yet
+EXTERNALLY_DRIVEN = "driven"  # a command executes the run itself; no other process has its cases
 
 
 class UnitOutcome(NamedTuple):
-    """What a unit leaves in the record, in one transaction."""
+    """What a unit adds to the log, in one transaction."""
 
     events: list[Event]
     evidence: list[EvidenceChunk] = []  # noqa: RUF012  # never changed
@@ -28,7 +25,7 @@ class UnitOutcome(NamedTuple):
 
 
 def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
-    """Facts in their two drawers: events without content, and the content of each under its event's id."""
+    """Split events from their content, which is stored as evidence under the event's id."""
     events: list[Event] = []
     pieces: list[EvidenceChunk] = []
     for fact in facts:
@@ -39,7 +36,7 @@ def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
 
 
 class Ending(NamedTuple):
-    """How a run ends, its last events, and what a list shows of it; or how it comes to rest, with a status that waits for somebody."""
+    """How a run ends: status, last events, head. Or how it suspends, with a status that waits for an answer."""
 
     status: RunStatus
     events: list[Event]
@@ -48,19 +45,19 @@ class Ending(NamedTuple):
 
 
 class RunState(Protocol):
-    """One run being conducted: the fold of what is recorded, and what is left to do."""
+    """The state of a run in progress: the fold of its recorded events, and the units that remain."""
 
     def add(self, event: Event) -> None: ...
     def on_commit(self) -> None:
-        """All that was added so far is durable: what follows from it may begin."""
+        """All events added so far are durable: units that depend on them may start."""
         ...
 
     def units(self, store: Store) -> AsyncIterator[bytes]:
-        """What is not recorded yet. It may wait for an earlier unit to be recorded."""
+        """Yield the units that are not recorded yet. It may wait until an earlier unit is recorded."""
         ...
 
     def outcome(self, result: bytes) -> UnitOutcome:
-        """A refusal raised here ends the run `failed`; what was recorded before stays."""
+        """Turn a unit's result into events. A Refusal raised here ends the run `failed`; earlier events stay."""
         ...
 
     def head(self) -> dict[str, Any]: ...
@@ -68,26 +65,26 @@ class RunState(Protocol):
 
 
 class RunKind(Protocol):
-    """Evaluations are one; agent evals and workflows come in the same way."""
+    """A kind of run: evaluations, agent evals, workflows."""
 
     name: str
 
     async def restore(self, store: Store, run: Run) -> RunState:
-        """Take up a run that was opened; what is recorded of it is added next."""
+        """Return the state of a run before its first event. The caller adds the recorded events next."""
         ...
 
     def start_events(self, run: Run) -> UnitOutcome:
-        """Its first events."""
+        """The first events of a run."""
         ...
 
     async def perform(self, unit: bytes) -> bytes:
-        """Do one unit, wherever it landed."""
+        """Execute one unit, in any process."""
         ...
 
     def stop(self, run: str) -> bool:
-        """Cut short what is under way here of a run that is cancelled, so that it comes back as far as it came; False: drop it."""
+        """Interrupt the units of a cancelled run so that they return partial results. False: the caller drops them."""
         ...
 
     def failure_events(self, run: Run, why: str, code: str) -> Ending:
-        """The end of a run that cannot go on: a bug of ours, a copy that was cut off, one that loses its processes."""
+        """The end of a run that cannot continue: a bug, an incomplete copy, or too many lost processes."""
         ...

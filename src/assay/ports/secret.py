@@ -1,4 +1,4 @@
-"""A text that is shown to nobody by accident."""
+"""A text that is not shown by accident."""
 
 
 class Secret:

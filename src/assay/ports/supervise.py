@@ -1,4 +1,4 @@
-"""Background tasks: whatever one dies of is logged and counted, and the task is started again."""
+"""Background tasks: a crash is logged and counted, and the task restarts."""
 
 import asyncio
 import logging
@@ -9,12 +9,12 @@ from typing import Any
 from assay.ports.telemetry import telemetry
 
 log = logging.getLogger("assay.tasks")
-log.addHandler(logging.NullHandler())  # a command says itself what went wrong
-SOON, LATE = 0.5, 30.0  # seconds until a task is started again: the first time, and at most
+log.addHandler(logging.NullHandler())  # commands report errors themselves
+SOON, LATE = 0.5, 30.0  # seconds until a task restarts: at first, and at most
 
 
 def supervise(name: str, work: Callable[[], Awaitable[None]], *, soon: float = SOON) -> asyncio.Task[None]:
-    """A task that does `work` until it returns or is cancelled. The pauses between two deaths grow."""
+    """Start a task that repeats `work` until it returns or is cancelled. The pause after each crash grows."""
     return asyncio.create_task(_supervise(name, work, soon), name=name)
 
 
@@ -24,25 +24,25 @@ async def _supervise(name: str, work: Callable[[], Awaitable[None]], soon: float
         began = loop.time()
         if await guarded(name, work()) is None:
             return
-        pause = soon if loop.time() - began > LATE else pause  # it lived for a while
+        pause = soon if loop.time() - began > LATE else pause  # it ran for a while
         await asyncio.sleep(pause)
         pause = min(LATE, pause * 2)
 
 
 async def guarded(name: str, work: Awaitable[Any], *passing: type[Exception]) -> Exception | None:
-    """Do it, and say what it died of. What is `passing` is no trouble: it is neither logged nor counted."""
+    """Await the work and return its exception, if any. Exceptions in `passing` are neither logged nor counted."""
     try:
         await work
     except passing as usual:
         return usual
-    except Exception as trouble:  # noqa: BLE001  # whatever it is, the others go on
+    except Exception as trouble:  # noqa: BLE001  # a crash must not stop the other tasks
         died(name, trouble)
         return trouble
     return None
 
 
 def died(name: str, trouble: BaseException) -> None:
-    """Log and count the death of a background task. Its message may hold content: only its type and its place are told."""
+    """Log and count a crash. The exception's message may hold content, so only its type and source line are logged."""
     telemetry.add("assay_task_deaths", 1, name)
     log.error("the background task %r died of %s at %s", name, type(trouble).__name__, _place(trouble))
 

@@ -1,7 +1,7 @@
 """
-What a process sees of itself: numbers, and spans if somebody wants them. One a process, as logging is.
+Metrics and trace spans of this process.
 
-Labels are names of ours or the operator's: routes, kinds, statuses, providers. Never content, and never a tenant.
+Labels are names that assay or the operator chose: routes, kinds, statuses, providers. They never hold content or a tenant.
 """
 
 import re
@@ -19,15 +19,15 @@ _TRACEPARENT = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a
 tracing: ContextVar[str] = ContextVar("tracing", default="")  # the traceparent of the run this task works for
 
 
-def traceparent_of(said: str | None) -> str:
-    """As W3C writes one; anything else is none."""
-    return said if said is not None and _TRACEPARENT.fullmatch(said) else ""
+def traceparent_of(header: str | None) -> str:
+    """Return a valid W3C traceparent, or ""."""
+    return header if header is not None and _TRACEPARENT.fullmatch(header) else ""
 
 
 @contextmanager
-def traced(said: str | None) -> Generator[None]:
-    """What begins in here belongs to that trace, wherever it is carried on."""
-    token = tracing.set(traceparent_of(said))
+def traced(header: str | None) -> Generator[None]:
+    """Work that starts inside belongs to that trace, on every host that continues it."""
+    token = tracing.set(traceparent_of(header))
     try:
         yield
     finally:
@@ -35,9 +35,9 @@ def traced(said: str | None) -> Generator[None]:
 
 
 def propagation_headers() -> dict[str, str]:
-    """What goes along with a call to another host (contract §13.8)."""
-    now = tracing.get()
-    return {"traceparent": now} if now else {}
+    """Headers for a call to another host (contract §13.8)."""
+    current = tracing.get()
+    return {"traceparent": current} if current else {}
 
 
 class Metric(NamedTuple):
@@ -71,7 +71,7 @@ GAUGES = {
 
 
 class Histogram:
-    """How often something took how long."""
+    """Counts durations by bucket."""
 
     __slots__ = ("counts", "total")
 
@@ -85,20 +85,20 @@ class Histogram:
 
 
 class Tracer(Protocol):
-    """Somewhere spans go."""
+    """Exports trace spans."""
 
     def span(
         self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None
     ) -> AbstractContextManager[Any]:
-        """Around what is done; `parent` are the headers that came with it. What it gives takes more attributes by `set_attribute`."""
+        """A span around a block. `parent` are the incoming headers. The span object has `set_attribute`."""
         ...
 
     def current(self) -> Any:
-        """Where a span that is told of later belongs."""
+        """The current span's context, for a later `record_span`."""
         ...
 
     def record_span(self, name: str, seconds: float, attributes: Attributes, within: Any) -> None:
-        """A span that has just ended."""
+        """Record a span that has just ended."""
         ...
 
     def close(self) -> None: ...
@@ -108,7 +108,7 @@ _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class Metrics:
-    """Off until a server turns it on: then it counts. Spans are made where there is a tracer."""
+    """Counts nothing until a server sets `on`. Spans are made only with a tracer."""
 
     def __init__(self) -> None:
         self.on = False
@@ -125,10 +125,10 @@ class Metrics:
     def observe(self, name: str, seconds: float, *labels: str) -> None:
         if self.on:
             key = name, *labels
-            spread = self.times.get(key)
-            if spread is None:
-                spread = self.times[key] = Histogram()
-            spread.add(seconds)
+            histogram = self.times.get(key)
+            if histogram is None:
+                histogram = self.times[key] = Histogram()
+            histogram.add(seconds)
 
     def span(
         self, name: str, attributes: Attributes, parent: Mapping[str, str] | None = None

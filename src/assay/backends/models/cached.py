@@ -80,16 +80,16 @@ class CachedModel:
     def __init__(self, inner: Model, cache: DiskCache, provider: Provider) -> None:
         self._inner, self._cache, self._provider = inner, cache, provider
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        asked = {name: getattr(ask, name) for name in ask.__struct_fields__ if name not in NO_PART}
-        asked["messages"] = [_plain(message) for message in ask.messages]
-        asked |= {"tools": msgspec.to_builtins(ask.tools)} if ask.tools else {}
+    async def complete(self, request: CompletionRequest) -> Completion:
+        asked = {name: getattr(request, name) for name in request.__struct_fields__ if name not in NO_PART}
+        asked["messages"] = [_plain(message) for message in request.messages]
+        asked |= {"tools": msgspec.to_builtins(request.tools)} if request.tools else {}
         key = key_of("reply", self._provider, **asked)
         kept = await self._cache.get(key, Completion)
-        if kept is not None and _whole(kept, ask):
+        if kept is not None and _whole(kept, request):
             return msgspec.structs.replace(kept, cached=True, cost_usd=0.0, saved_usd=kept.cost_usd)
-        reply = await self._inner.complete(ask)
-        if _whole(reply, ask):
+        reply = await self._inner.complete(request)
+        if _whole(reply, request):
             await self._cache.put(key, reply)
         return reply
 

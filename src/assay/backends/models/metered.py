@@ -9,9 +9,9 @@ class MeteredModel:
     def __init__(self, inner: Model, provider: str) -> None:
         self._inner, self._provider = inner, provider
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
+    async def complete(self, request: CompletionRequest) -> Completion:
         try:
-            reply = await self._inner.complete(ask)
+            reply = await self._inner.complete(request)
         except Fault as fault:
             telemetry.add("assay_model_calls", 1, self._provider, fault.type)
             raise

@@ -35,27 +35,29 @@ class OpenAICompatibleModel:
         self._line = line
         self._refused: set[tuple[str, str]] = set()  # (model, schema): a refusal may mean this schema alone
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        if taken := RESERVED_PARAMETERS & ask.parameters.keys():
+    async def complete(self, request: CompletionRequest) -> Completion:
+        if taken := RESERVED_PARAMETERS & request.parameters.keys():
             raise ValueFault(f"a model's parameters may not set {', '.join(sorted(taken))}")
-        timeout = self._line.provider.deadline if ask.timeout is None else ask.timeout
-        if not self._may_structure(ask):
+        timeout = self._line.provider.deadline if request.timeout is None else request.timeout
+        if not self._may_structure(request):
             return self._read(
-                ask, await self._line.post(PATH, request(ask, structured=False), timeout=timeout)
+                request, await self._line.post(PATH, request_body(request, structured=False), timeout=timeout)
             )
         try:
-            delivered = await self._line.post(PATH, request(ask, structured=True), timeout=timeout)
+            delivered = await self._line.post(PATH, request_body(request, structured=True), timeout=timeout)
         except Rejected as rejected:
             if not rejected.schema:
                 raise
             refusal = rejected
         else:
-            return self._read(ask, delivered, structured=True)
+            return self._read(request, delivered, structured=True)
         if len(self._refused) >= REMEMBERED:
             self._refused.clear()
-        self._refused.add(_memory(ask))
-        again = await self._line.post(PATH, request(ask, structured=False), timeout=timeout - refusal.seconds)
-        return self._read(ask, again, earlier=refusal)
+        self._refused.add(_memory(request))
+        again = await self._line.post(
+            PATH, request_body(request, structured=False), timeout=timeout - refusal.seconds
+        )
+        return self._read(request, again, earlier=refusal)
 
     async def close(self) -> None:
         await self._line.close()
@@ -107,7 +109,7 @@ class OpenAICompatibleModel:
         )
 
 
-def request(ask: CompletionRequest, *, structured: bool) -> bytes:
+def request_body(ask: CompletionRequest, *, structured: bool) -> bytes:
     """The body of the request, with the schema as `response_format` or in the prompt."""
     messages = ask.messages
     body: dict[str, Any] = {"model": ask.model, **ask.parameters}

@@ -47,15 +47,15 @@ class ScriptedProvider:
         self._provider = provider
         self._replies = _read(provider)
 
-    async def complete(self, ask: CompletionRequest) -> Completion:
-        turn = 1 + sum(message.role == "assistant" for message in ask.messages)
-        heard = "\n".join(message.content for message in ask.messages if message.role != "system")
+    async def complete(self, request: CompletionRequest) -> Completion:
+        turn = 1 + sum(message.role == "assistant" for message in request.messages)
+        heard = "\n".join(message.content for message in request.messages if message.role != "system")
         line = next((line for line in self._replies if _fits(line, heard, turn)), None)
         if line is None:
             raise ForeignFault(f"the script {self._provider.script} has nothing to say to this")
         if line.fail is not None:
             raise ForeignFault(f"the script {self._provider.script} says: {line.fail}")
-        return self._reply(ask, line, turn)
+        return self._reply(request, line, turn)
 
     async def close(self) -> None: ...
 

@@ -25,7 +25,7 @@ from sqlalchemy import (
 )  # fmt: skip
 
 from assay.backends.stores.tables import audit, audit_heads, moment, stamp
-from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, after, extended
+from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
 
 MOST = 10_000  # tenants whose lanes are held open
 LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
@@ -58,9 +58,9 @@ class AuditChain:
                 assert connection
                 held = _new(connection, line.tenant), now
             head, last = held
-            written = extended(head, max(now, last), line)
+            written = next_record(head, max(now, last), line)
             found.append(written)
-            lanes[line.tenant] = after(head, written), written.at
+            lanes[line.tenant] = next_head(head, written), written.at
         return lanes, found
 
     def keep(self, lanes: Lanes) -> None:

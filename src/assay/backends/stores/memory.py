@@ -22,7 +22,7 @@ from assay.ports import (
     SystemClock,
     Transaction,
 )  # fmt: skip
-from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, after, extended
+from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
 
 Place = tuple[str, str, int]  # kind, key, first
 
@@ -156,15 +156,15 @@ class MemoryStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return 0
 
-    async def reencrypt(self, following: str = "") -> ReencryptStep:
+    async def reencrypt(self, cursor: str = "") -> ReencryptStep:
         return ReencryptStep(0, "")  # it is on no disk
 
     def _write_line(self, line: AuditEntry) -> None:
         new = LaneHead(tenant=line.tenant, lane=0, lines=0, digest=START, root=b"")
         head = self._heads.get(line.tenant, new)
-        written = extended(head, self._clock.now(), line)
+        written = next_record(head, self._clock.now(), line)
         self._audit.append(written)
-        self._heads[line.tenant] = after(head, written)
+        self._heads[line.tenant] = next_head(head, written)
 
     async def close(self) -> None:
         await self._bell.close()

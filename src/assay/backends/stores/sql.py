@@ -219,9 +219,9 @@ class SqlStore:
     async def misfits(self, tenant: str | None = None) -> int:
         return await self._read(lambda connection: chain.misfits_of(connection, tenant))
 
-    async def reencrypt(self, following: str = "") -> ReencryptStep:
-        done = await self._do(lambda connection: self._resealing.step(connection, following))
-        if not done.following:
+    async def reencrypt(self, cursor: str = "") -> ReencryptStep:
+        done = await self._do(lambda connection: self._resealing.step(connection, cursor))
+        if not done.cursor:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
 

@@ -1,0 +1,102 @@
+"""Models and embedders: the providers a host is configured with, and what they answer."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, Protocol
+
+import msgspec
+
+from assay.ports.secret import Secret
+from assay.protocol.completion import Completion, CompletionRequest, Embeddings
+
+
+class Prices(msgspec.Struct, frozen=True, kw_only=True):
+    """US dollars per million tokens."""
+
+    input: Annotated[float, msgspec.Meta(ge=0)]
+    output: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+
+
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One configured provider (`[providers.NAME]`, decision 39)."""
+
+    name: str
+    kind: Literal["openai_compatible", "wordllama", "scripted"] = "openai_compatible"
+    base_url: str | None = None  # None: OpenAI's
+    api_key: Secret | None = None
+    timeout: Positive = 60.0  # seconds for one attempt
+    deadline: Positive = 180.0  # seconds for one call: all attempts and waits, without the time in the queue
+    queue_timeout: Positive = (
+        600.0  # seconds that one call may queue: for a slot, and as long as a 429 demands
+    )
+    max_retries: Annotated[int, msgspec.Meta(ge=0)] = 3  # after the first attempt
+    max_concurrency: Annotated[int, msgspec.Meta(ge=1)] = 64
+    requests_per_minute: Positive | None = None
+    structured: bool = (
+        True  # False: the endpoint does not support `response_format`; the schema goes into the prompt
+    )
+    script: str | None = None  # for kind scripted: the file with its answers
+    prices: Prices | None = None  # instead of the published ones
+    wire: Literal["direct", "aiohttp", "openai"] = "direct"  # the SDK (`openai`) needs ten times the CPU time
+
+
+class Model(Protocol):
+    """A chat model. A failure is a Fault (decision 26): a TimeFault, or a ForeignFault that says whether a retry may help."""
+
+    async def complete(self, request: CompletionRequest) -> Completion: ...
+
+    async def close(self) -> None: ...
+
+
+class Embedder(Protocol):
+    """An embedding model. It fails as a Model does."""
+
+    async def embed(
+        self, texts: Sequence[str], *, model: str, dimensions: int | None = None
+    ) -> Embeddings: ...
+
+    async def close(self) -> None: ...
+
+
+Config = Mapping[str, Any] | None
+Embed = Callable[[Sequence[str]], Awaitable[Embeddings]]
+
+
+class Providers(Protocol):
+    """
+    The models a host offers, chosen by a check's `provider_config` and `model_config` (decision 39).
+
+    A choice that is not possible is an InvalidRequest whose place is the check's argument. Repeating a choice is cheap.
+    """
+
+    @property
+    def remote(self) -> bool:
+        """Whether any model chosen so far is reached over the network."""
+        ...
+
+    def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
+        """Return the model and a request without messages. Its `timeout` covers an answer and its repair."""
+        ...
+
+    def embedding(self, provider_config: Config, model_config: Config) -> tuple[Embed, str]:
+        """Return the embedding function and the name of the model."""
+        ...
+
+    async def close(self) -> None:
+        """Close this event loop's connections."""
+        ...
+
+
+class RepeatCounter:
+    """Counts equal requests of one run: a cached completion answers only the first of them (`CompletionRequest.repeat`)."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, int] = {}
+
+    def of(self, question: Any) -> int:
+        """Return how many equal requests came before this one."""
+        key = hash(question)
+        self._seen[key] = count = self._seen.get(key, -1) + 1
+        return count

@@ -124,7 +124,7 @@ MISFITS = {
     "a head without bytes": "UPDATE audit_heads SET root = 1.5 WHERE tenant = 't' AND lane = 1",
 }
 FAR = "UPDATE audit SET at = 9000000000000000000 WHERE {line}"
-CASES["a year that is none"] = ([FAR], "1 rows hold values of another type")
+CASES["a year that is none"] = ([FAR], "1 rows hold values of a wrong type")
 
 
 @pytest.mark.parametrize("name", MISFITS)
@@ -136,7 +136,7 @@ async def test_a_row_of_the_wrong_type_is_found(tmp_path, name):
         await write(store)
         tamper(store, MISFITS[name].format(line="tenant = 't' AND lane = 1 AND number = 2"))
         said = [trouble.message for trouble in (await verify(store)).problems]
-        assert any("1 rows hold values of another type" in one for one in said)
+        assert any("1 rows hold values of a wrong type" in one for one in said)
         assert len([one async for one in lines(store)]) in (9, 10)
         await write(store, many=1)  # the log goes on
     async with opened(sqlite(tmp_path)) as store:

@@ -19,7 +19,7 @@ from assay.backends.stores.open import open_store
 from assay.errors import ForeignFault, TimeFault
 from assay.ports import RunQuery, SystemClock, Transaction
 from assay.ports.agents import ToolFailure
-from assay.ports.telemetry import propagation_headers, telemetry, traced
+from assay.ports.telemetry import propagation_headers, telemetry, trace_context
 from assay.protocol.agents import InvocationResult, ToolSpec
 from assay.protocol.scorecard import EvalSummary
 from assay.workflow.agent_memory import live_memory, memory_puts, read_writes
@@ -862,7 +862,7 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
 
     async def main():
         async with hosting(answer, concurrency=1) as hosted:
-            with traced(said):
+            with trace_context(said):
                 run = await hosted.begin(ABC)
             await going.wait()
             await hosted.desk.close()
@@ -872,7 +872,7 @@ def test_a_run_that_is_taken_up_goes_on_in_the_trace_it_was_asked_for_in():
             ended = await next_one.desk.wait(run.id)
             await next_one.desk.close()
             assert (ended.status, ended.head["traceparent"]) == ("completed", said)
-            with traced(other):
+            with trace_context(other):
                 copy = await replayed(hosted, ended)
             assert copy.head["traceparent"] == other
             assert "traceparent" not in (await replayed(hosted, ended)).head

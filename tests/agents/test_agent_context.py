@@ -29,8 +29,8 @@ from assay.protocol.agents import (
     Usage,
     UsageStep,
 )
-from assay.protocol.redaction import HIDDEN, TELLING, redacted, redacted_json, redacted_text
-from assay.protocol.shapes import SHAPES
+from assay.protocol.redaction import HIDDEN, TELLING, redact, redact_json, redact_text
+from assay.protocol.secret_patterns import SHAPES
 from assay.protocol.suite import ToolResponse
 
 pytestmark = pytest.mark.anyio
@@ -389,11 +389,11 @@ SECRETS = {
     ids=lambda row: (row or "as-it-is")[:14],
 )
 def test_secrets_are_told_by_their_shape(text, shown):
-    assert redacted_text(text) == (text if shown is None else shown)
+    assert redact_text(text) == (text if shown is None else shown)
 
 
 def test_secrets_are_told_by_the_names_of_members_too():
-    assert redacted(
+    assert redact(
         {
             "api_key": "x",
             "accessToken": "y",
@@ -438,9 +438,9 @@ telling = st.one_of(
 )
 def test_what_is_written_is_redacted_as_what_it_says(value, spaced):
     line = json.dumps(value).encode() if spaced else msgspec.json.encode(value)
-    kept = redacted_json(line)
-    assert msgspec.json.decode(kept) == redacted(value)
-    assert redacted(value) != value or kept == line
+    kept = redact_json(line)
+    assert msgspec.json.decode(kept) == redact(value)
+    assert redact(value) != value or kept == line
 
 
 @pytest.mark.parametrize("end", ["key", "keys", "Key", "token", "tokens", "Token"])
@@ -462,7 +462,7 @@ def test_a_member_is_hidden_by_its_name_in_what_is_written_too(between, end):
     ]
     for name in [f"{word}{between}{end}" for word in [*words, *map(str.title, words)]]:
         line = msgspec.json.encode({name: "hunter2", "more": f"{name}"})
-        assert redacted_json(line) == msgspec.json.encode(redacted(msgspec.json.decode(line))), name
+        assert redact_json(line) == msgspec.json.encode(redact(msgspec.json.decode(line))), name
 
 
 @pytest.mark.parametrize("name", [name for name, _ in SHAPES])
@@ -472,7 +472,7 @@ def test_a_member_is_hidden_by_its_name_in_what_is_written_too(between, end):
 def test_a_secret_is_seen_in_what_is_written_too(name, before):
     secret = SECRETS[name]
     line = msgspec.json.encode({"said": [before + secret]})
-    assert redacted_json(line) == msgspec.json.encode(redacted(msgspec.json.decode(line))) != line
+    assert redact_json(line) == msgspec.json.encode(redact(msgspec.json.decode(line))) != line
 
 
 def planted(value, at, secret):
@@ -502,7 +502,7 @@ def test_no_secret_reaches_a_step_wherever_it_hides(value, secret):
 @settings(max_examples=50)
 @given(value=json_values)
 def test_redacting_twice_is_redacting_once_and_plain_values_stay(value):
-    assert redacted(redacted(value)) == redacted(value)
+    assert redact(redact(value)) == redact(value)
 
 
 # the end

@@ -595,7 +595,7 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
         ("cmd:", "expected a command"),
         ("recorded:none.json", "none.json cannot be read"),
         ("none.json", "none.json cannot be read"),
-        ("answers.json", "persona: must be said"),
+        ("answers.json", "persona: is required"),
         ("support.fake_agents:acting", None),
     ],
 )

@@ -19,7 +19,7 @@ from assay.backends.tools.from_settings import ConfiguredTools
 from assay.errors import ForeignFault, UsageError
 from assay.ports.agents import ToolFailure
 from assay.ports.config import McpServer, ToolConfig
-from assay.ports.telemetry import traced
+from assay.ports.telemetry import trace_context
 from assay.protocol.agents import AgentCard
 from support import tool_servers
 
@@ -138,16 +138,16 @@ async def box(request, address, mcp_url):
 async def test_a_call_to_another_host_carries_the_trace_of_its_run(box):
     parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
     assert await box.call("shop:trace", {}) == ""
-    with traced(parent):
+    with trace_context(parent):
         assert await box.call("shop:trace", {}) == parent
-    with traced("anything else"):
+    with trace_context("anything else"):
         assert await box.call("shop:trace", {}) == ""
 
 
 async def test_a_request_to_an_agent_carries_the_trace_of_its_run(address):
     agent = HttpAgent(AgentCard(agent_id="local.tests.traced"), f"{address}/agent")
     parent = f"00-{'ab' * 16}-{'cd' * 8}-01"
-    with traced(parent):
+    with trace_context(parent):
         finish = await invoke(agent, {}, Invocation(agent.card))
     await agent.close()
     assert finish.result == parent

@@ -169,7 +169,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
     [
         (
             {"type": "vibes", "arguments": {}},
-            ["checks[0].type: no check 'vibes'; this host knows contains, "],
+            ["checks[0].type: no check 'vibes'; there are contains, "],
         ),
         (
             {"type": "regex", "version": "one", "arguments": {}},
@@ -181,7 +181,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
         ),
         (
             {"type": "regex", "version": "2.0.0", "arguments": {"text": "a", "pattern": "a"}},
-            ["checks[0].version: no check 'regex@2.0.0'; this host knows regex@1.0.0"],
+            ["checks[0].version: no check 'regex@2.0.0'; there are regex@1.0.0"],
         ),
         (
             {"type": "contains", "arguments": {"txt": "a", "phrases": []}},
@@ -257,7 +257,7 @@ def versioned(*versions):
 def test_a_version_pins_its_major(asked, found):
     registry = Registry(versioned("1.2.0", "1.10.0", "2.0.0-rc.1", "2.1.0"))
     if found is None:
-        with pytest.raises(InvalidRequest, match=r"this host knows echo@1\.10\.0, echo@1\.2\.0"):
+        with pytest.raises(InvalidRequest, match=r"there are echo@1\.10\.0, echo@1\.2\.0"):
             registry.find("echo", asked)
     else:
         assert registry.find("echo", asked).version == found

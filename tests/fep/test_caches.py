@@ -11,7 +11,7 @@ from assay.checks import STANDARD
 from assay.checks.schemas import CACHED, validator_for
 from assay.fep.inline import runs_inline
 from assay.fep.plan import Plan
-from assay.protocol.cache import ENTRY, LARGEST, ByteCache, beside, remembered
+from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
 from assay.protocol.evaluation import Check
 from assay.workers import pool
 
@@ -52,7 +52,7 @@ def test_what_is_made_is_remembered_by_its_arguments_and_its_owner():
     made = []
     whose = ["a"]
 
-    @remembered(100_000, len, lambda: whose[0])
+    @memoize(100_000, len, lambda: whose[0])
     def find(text):
         made.append(text)
         if text == "bad":
@@ -70,7 +70,7 @@ def test_what_is_beside_goes_with_it():
     class Thing:
         pass
 
-    @beside
+    @memoize_on
     def about(thing, more=0):
         return [more]
 

@@ -19,8 +19,8 @@ from assay.fep.request import contexts_of
 from assay.ports import Limits, Services
 from assay.protocol import shapes
 from assay.protocol.evaluation import Check
-from assay.protocol.redaction import is_secret, redacted
-from assay.protocol.shapes import SHAPES, hidden, marker
+from assay.protocol.redaction import is_secret, redact
+from assay.protocol.secret_patterns import SHAPES, hide, marker
 from assay.serve.fep.request import read_contexts
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
@@ -140,12 +140,12 @@ PIECES = [
 @given(parts=st.lists(st.sampled_from(PIECES) | st.text(max_size=2), max_size=24))
 def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
     text = "".join(parts)
-    assert hidden(text) == plainly_hidden(text)
+    assert hide(text) == plainly_hidden(text)
 
 
 @given(st.from_regex(shapes._OWN_ID, fullmatch=True))
 def test_no_id_of_a_run_looks_like_a_secret(id):
-    assert plainly_hidden(id) == hidden(id) == id
+    assert plainly_hidden(id) == hide(id) == id
 
 
 LONG = 40_000
@@ -169,6 +169,6 @@ def test_a_text_is_redacted_in_time_however_it_repeats(unit):
         f"-----BEGIN {text}",
         f"a://a:{text}",
     ):
-        redacted({whole: whole})
+        redact({whole: whole})
         is_secret(whole, whole)
     assert time.thread_time() - began < SECONDS

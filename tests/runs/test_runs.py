@@ -126,7 +126,7 @@ async def test_a_run_whose_check_is_known_here_no_more_ends_and_is_read(room):
     await other.desk.open()
     failed = await other.desk.wait(run.id)
     assert failed.status == "failed"
-    assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; this host knows")
+    assert failed.head["error"].startswith("checks[0].type: no check 'stuck'; there are")
     for run in (failed, await other.store.run(stopped.id)):
         cases = [json.loads(line) async for line in other.office.results(run)]
         assert len(cases) == 30

@@ -8,7 +8,7 @@ import pytest
 
 from assay.backends.stores.open import open_store
 from assay.errors import Conflict, EnvironmentFailure, Unavailable
-from assay.ports.supervise import guarded, supervise
+from assay.ports.supervise import run_guarded, supervise
 from assay.ports.telemetry import telemetry
 from assay.seams.workflows import samples
 from assay.workflow.definition import document_of, read
@@ -60,7 +60,7 @@ def test_what_may_happen_is_no_death_and_a_cancel_is_the_end(deaths):
         raise EnvironmentFailure("away")
 
     async def main():
-        assert isinstance(await guarded("test", fails(), EnvironmentFailure), EnvironmentFailure)
+        assert isinstance(await run_guarded("test", fails(), EnvironmentFailure), EnvironmentFailure)
         assert deaths("test") == 0
         task = supervise("test", asyncio.Event().wait, soon=0.001)
         await asyncio.sleep(0)

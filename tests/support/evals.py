@@ -16,7 +16,7 @@ from assay.backends.stores.open import open_store
 from assay.checks import STANDARD
 from assay.ports import CompletionRequest, Services
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.event_record import CONTENT, envelope, read_stored
+from assay.protocol.event_record import CONTENT, decode_event, envelope
 from assay.runs.copy import CopySpec, branch, everything, replay
 from assay.runs.executor import RunExecutor
 from assay.runs.ids import new_id
@@ -135,7 +135,7 @@ class Hosted:
         """As its owner reads them."""
         told = []
         for event in await self.store.events(run.id, limit=100_000):
-            known = read_stored(event.data)
+            known = decode_event(event.data)
             pieces = await self.store.chunks(run.id, CONTENT, key=known.eventId)
             content = msgspec.json.decode(pieces[0].data) if pieces else None
             told.append(envelope(run.id, event.type, event.at, event.sequence, event.data, content))

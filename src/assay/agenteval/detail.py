@@ -15,7 +15,7 @@ from assay.agenteval.scorecard import SuiteVerdict, mean, verdict
 from assay.agenteval.scoring import bar_of
 from assay.ports import Event, EvidenceChunk, Run, Store
 from assay.protocol.annotations import ScoreCorrection
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, ProviderUsage, TrialEnded
 from assay.protocol.json_types import JSON, is_object
 from assay.runs.paging import read_chunks, read_events
@@ -154,14 +154,14 @@ class _LogIndex:
     def add(self, event: Event) -> None:
         match event.type:
             case "eval.scored":
-                known = read_stored(event.data)
+                known = decode_event(event.data)
                 scored = msgspec.json.decode(known.payload, type=EvalScored)
                 self.events[scored.task_id], self.scored[scored.task_id] = known.eventId, scored
             case "assay.trial.ended":
-                ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+                ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
                 self.trials[ended.task_id, ended.trial] = ended
             case "provider.usage":
-                self._used(msgspec.json.decode(read_stored(event.data).payload, type=ProviderUsage))
+                self._used(msgspec.json.decode(decode_event(event.data).payload, type=ProviderUsage))
             case _:
                 pass
 

@@ -11,7 +11,7 @@ from assay.agenteval.scorecard import Scorecard
 from assay.errors import EvalRefused, Problem
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.runs.paging import read_events
 
 EVIDENCE = (REQUEST, TASKS, RESULTS)
@@ -34,7 +34,7 @@ class ScoredUnits(msgspec.Struct, frozen=True):
         """Of the task it belongs to, as its node says; nothing of the run's end."""
         if event.type in ALWAYS:
             return True
-        node = read_stored(event.data).nodeId
+        node = decode_event(event.data).nodeId
         return node is not UNSET and node.partition(":")[2] in self.tasks
 
     @property

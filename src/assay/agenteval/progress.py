@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from assay.agenteval.run_header import KIND
 from assay.ports import Event, Run
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 
 Tell = Callable[[str, bytes], None]  # of a run, what is told
@@ -39,9 +39,9 @@ def progress_of(run: Run, event: Event) -> bytes | None:
     """What an event of the log says of that; so it is the same in every process."""
     ended = None
     if run.kind == KIND and event.type == "assay.trial.ended":
-        ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+        ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
     elif run.kind == KIND and event.type == "eval.scored" and run.head.get("trials", 1) == 1:
-        ended = msgspec.json.decode(read_stored(event.data).payload, type=EvalScored)
+        ended = msgspec.json.decode(decode_event(event.data).payload, type=EvalScored)
     if ended is None:
         return None
     trial = ended.trial if isinstance(ended, TrialEnded) else 0

@@ -14,7 +14,7 @@ from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of
 from assay.fep.statistics import pass_k
 from assay.ports import Event, Run, Store
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.events import TrialEnded
 from assay.protocol.json_types import JSON, is_object
 from assay.protocol.scorecard import EvalSummary
@@ -125,7 +125,7 @@ class _TrialScores:
 
     def add(self, event: Event) -> None:
         if event.type == "assay.trial.ended":
-            ended = msgspec.json.decode(read_stored(event.data).payload, type=TrialEnded)
+            ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)
             if ended.score is not UNSET:
                 self.scores[ended.task_id].append(ended.score)
 
@@ -246,7 +246,7 @@ async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
     if run.status != "completed" or run.kind != KIND:
         return None
     (last,) = await store.events(run.id, after=run.events - 2)
-    return _outputs(read_stored(last.data).payload).outputs
+    return _outputs(decode_event(last.data).payload).outputs
 
 
 async def recorded_results(

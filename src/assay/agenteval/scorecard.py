@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.run_header import EvalHeader
 from assay.ports import Event
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.protocol.scorecard import EvalSummary, Regression, TaskScore
 from assay.protocol.suite import Thresholds
@@ -44,16 +44,16 @@ class Scorecard:
     def add(self, event: Event) -> None:
         match event.type:
             case "eval.started":
-                self.began = read_stored(event.data).eventId
+                self.began = decode_event(event.data).eventId
             case "eval.scored":
-                scored = _scored(read_stored(event.data).payload)
+                scored = _scored(decode_event(event.data).payload)
                 self.tasks[scored.task_id] = scored
                 self.passed_count += scored.passed
                 self.trials.pop(scored.task_id, None)
                 if self.request.trials == 1 and scored.latency_ms is not UNSET:
                     self.latencies.append(scored.latency_ms)
             case "assay.trial.ended":
-                ended = _ended(read_stored(event.data).payload)
+                ended = _ended(decode_event(event.data).payload)
                 self.trials.setdefault(ended.task_id, {})[ended.trial] = ended
                 if ended.score is UNSET:
                     self.unmeasured[ended.task_id] = None
@@ -62,7 +62,7 @@ class Scorecard:
             case "agent.invocation.started":
                 self._usages = 0
             case "provider.usage":
-                self._use(_used(read_stored(event.data).payload))
+                self._use(_used(decode_event(event.data).payload))
             case "agent.invocation.completed":
                 self.unknown |= self._usages == 0 and not self.request.free
             case _:

@@ -14,7 +14,7 @@ from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
 from assay.ports import Limits
-from assay.protocol.json_types import is_deeper, is_list, is_object, shown
+from assay.protocol.json_types import is_deeper, is_list, is_object, preview
 from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.validation_messages import message_of, place_in
@@ -178,13 +178,13 @@ def _schema_message(place: str, error: Any) -> list[Problem]:
 
 _WORDS: dict[str, Callable[[Any, Any], str]] = {
     "type": lambda kind, value: f"expected {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
-    "enum": lambda kind, value: f"expected one of {', '.join(map(str, kind.options))}, got {shown(value)}",
-    "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {shown(value)}",
-    "minItems": lambda kind, value: f"expected at least {kind.limit}, got {shown(value)}",
+    "enum": lambda kind, value: f"expected one of {', '.join(map(str, kind.options))}, got {preview(value)}",
+    "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {preview(value)}",
+    "minItems": lambda kind, value: f"expected at least {kind.limit}, got {preview(value)}",
     "minLength": lambda _kind, _: "expected a text that is not empty, got an empty one",
     "uniqueItems": lambda _kind, _: "something is said twice",
-    "minimum": lambda kind, value: f"expected a number that is at least {kind.limit}, got {shown(value)}",
-    "maximum": lambda kind, value: f"expected a number that is at most {kind.limit}, got {shown(value)}",
+    "minimum": lambda kind, value: f"expected a number that is at least {kind.limit}, got {preview(value)}",
+    "maximum": lambda kind, value: f"expected a number that is at most {kind.limit}, got {preview(value)}",
 }
 
 

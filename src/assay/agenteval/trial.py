@@ -23,7 +23,7 @@ from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
 from assay.protocol.agents import InvocationResult, MemoryEntry, Step, Usage
 from assay.protocol.json_types import JSON
-from assay.protocol.redaction import redacted_json, redacted_text
+from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
@@ -99,7 +99,7 @@ class TrialRunner:
             )
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
-            self._finish = InvocationResult(outcome="failed", error=redacted_text(str(fault)))
+            self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
         await self._scored(self._finish)
 
     def result(self, *, stopped: bool = False) -> TrialResult:
@@ -119,7 +119,7 @@ class TrialRunner:
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
             score=None if stopped else self._score,
-            line=redacted_json(
+            line=redact_json(
                 self._line
             ),  # scored as it was said, and kept without what it gives away (contract §6.5)
         )
@@ -197,7 +197,7 @@ def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult
         results={},
         evaluated_at=services.clock.now(),
         error=CheckError(
-            type=fault.type, message=redacted_text(str(fault))[:2000], recoverable=fault.recoverable
+            type=fault.type, message=redact_text(str(fault))[:2000], recoverable=fault.recoverable
         ),
     )
 

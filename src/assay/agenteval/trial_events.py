@@ -8,7 +8,7 @@ from assay.agenteval.trial import SEEDS, TrialResult
 from assay.agents.events import completion_payload, invocation_events, usage_payload
 from assay.protocol import events as payloads
 from assay.protocol.event_record import PendingEvent
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 
 
 def task_node(task_id: str) -> str:
@@ -80,7 +80,7 @@ def _decision(trial: TrialResult, agent: str, cause: str) -> list[PendingEvent]:
         PendingEvent(
             type="agent.decided",
             payload=payloads.AgentDecided(agent_id=agent, confidence=confidence),
-            content={"decision": redacted(result.result)},
+            content={"decision": redact(result.result)},
             node_id=task_node(trial.task_id),
             causation_id=cause,
         )

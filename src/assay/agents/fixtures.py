@@ -13,7 +13,7 @@ from assay.ports import Clock, SystemClock
 from assay.ports.agents import ToolFailure
 from assay.protocol.agents import MemoryEntry, ToolSpec
 from assay.protocol.json_types import is_list
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.protocol.suite import ToolResponse
 
 
@@ -80,8 +80,8 @@ class SeededMemory:
         now = self._clock.now()
         entry = MemoryEntry(
             id=f"mem-{uuid4().hex}",
-            content=redacted_text(content),
-            tags=tuple(redacted_text(tag) for tag in tags if tag),
+            content=redact_text(content),
+            tags=tuple(redact_text(tag) for tag in tags if tag),
             createdAt=_stamp(now),
             expiresAt=UNSET if ttl is None else _stamp(now + timedelta(seconds=ttl)),
         )
@@ -128,8 +128,8 @@ def _seed(at: int, seed: Mapping[str, Any], place: str, problems: list[Problem])
         tags = []
     return MemoryEntry(
         id=text("id", f"seed-{at + 1}"),
-        content=redacted_text(text("content", None)),
-        tags=tuple(redacted_text(tag) for tag in tags),
+        content=redact_text(text("content", None)),
+        tags=tuple(redact_text(tag) for tag in tags),
         createdAt=moment("createdAt", EPOCH),
         expiresAt=moment("expiresAt", EPOCH) if "expiresAt" in seed else UNSET,
     )

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
 from assay.auth.jwt_settings import JwtSettings
 from assay.errors import EnvironmentFailure, Refusal, Unavailable
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.protocol.json_types import is_list, is_object
 
 log = logging.getLogger("assay.auth")
@@ -126,6 +126,6 @@ class KeySet:
         return self._fetching
 
     async def _refetch(self) -> None:
-        trouble = await guarded("issuer keys", self.open(), Refusal)
+        trouble = await run_guarded("issuer keys", self.open(), Refusal)
         if isinstance(trouble, Refusal):  # the cached set stays valid until `stale_seconds`
             log.warning("the issuer's keys: %s", trouble)

@@ -13,8 +13,8 @@ import msgspec
 
 from assay.backends.models.transport import OPENAI
 from assay.ports import Provider, Secret
-from assay.protocol.json_types import shown
-from assay.protocol.redaction import redacted_text
+from assay.protocol.json_types import preview
+from assay.protocol.redaction import redact_text
 from assay.protocol.validation_messages import message_of, place_in
 
 VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -53,7 +53,7 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
     except msgspec.ValidationError as wrong:
         member, told = place_in(wrong).lstrip("."), message_of(wrong, Provider, got=False)
         if member == "kind" and isinstance(kind := table.get("kind"), str):
-            told += f", got {shown(redacted_text(kind))}"
+            told += f", got {preview(redact_text(kind))}"
         raise InvalidProviderConfig(member, told) from None
     if base is None:
         return said

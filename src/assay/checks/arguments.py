@@ -34,7 +34,7 @@ from assay.ports import Limits, Services
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import is_finite, is_list, is_object
-from assay.protocol.json_types import shown as shown_value
+from assay.protocol.json_types import preview as shown_value
 from assay.protocol.validation_messages import message_of, place_in, problems_in
 
 Takes = Literal["one", "list", "nodes", "text"]

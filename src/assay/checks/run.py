@@ -19,7 +19,7 @@ from assay.checks.work import Work, answered
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.json_types import base_of, is_deeper, is_finite, is_mapping
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 
 LONGEST_MESSAGE = 2_000
@@ -188,7 +188,7 @@ def run_here(bound: BoundCheck, document: Any, services: Services, options: Opti
 
 
 def _error(fault: Fault) -> CheckError:
-    message = redacted_text(_message(fault).encode("utf-8", "replace").decode())
+    message = redact_text(_message(fault).encode("utf-8", "replace").decode())
     if len(message) > LONGEST_MESSAGE:
         message = message[:LONGEST_MESSAGE] + "…"
     # a check may bring a Fault of its own

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from assay.checks.schema_cost import MOST, SchemaCost, Size, longest_keyword, measured
 from assay.errors import ValueFault
-from assay.protocol.cache import remembered
+from assay.protocol.cache import memoize
 from assay.workers import pool
 
 LONGEST = 1 << 20  # bytes of a schema
@@ -28,7 +28,7 @@ def _held(schema: bytes) -> int:
     return 64 * len(schema) + (schema.count(b'"pattern') << 19)
 
 
-@remembered(CACHED, _held, pool.owner.get)
+@memoize(CACHED, _held, pool.owner.get)
 def validator_for(schema: bytes) -> "Validator":
     """What tells whether a value fits; a ValueError where the schema is none."""
     import jsonschema_rs  # a lazy door: 48 ms for checks that most runs do not use

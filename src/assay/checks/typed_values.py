@@ -7,7 +7,7 @@ text has a CheckValue, and nowhere else; one that makes no sense is refused, and
 
 from typing import Any
 
-from assay.protocol.json_types import is_object, kind_of, shown
+from assay.protocol.json_types import is_object, kind_of, preview
 
 FIELDS = frozenset(  # where the text has a CheckValue
     {
@@ -53,5 +53,5 @@ def untyped(value: dict[str, Any]) -> tuple[Any, bool]:
     kinds, noun = _KINDS[_NAMES[name]]
     path = _NAMES[name] == PATH
     if type(said) not in kinds or (path and not said.startswith("$.")):
-        raise ValueError(f"expected {noun} as {name}, got {shown(said) if path else kind_of(said)}")
+        raise ValueError(f"expected {noun} as {name}, got {preview(said) if path else kind_of(said)}")
     return said, not path

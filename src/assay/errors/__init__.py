@@ -1,56 +1,56 @@
 """
-Everything that can go wrong, on one page.
+All errors.
 
     Exception
-    ├── Refusal                  nothing has happened; it travels up, and a transport gives it a status
-    │   ├── InvalidRequest       the request does not fit the protocol: every problem at once, each with its place
+    ├── Refusal                  refuses a request; a transport maps it to a status
+    │   ├── InvalidRequest       the request is invalid: all problems at once, each with its place
     │   │   ├── UnknownCheck
-    │   │   ├── BadLine          a part of a stream that is no context
-    │   │   └── EvalRefused      an agent eval that cannot be had as it was asked for
-    │   ├── MalformedPath        a text that is no RFC 9535 query
-    │   ├── WrongUsage           the command or a setting was given something impossible
-    │   │   └── Missing          an extra that is not installed
-    │   ├── Broken               the world refused: a file, a disk, a pipe
-    │   │   ├── Locked           another process is writing the same, and does not come to an end
-    │   │   ├── Spent            the run cost what it may cost
-    │   │   └── TooLate          the run took as long as it may take
-    │   ├── Conflict             the record has moved on
-    │   ├── Unauthenticated      no key, or none that is good
-    │   ├── Forbidden            a good key without the scope
-    │   ├── NotFound             there is none, or it is another tenant's
-    │   ├── WrongMethod          there is one, and it is not for this
-    │   ├── Unsayable            it is there, and this transport cannot say it
-    │   ├── Unfinished           it has not ended yet
-    │   ├── Ended                it has ended already
-    │   ├── Unforkable           a run cannot be copied from there
-    │   ├── KeyReused            an Idempotency-Key that came with another request before
-    │   ├── InFlight             the same request is under way
-    │   ├── TooLarge             more bytes than are taken
-    │   ├── WrongMedia           a form of content that nobody reads here
-    │   ├── TooMuch              not at this rate, or not so much at once
-    │   └── Unavailable          not now
-    └── Fault                    stops at `checks.run` and becomes a CheckError in the result (FEP 2.3.4)
+    │   │   ├── BadLine          a line of a stream that is not a valid context
+    │   │   └── EvalRefused      an agent eval that is not possible as requested
+    │   ├── MalformedPath        a text that is not an RFC 9535 query
+    │   ├── UsageError           an invalid command line or setting
+    │   │   └── MissingExtra     an optional dependency that is not installed
+    │   ├── EnvironmentFailure   a file, disk, pipe or database failed
+    │   │   ├── Locked           another process holds the lock for too long
+    │   │   ├── BudgetExceeded   the run reached its cost limit
+    │   │   └── RunTimeout       the run reached its time limit
+    │   ├── Conflict             the stored state has changed meanwhile
+    │   ├── Unauthenticated      no key, or an invalid one
+    │   ├── Forbidden            a valid key without the scope
+    │   ├── NotFound             it does not exist, or it is another tenant's
+    │   ├── MethodNotAllowed     the resource does not support this method
+    │   ├── NotRepresentable     this transport cannot represent the result
+    │   ├── RunNotFinished       the run has not ended yet
+    │   ├── RunAlreadyEnded      the run has already ended
+    │   ├── ForkRejected         a run cannot be forked from there
+    │   ├── IdempotencyKeyReused the Idempotency-Key was used for another request
+    │   ├── IdempotencyInFlight  the request of this Idempotency-Key is in progress
+    │   ├── TooLarge             more bytes than allowed
+    │   ├── UnsupportedMediaType a content type or encoding that is not supported
+    │   ├── RateLimited          too many requests, or too many at once
+    │   └── Unavailable          temporarily not available
+    └── Fault                    ends one check and becomes a CheckError in its result (FEP 2.3.4)
         ├── PathFault            jsonpath_error
         ├── ValueFault           validation_error
         ├── TimeFault            timeout_error, recoverable
         └── ForeignFault         unknown_error
 
-`Exception` is caught only at a foreign boundary, where somebody else's code may do anything:
+`Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
-    checks/arguments.py, checks/run.py            a check: its fields, its making, its answer
-    fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, where it waits
-    workers/worker.py                             a task in a worker process: whatever ends it is the answer
-    agents/invocation.py                          an agent: whatever it does is its own doing; a tool it called
-    checks/registry.py                            a module given by --check-module, an entry point
+    checks/arguments.py, checks/run.py            a check: its fields, its construction, its result
+    fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, for checks that wait
+    workers/worker.py                             a task in a worker process: its exception is its answer
+    agents/invocation.py                          an agent and the tools it calls
+    checks/registry.py                            a module of --check-module, an entry point
     backends/models/*, backends/embedders/*       a provider, a cache on disk
     backends/agents/*, backends/tools/*           an agent, a tool, an MCP server
     backends/stores/*                             a database and its driver
-    backends/telemetry/*                          what is traced: noted, and it goes on up
-    ports/supervise.py                            a background task: its death is logged, counted and not the end
-    runs/conductor.py                               a kind of run: its bug ends its run, and no other
+    backends/telemetry/*                          a traced block: recorded and raised again
+    ports/supervise.py                            a background task: its crash is logged and counted
+    runs/conductor.py                               a kind of run: its bug ends only its own run
     cli/evaluate_io.py                            anything: results are written first, then it is raised again
-    cli/main.py                                   a bug of ours: said in one line, never a traceback
-    serve/web/handler.py                           a bug of ours: answered with its number, never a traceback
+    cli/main.py                                   a bug in assay: reported in one line, without a traceback
+    serve/web/handler.py                           a bug in assay: answered with the request id, without a traceback
     serve/grpc/handler.py                            the same
     serve/fep/catalogue.py                          the fields of a check that have no schema
     api/evaluate.py, fep/shares.py                a thread's outcome, carried over to the caller's
@@ -67,11 +67,11 @@ from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault
 
-SHOWN = 100  # problems of one refusal
+SHOWN = 100  # problems in one message
 
 
 class Problem(NamedTuple):
-    """One thing wrong with a request, and where: `checks[2].arguments.pattern`."""
+    """One problem of a request and its place, such as `checks[2].arguments.pattern`."""
 
     place: str
     message: str
@@ -81,24 +81,24 @@ class Problem(NamedTuple):
 
 
 class Refusal(Exception):
-    """Said before anything ran, or instead of running on."""
+    """Refuses a request before anything ran, or stops a run."""
 
-    code: str = "validation_error"  # of openwop-contract §2.3
+    code: str = "validation_error"  # a code of openwop-contract §2.3
     _details: Mapping[str, object] = MappingProxyType({})
 
     @property
     def details(self) -> dict[str, object]:
-        """The parts a program may want, as the error body names them."""
+        """The members of `details` in the error body."""
         return dict(self._details)
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """One for each thing that is wrong: what a terminal shows. A newline inside of one is part of what was given."""
+        """One line per problem, for a terminal. A newline inside a line comes from the input."""
         return (str(self),)
 
 
 class InvalidRequest(Refusal):
-    """Everything that is wrong with a request, at once."""
+    """All problems of a request."""
 
     def __init__(self, problems: str | Problem | Sequence[Problem]) -> None:
         if isinstance(problems, str):
@@ -108,14 +108,14 @@ class InvalidRequest(Refusal):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """One a problem, and how many more there are; a request may be wrong in more places than are worth showing."""
+        """One line per problem for the first hundred, and the number of the others."""
         more = len(self.problems) - SHOWN
-        told = tuple(map(str, self.problems[:SHOWN]))
-        return (*told, f"and {more:,} more problems") if more > 0 else told
+        lines = tuple(map(str, self.problems[:SHOWN]))
+        return (*lines, f"and {more:,} more problems") if more > 0 else lines
 
     @property
     def details(self) -> dict[str, object]:
-        """The first hundred."""
+        """The first hundred problems."""
         details: dict[str, object] = {"problems": [problem._asdict() for problem in self.problems[:SHOWN]]}
         if len(self.problems) > SHOWN:
             details["more"] = len(self.problems) - SHOWN
@@ -125,16 +125,14 @@ class InvalidRequest(Refusal):
 class UnknownCheck(InvalidRequest):
     """No check is registered under this type and version."""
 
-    def __init__(self, place: str, type: str, version: str | None, known: Iterable[str]) -> None:
+    def __init__(self, place: str, type: str, version: str | None, types: Iterable[str]) -> None:
         self.type, self.version = type, version
-        wanted = f"{type}@{version}" if version else type
-        super().__init__(
-            Problem(place, f"no check {wanted[:200]!r}; this host knows {', '.join(sorted(known))}")
-        )
+        name = f"{type}@{version}" if version else type
+        super().__init__(Problem(place, f"no check {name[:200]!r}; there are {', '.join(sorted(types))}"))
 
 
 class BadLine(InvalidRequest):
-    """A part of a stream that is no context (decision 34), by its place: `cases.jsonl:7`. All before it is kept."""
+    """A line of a stream that is not a valid context (decision 34), at a place such as `cases.jsonl:7`. Earlier lines count."""
 
     def __init__(self, place: str, problems: Sequence[Problem], line: int | None = None) -> None:
         self.place, self.found, self.line = place, tuple(problems), line
@@ -146,7 +144,7 @@ class BadLine(InvalidRequest):
 
 
 class EvalRefused(InvalidRequest):
-    """An agent eval that cannot be had as it was asked for: which member of the request, which tasks (contract §3.2)."""
+    """An agent eval that is not possible as requested; it names the member of the request and the tasks (contract §3.2)."""
 
     def __init__(
         self,
@@ -162,13 +160,13 @@ class EvalRefused(InvalidRequest):
 
     @property
     def details(self) -> dict[str, object]:
-        """Places and ids, and no bodies: a suite is content."""
-        told = {"field": self.field, "taskIds": list(self.tasks), "errors": list(self.errors[:100])}
-        return {name: value for name, value in (told | self.more).items() if value}
+        """Places and ids only: a suite is content."""
+        members = {"field": self.field, "taskIds": list(self.tasks), "errors": list(self.errors[:100])}
+        return {name: value for name, value in (members | self.more).items() if value}
 
 
 class MalformedPath(Refusal):
-    """A text that RFC 9535 refuses, with the position at which it does."""
+    """A text that is not an RFC 9535 query, with the position of the error."""
 
     def __init__(self, path: str, position: int | None, why: str) -> None:
         self.path, self.position, self.why = path, position, why
@@ -177,7 +175,7 @@ class MalformedPath(Refusal):
 
 
 class UsageError(Refusal):
-    """The command line or the settings ask for something impossible, each thing on a line of its own."""
+    """An invalid command line or setting; one line per problem."""
 
     def __init__(self, *lines: str) -> None:
         self._lines = lines
@@ -189,26 +187,26 @@ class UsageError(Refusal):
 
 
 class MissingExtra(UsageError):
-    """Something that is only there with an extra; it names the line that installs it."""
+    """A feature that needs an extra. The message has the command that installs it."""
 
 
 class EnvironmentFailure(Refusal):
-    """The world refused: a file that is not there, a full disk, a closed pipe."""
+    """The environment failed: a missing file, a full disk, a closed pipe, an unreachable database."""
 
     code = "internal_error"
 
 
 class Locked(EnvironmentFailure):
-    """Another process is in the middle of writing the same; nothing of this was written."""
+    """Another process holds the lock; nothing was written."""
 
     code = "unavailable"
 
     def __init__(self, what: str) -> None:
-        super().__init__(f"{what}: another process is writing it and does not come to an end; try again")
+        super().__init__(f"{what}: another process is writing it and does not finish; try again")
 
 
 class BudgetExceeded(EnvironmentFailure):
-    """A run has cost what it may cost. What is done is kept, and the rest was not begun."""
+    """A run has reached its cost limit. Finished results stay; the rest was not started."""
 
     code = "budget_exhausted"
 
@@ -220,19 +218,19 @@ class BudgetExceeded(EnvironmentFailure):
 
 
 class RunTimeout(EnvironmentFailure):
-    """A run has taken as long as it may take. What is done is kept, and the rest is skipped."""
+    """A run has reached its time limit. Finished results stay; the rest is skipped."""
 
     code = "run_timeout"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(
-            f"the run took longer than {seconds:g} s, which is the limit (raise it with ASSAY_RUN_SECONDS);"
-            " what is done is kept"
+            f"the run took longer than the limit of {seconds:g} s (ASSAY_RUN_SECONDS);"
+            " finished results are stored"
         )
 
 
 class Conflict(Refusal):
-    """A batch met another state than it was made for; nothing of it was written."""
+    """A precondition of a transaction failed; nothing of it was written."""
 
     code = "conflict"
 
@@ -250,21 +248,21 @@ KeyTrouble = Literal["unauthenticated", "key_expired", "key_revoked"]
 
 
 class Unauthenticated(Refusal):
-    """No key, or none that is good. What was given is not repeated: it may be somebody's secret."""
+    """No key, or an invalid one. The message does not repeat it: it may be a secret."""
 
-    _SAID: ClassVar[dict[KeyTrouble, str]] = {
-        "unauthenticated": "no key or token was given, or none that is good here; `assay key create` makes a key",
-        "key_expired": "this key or token has expired; `assay key create` makes a key",
-        "key_revoked": "this key was revoked; `assay key create` makes another",
+    _MESSAGES: ClassVar[dict[KeyTrouble, str]] = {
+        "unauthenticated": "expected a valid key or token; `assay key create` creates a key",
+        "key_expired": "this key or token has expired; `assay key create` creates a key",
+        "key_revoked": "this key was revoked; `assay key create` creates another",
     }
 
     def __init__(self, code: KeyTrouble = "unauthenticated") -> None:
         self.code = code
-        super().__init__(self._SAID[code])
+        super().__init__(self._MESSAGES[code])
 
 
 class Forbidden(Refusal):
-    """A good key that does not open this door."""
+    """A valid key without the required scope."""
 
     code = "forbidden"
 
@@ -275,24 +273,24 @@ class Forbidden(Refusal):
 
 
 class NotFound(Refusal):
-    """There is none. Another tenant's is said to be absent in the same words."""
+    """It does not exist. The message is the same if it belongs to another tenant."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(Refusal):
-    """A place that is there, asked for something it does not do."""
+    """The resource does not support this method."""
 
     code = "method_not_allowed"
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         self.allowed = tuple(allowed)
         self._details = {"allowed": list(self.allowed)}
-        super().__init__(f"{method} is not for this; it takes {', '.join(self.allowed)}")
+        super().__init__(f"{method} is not supported here; expected {', '.join(self.allowed)}")
 
 
 class NotRepresentable(Refusal):
-    """What was asked for is there, and cannot be said over this transport without changing it (decision 2)."""
+    """The result exists, but this transport cannot represent it without changing it (decision 2)."""
 
 
 class _AboutARun(Refusal):
@@ -303,7 +301,7 @@ class _AboutARun(Refusal):
 
 
 class RunNotFinished(_AboutARun):
-    """A result was asked of a run that has not ended (decision 41)."""
+    """The result of a run that has not ended (decision 41)."""
 
     code = "conflict"
 
@@ -315,7 +313,7 @@ class RunAlreadyEnded(_AboutARun):
 
 
 class ForkRejected(Refusal):
-    """A run cannot be copied from there: it does not reach so far, or what it stood on is no longer kept (contract §3.7, §13.7)."""
+    """A run cannot be forked from there: it is shorter, or data it needs was deleted (contract §3.7, §13.7)."""
 
     def __init__(
         self,
@@ -328,13 +326,13 @@ class ForkRejected(Refusal):
 
 
 class IdempotencyKeyReused(Refusal):
-    """The same Idempotency-Key came with another request before."""
+    """The Idempotency-Key was used for another request before."""
 
     code = "idempotency_key_mismatch"
 
 
 class IdempotencyInFlight(Refusal):
-    """The request of this Idempotency-Key is under way elsewhere."""
+    """The request of this Idempotency-Key is in progress elsewhere."""
 
     code = "idempotency_in_flight"
 
@@ -345,7 +343,7 @@ class IdempotencyInFlight(Refusal):
 
 
 class TooLarge(Refusal):
-    """More bytes than are taken, by the setting that says how many."""
+    """More bytes than the setting allows."""
 
     code = "payload_too_large"
 
@@ -356,7 +354,7 @@ class TooLarge(Refusal):
 
 
 class UnsupportedMediaType(Refusal):
-    """A content type or encoding that nobody reads here."""
+    """A content type or encoding that is not supported."""
 
     code = "unsupported_media_type"
 
@@ -367,7 +365,7 @@ class UnsupportedMediaType(Refusal):
 
 
 class RateLimited(Refusal):
-    """Not at this rate, or not so much at once; in `retry_after` seconds perhaps."""
+    """Too many requests, or too many at once. Retry after `retry_after` seconds."""
 
     code = "rate_limited"
 
@@ -387,7 +385,7 @@ class RateLimited(Refusal):
 
 
 class Unavailable(Refusal):
-    """Not now: the host stops, or what it stands on is away; in `retry_after` seconds perhaps."""
+    """The host is stopping, or a service it needs is unreachable. Retry after `retry_after` seconds."""
 
     code = "unavailable"
 

@@ -1,4 +1,4 @@
-"""What ends one check and becomes data: a CheckError in its result (FEP 2.3.4)."""
+"""Faults end one check and become a CheckError in its result (FEP 2.3.4)."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,34 +8,34 @@ ErrorType = Literal["jsonpath_error", "validation_error", "timeout_error", "unkn
 
 
 class Fault(Exception):
-    """Ends one check, and only that one."""
+    """Ends one check; the others continue."""
 
     type: ClassVar[ErrorType] = "unknown_error"
     recoverable: bool = False
-    metadata: Mapping[str, object] = MappingProxyType({})  # of the check's result: what it cost all the same
+    metadata: Mapping[str, object] = MappingProxyType({})  # of the check's result, such as its cost
 
 
 class PathFault(Fault):
-    """A path that is malformed, finds nothing, finds too much, or goes too far."""
+    """A path that is malformed, selects nothing or too much, or exceeds a limit."""
 
     type = "jsonpath_error"
 
 
 class ValueFault(Fault):
-    """A resolved value that the check cannot take."""
+    """A resolved value that the check does not accept."""
 
     type = "validation_error"
 
 
 class TimeFault(Fault):
-    """A deadline passed. Trying again may help."""
+    """A deadline passed. A retry may help."""
 
     type = "timeout_error"
     recoverable = True
 
 
 class ForeignFault(Fault):
-    """Somebody else's code or service failed."""
+    """Foreign code or a foreign service failed."""
 
     def __init__(self, message: str, *, recoverable: bool = False) -> None:
         self.recoverable = recoverable

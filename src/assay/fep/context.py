@@ -12,7 +12,7 @@ from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import depth, is_list, is_object
-from assay.protocol.validation_messages import beyond, is_beyond, problems_in
+from assay.protocol.validation_messages import is_number_too_large, number_too_large, problems_in
 
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -228,8 +228,8 @@ def not_json(line: bytes, wrong: Exception) -> str:
         line.decode()
     except UnicodeDecodeError as bad:
         return f"not UTF-8 (byte {bad.start})"
-    if is_beyond(wrong):
-        return f"a number is too large: {beyond(line)}"
+    if is_number_too_large(wrong):
+        return f"a number is too large: {number_too_large(line)}"
     lone = _SURROGATE.search(line)
     if lone is not None and "truncated" in str(wrong):
         return f"a lone surrogate, {line[lone.start() : lone.start() + 6].decode()}, is no character (byte {lone.start()})"

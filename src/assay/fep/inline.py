@@ -28,7 +28,7 @@ from assay.fep.shares import LONGEST, in_place, in_share
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
-from assay.protocol.cache import beside
+from assay.protocol.cache import memoize_on
 
 MOST = 512 * 1024  # bytes of all
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
@@ -117,7 +117,7 @@ def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Score
     return {plan.sheet(at, context) for at, context in enumerate(contexts, first)}
 
 
-@beside
+@memoize_on
 def runs_inline(sheet: Scorer) -> int:
     """How many bytes of contexts it surely scores in no time."""
     return 0 if sheet.waits else min(map(_runs_inline, sheet.bounds), default=MOST)

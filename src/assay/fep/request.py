@@ -29,7 +29,7 @@ from assay.fep.scorer import Scorer
 from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
 from assay.protocol.evaluation import Check, ExperimentMetadata
-from assay.protocol.json_types import is_list, is_object, shown
+from assay.protocol.json_types import is_list, is_object, preview
 from assay.protocol.validation_messages import problems_in
 
 _encode = msgspec.json.Encoder().encode
@@ -132,7 +132,7 @@ def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
 
 
 def another_case(place: str, id: str) -> Problem:
-    return Problem(f"{place}.id", f"{shown(id)} stands for another test case further up")
+    return Problem(f"{place}.id", f"{preview(id)} stands for another test case further up")
 
 
 def _case(

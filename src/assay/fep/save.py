@@ -29,7 +29,7 @@ from assay.fep.tally import Tally
 from assay.ports import Clock, CreateRun, Event, EvidenceChunk, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.protocol.results import EvaluationSummary, Status, TestCaseSummary
 from assay.runs.ids import new_id
@@ -144,7 +144,7 @@ class StoreSink:
     async def _renew_lease(self) -> None:
         while True:
             await asyncio.sleep(LEASE / 5)
-            await guarded(
+            await run_guarded(
                 "heartbeat", self._store.renew(self.run, seconds=LEASE), EnvironmentFailure
             )  # if it fails, the next commit reports it
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.protocol.agents import MOST_TOKENS, MOST_USD
+from assay.protocol.agents import MAX_TOKENS, MAX_USD
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import CheckResult
 
@@ -51,7 +51,7 @@ def spending_of(result: CheckResult) -> Spending:
         return NOTHING
     cost = _number(told["cost_usd"])
     tokens = told.get("tokens_used", told.get("tokens_processed"))
-    known = isinstance(tokens, int) and 0 <= tokens <= MOST_TOKENS
+    known = isinstance(tokens, int) and 0 <= tokens <= MAX_TOKENS
     return Spending(1, cost, cost or 0.0, int(cost is None), tokens if known else None)
 
 
@@ -64,5 +64,5 @@ def spending_of_all(results: Iterable[CheckResult]) -> Spending:
 
 def _number(cost: Any) -> float | None:
     """A check may be anybody's: what is no amount is unknown."""
-    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MOST_USD
+    known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MAX_USD
     return float(cost) if known else None

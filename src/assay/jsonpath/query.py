@@ -11,7 +11,7 @@ from typing import Any, Final, NoReturn
 
 from assay.errors import MalformedPath, PathFault
 from assay.jsonpath.grammar import ARRAY, OBJECT, Filter, Segment, Selector, parse
-from assay.protocol.cache import remembered
+from assay.protocol.cache import memoize
 from assay.workers import pool
 
 MAX_NODES = 100_000
@@ -82,7 +82,7 @@ def _held(text: str) -> int:
     return 80 * len(text)  # measured: up to 76 bytes a character
 
 
-@remembered(CACHED, _held, pool.owner.get)
+@memoize(CACHED, _held, pool.owner.get)
 def _compile(text: str) -> Query:
     try:
         return Query(text, parse(text))

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 
 HOST: Final = "host"  # the actor without a credential: the operator's command, or the host itself
 START: Final = bytes(32)  # the previous digest of a log's first line
@@ -38,7 +38,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def audit_entry(tenant: str, action: str, what: str = "", outcome: str = "ok") -> AuditEntry:
     """An entry by the current actor. `what` comes from the request and may contain a key by mistake, so it is redacted."""
-    now, what = acting.get(), redacted_text(what)
+    now, what = acting.get(), redact_text(what)
     return AuditEntry(
         tenant=tenant, who=now.who, action=action, what=what, outcome=outcome, request=now.request
     )

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.errors import Refusal
 from assay.ports import DeleteDocument, Event, EvidenceChunk, PutDocument, Run, RunStatus, Store
-from assay.protocol.event_record import CONTENT, PendingEvent, stored
+from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 
 # Members of a run's head:
 LOCAL_ONLY = "apart"  # only the process that was given the run's agents can continue it
@@ -29,7 +29,7 @@ def split(facts: Iterable[PendingEvent], at: datetime) -> UnitOutcome:
     events: list[Event] = []
     pieces: list[EvidenceChunk] = []
     for fact in facts:
-        events.append(Event(fact.type, stored(fact), at))
+        events.append(Event(fact.type, encode_event(fact), at))
         if fact.content:
             pieces.append(EvidenceChunk(kind=CONTENT, key=fact.id, data=msgspec.json.encode(fact.content)))
     return UnitOutcome(events, pieces)

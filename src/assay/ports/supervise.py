@@ -22,26 +22,26 @@ async def _supervise(name: str, work: Callable[[], Awaitable[None]], soon: float
     loop, pause = asyncio.get_running_loop(), soon
     while True:
         began = loop.time()
-        if await guarded(name, work()) is None:
+        if await run_guarded(name, work()) is None:
             return
         pause = soon if loop.time() - began > LATE else pause  # it ran for a while
         await asyncio.sleep(pause)
         pause = min(LATE, pause * 2)
 
 
-async def guarded(name: str, work: Awaitable[Any], *passing: type[Exception]) -> Exception | None:
+async def run_guarded(name: str, work: Awaitable[Any], *passing: type[Exception]) -> Exception | None:
     """Await the work and return its exception, if any. Exceptions in `passing` are neither logged nor counted."""
     try:
         await work
     except passing as usual:
         return usual
     except Exception as trouble:  # noqa: BLE001  # a crash must not stop the other tasks
-        died(name, trouble)
+        log_crash(name, trouble)
         return trouble
     return None
 
 
-def died(name: str, trouble: BaseException) -> None:
+def log_crash(name: str, trouble: BaseException) -> None:
     """Log and count a crash. The exception's message may hold content, so only its type and source line are logged."""
     telemetry.add("assay_task_deaths", 1, name)
     log.error("the background task %r died of %s at %s", name, type(trouble).__name__, _place(trouble))

@@ -25,7 +25,7 @@ def traceparent_of(header: str | None) -> str:
 
 
 @contextmanager
-def traced(header: str | None) -> Generator[None]:
+def trace_context(header: str | None) -> Generator[None]:
     """Work that starts inside belongs to that trace, on every host that continues it."""
     token = tracing.set(traceparent_of(header))
     try:

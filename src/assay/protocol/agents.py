@@ -1,4 +1,4 @@
-"""Agents and what they leave behind: who they are, how an invocation ended, and its steps (contract §5, §7.1)."""
+"""Agents: their cards, the steps of an invocation and its result (contract §5, §7.1)."""
 
 from typing import Any, Literal
 
@@ -8,8 +8,8 @@ ModelClass = Literal["reasoning", "writing", "coding", "research", "classificati
 Outcome = Literal["completed", "handed-off", "escalated", "refused", "failed"]
 ToolStatus = Literal["ok", "error", "forbidden", "rate_limited"]
 ToolTransport = Literal["mcp", "http", "native"]
-MOST_TOKENS = 10**12  # of one call of a model, so that the sum of all can be counted and written
-MOST_USD = 10**9  # the same of what it costs
+MAX_TOKENS = 10**12  # of one model call, so that sums stay exact
+MAX_USD = 10**9  # of one model call
 
 
 class MemoryShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -19,7 +19,7 @@ class MemoryShape(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class AgentCard(Struct, frozen=True, kw_only=True):
-    """What is known of an agent without asking it. No prompt, no secret: this may be listed (contract §7.7)."""
+    """A description of an agent. It holds no prompt and no secret, so it may be listed (contract §7.7)."""
 
     agent_id: str  # `local.<module>.<function>` unless named
     version: str = "0.0.0"
@@ -28,20 +28,20 @@ class AgentCard(Struct, frozen=True, kw_only=True):
     label: str = ""
     description: str = ""
     model_class: ModelClass = "general"
-    free: bool = False  # its usage costs nothing, so that none reported is 0 and not unknown
-    # The allow-list, `<scope>:<tool-id>`. None: nobody wrote one, so that it may use what a task's fixtures have, and no live tool.
+    free: bool = False  # its usage costs nothing: without a report the cost is 0, not unknown
+    # The allow-list of `<scope>:<tool-id>`. None: not configured; the agent may use the task's fixtures and no live tool.
     tools: tuple[str, ...] | None = None
     memory: MemoryShape = MemoryShape()
-    takes_tools: bool = True  # there is a way for it to call a tool through us (contract §6.3)
+    takes_tools: bool = True  # it can call tools through the host (contract §6.3)
     takes_memory: bool = True
     threshold: float | None = None  # below this confidence it escalates
     criteria: tuple[str, ...] = ()  # keys of its own that events may hold (contract §8.1)
-    task_schema: dict[str, Any] | None = None  # hand-off: what a task must be
-    return_schema: dict[str, Any] | None = None  # and what it gives back
+    task_schema: dict[str, Any] | None = None  # of a hand-off's task
+    return_schema: dict[str, Any] | None = None  # of its result
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """One model call. A cost nobody knows is None, never 0."""
+    """The usage of one model call. An unknown cost is None, never 0."""
 
     provider: str
     model: str
@@ -52,7 +52,7 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 class MemoryEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `memory-entry.schema.json` says."""
+    """An entry of `memory-entry.schema.json`."""
 
     id: str
     content: str
@@ -62,11 +62,11 @@ class MemoryEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
-    """A tool as a model is told of it."""
+    """A tool as it is described to a model."""
 
     id: str  # `<scope>:<tool-id>`
     description: str = ""
-    input_schema: dict[str, Any] = {}  # empty: anything goes
+    input_schema: dict[str, Any] = {}  # empty: any object
     transport: ToolTransport = "native"
 
 
@@ -98,7 +98,7 @@ class UsageStep(Struct, frozen=True, kw_only=True, tag="used"):
 
 
 class MemoryWriteStep(Struct, frozen=True, kw_only=True, tag="wrote"):
-    """Into the agent's memory."""
+    """A write to the agent's memory."""
 
     memory_ref: str
     memory_id: str
@@ -115,9 +115,10 @@ Step = ReasoningStep | ToolCalled | ToolReturned | UsageStep | MemoryWriteStep |
 
 class InvocationResult(Struct, frozen=True, kw_only=True):
     """
-    How an invocation ended. An agent that raised, timed out, refused or gave something invalid was measured: it ended `failed` or `refused`.
+    How an invocation ended. An agent that raised, timed out, refused or returned an invalid value was measured: its outcome is
+    `failed` or `refused`.
 
-    `result` is a JSON value where the outcome is `completed`; `error` says in words what went wrong, and is content.
+    `result` is a JSON value if the outcome is `completed`. `error` is a message, and is content.
     """
 
     outcome: Outcome

@@ -1,4 +1,4 @@
-"""A person's word on a run, an event or a node (RFC 0056, contract §9.2): beside the log, never in it."""
+"""Annotations of a run, an event or a node by a person (RFC 0056, contract §9.2). They are stored outside the log."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -18,14 +18,14 @@ class _Closed(
 
 
 class Anchor(_Closed, frozen=True, kw_only=True):
-    """Where in the run; the run itself is named by the path."""
+    """The event or node in the run; the request's path names the run."""
 
     event_id: Name | UnsetType = UNSET
     node_id: Name | UnsetType = UNSET
 
 
 class Signal(_Closed, frozen=True, kw_only=True):
-    """What is said. Which member it needs, its kind says: see `lacking`."""
+    """The annotation's value, in the member that its kind requires."""
 
     kind: SignalKind
     rating: Annotated[int, msgspec.Meta(ge=1, le=5)] | UnsetType = UNSET
@@ -33,8 +33,8 @@ class Signal(_Closed, frozen=True, kw_only=True):
     correction: str | UnsetType = UNSET
 
     @property
-    def lacking(self) -> str | None:
-        """The member that its kind needs and it has not."""
+    def missing_member(self) -> str | None:
+        """The member that its kind requires and that is not set."""
         return None if self.kind == "flag" or getattr(self, self.kind) is not UNSET else self.kind
 
 
@@ -64,7 +64,7 @@ class Annotation(_Closed, frozen=True, kw_only=True):
 
 
 class ScoreCorrection(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a `correction` of an `eval.scored` event holds, as JSON (contract §9.2)."""
+    """The JSON in a `correction` of an `eval.scored` event (contract §9.2)."""
 
     score: Annotated[float, msgspec.Meta(ge=0, le=1)] | UnsetType = UNSET
     passed: bool | UnsetType = UNSET

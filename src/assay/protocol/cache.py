@@ -1,9 +1,8 @@
 """
-Caches of what requests bring: bounded in bytes, with a share for every owner.
+Caches for values from requests: bounded in bytes, with a fair share for every owner.
 
-A cache that counts entries holds as many gigabytes as the requests are large. This one adds up how much its entries hold,
-by an estimate, and lets the oldest go: first those of the owner that holds the most, so that one tenant's entries do not
-drive out another's.
+A cache that counts entries grows with the size of the requests. This one adds up an estimate of the bytes of its entries. It
+evicts the oldest entries of the owner that holds the most bytes, so that one tenant does not evict another's entries.
 """
 
 import threading
@@ -16,21 +15,21 @@ from weakref import WeakKeyDictionary
 K = TypeVar("K")
 V = TypeVar("V")
 P = ParamSpec("P")
-LARGEST = 8  # an entry has at most one of so many parts of a cache
-ENTRY = 500  # bytes that an entry takes beside what it is about
+LARGEST = 8  # an entry takes at most one eighth of the cache
+ENTRY = 500  # bytes of overhead of an entry
 
 
 class ByteCache(Generic[V]):
     """
-    At most so many bytes. Safe for threads.
+    A thread-safe LRU cache of at most `limit` bytes.
 
         plans = ByteCache[Plan](32 << 20)
         plans.put(text, plan, size=len(text) * 20, owner=tenant)
         plans.get(text, owner=tenant)
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
         self._owners: dict[str, OrderedDict[Hashable, tuple[V, int]]] = {}
         self._held: dict[str, int] = {}
@@ -44,23 +43,23 @@ class ByteCache(Generic[V]):
         if entries is None:
             return None
         with self._lock:
-            found = entries.get(key)
-            if found is None:
+            entry = entries.get(key)
+            if entry is None:
                 return None
             entries.move_to_end(key)
-            return found[0]
+            return entry[0]
 
     def put(self, key: Hashable, value: V, size: int, owner: str = "") -> None:
-        """An entry that is large for this cache is not held."""
+        """Add an entry, unless it is too large for this cache."""
         size += ENTRY
-        if size > self._most // LARGEST:
+        if size > self._limit // LARGEST:
             return
         with self._lock:
             self._drop(owner, key)
             self._owners.setdefault(owner, OrderedDict())[key] = value, size
             self._held[owner] = self._held.get(owner, 0) + size
             self.bytes += size
-            while self.bytes > self._most:
+            while self.bytes > self._limit:
                 largest = max(self._held, key=self._held.__getitem__)
                 self._drop(largest, next(iter(self._owners[largest])))
 
@@ -72,54 +71,54 @@ class ByteCache(Generic[V]):
 
     def _drop(self, owner: str, key: Hashable) -> None:
         entries = self._owners.get(owner)
-        found = None if entries is None else entries.pop(key, None)
-        if found is None:
+        entry = None if entries is None else entries.pop(key, None)
+        if entry is None:
             return
-        self.bytes -= found[1]
-        self._held[owner] -= found[1]
+        self.bytes -= entry[1]
+        self._held[owner] -= entry[1]
         if not entries:
             del self._owners[owner], self._held[owner]
 
 
-def remembered(
-    most: int, size: Callable[P, int], owner: Callable[[], str] = str
+def memoize(
+    limit: int, size: Callable[P, int], owner: Callable[[], str] = str
 ) -> Callable[[Callable[P, V]], Callable[P, V]]:
     """
-    A function whose results are held by their arguments, in `most` bytes; `size` estimates one from the arguments.
+    Cache a function's results by its arguments, in `limit` bytes. `size` estimates a result's bytes from the arguments.
 
-    What it raises is not held.
+    Exceptions are not cached.
     """
 
     def decorate(make: Callable[P, V]) -> Callable[P, V]:
-        cache = ByteCache[V](most)
+        cache = ByteCache[V](limit)
 
         @wraps(make)
         def find(*args: P.args, **kwargs: P.kwargs) -> V:
             whose = owner()
-            found = cache.get(args, whose)
-            if found is None:
-                found = make(*args, **kwargs)
-                cache.put(args, found, size(*args, **kwargs), whose)
-            return found
+            value = cache.get(args, whose)
+            if value is None:
+                value = make(*args, **kwargs)
+                cache.put(args, value, size(*args, **kwargs), whose)
+            return value
 
-        find.cache = cache  # pyright: ignore[reportAttributeAccessIssue]  # for those who measure
+        find.cache = cache  # pyright: ignore[reportAttributeAccessIssue]  # for measurements
         return find
 
     return decorate
 
 
-def beside(make: Callable[Concatenate[K, P], V]) -> Callable[Concatenate[K, P], V]:
-    """A function whose results are held as long as its first argument, and no longer; they may not hold it themselves."""
-    known: WeakKeyDictionary[Any, dict[Hashable, V]] = WeakKeyDictionary()
+def memoize_on(make: Callable[Concatenate[K, P], V]) -> Callable[Concatenate[K, P], V]:
+    """Cache a function's results for the lifetime of its first argument. The results must not refer to it."""
+    caches: WeakKeyDictionary[Any, dict[Hashable, V]] = WeakKeyDictionary()
 
     @wraps(make)
     def find(first: K, *args: P.args, **kwargs: P.kwargs) -> V:
-        some = known.get(first)
-        if some is None:
-            some = known[first] = {}
+        cache = caches.get(first)
+        if cache is None:
+            cache = caches[first] = {}
         key = args, tuple(kwargs.items())
-        if key not in some:
-            some[key] = make(first, *args, **kwargs)
-        return some[key]
+        if key not in cache:
+            cache[key] = make(first, *args, **kwargs)
+        return cache[key]
 
     return find

@@ -1,4 +1,4 @@
-"""Canonical JSON (RFC 8785): one text for one value, so that equal values are equal texts and digests."""
+"""Canonical JSON (RFC 8785): equal values have equal texts and digests."""
 
 import json
 from collections.abc import Callable
@@ -12,15 +12,15 @@ _SAFE = 2**53
 
 def canonical(value: Any) -> str:
     """
-    The one text of a JSON value: keys sorted by UTF-16, numbers as ECMAScript writes them, no spaces.
+    Encode a JSON value: keys sorted by UTF-16, numbers as ECMAScript writes them, no spaces.
 
-    An integer beyond 2^53 keeps its digits, where the RFC has only doubles: two different ones stay different.
+    The RFC has only doubles. An integer beyond 2^53 keeps its digits here, so that different integers stay different.
     """
     return "".join(_parts(value, _number))
 
 
 def exact(value: Any) -> str:
-    """The same, but a double without a fraction has all of its digits: equal numbers, and no others, are equal texts."""
+    """The same, but a double without a fraction is written with all digits: two texts are equal only if the numbers are."""
     return "".join(_parts(value, _digits))
 
 

@@ -1,4 +1,4 @@
-"""What a model is asked and what it says back, whatever wire it goes over (FEP 2.3.6)."""
+"""Requests to models and their completions, independent of the transport (FEP 2.3.6)."""
 
 from collections.abc import Callable
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from assay.protocol.agents import ToolSpec
 
 
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that a model wants called; where its arguments are no JSON object, `problem` says so."""
+    """A tool call that a model requests. `problem` is set if its arguments are not a JSON object."""
 
     id: str
     tool: str  # `<scope>:<tool-id>`
@@ -18,7 +18,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Message(msgspec.Struct, frozen=True):
-    """An assistant's may ask for tools; a `tool` message answers the call that it names."""
+    """A message of a conversation. An assistant's may request tool calls; a `tool` message answers the call it names."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str
@@ -26,34 +26,34 @@ class Message(msgspec.Struct, frozen=True):
     tool_call_id: str = ""
 
 
-# What `Ask` says itself, or what would make the answer something else than one reply.
+# Parameters that `CompletionRequest` sets itself, or that would return something other than one completion.
 RESERVED_PARAMETERS = frozenset(
     {"messages", "model", "n", "response_format", "stream", "stream_options", "tools"}
 )
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """One question to a model. `check_version` and `repeat` change no request, only which cached reply answers it."""
+    """One request to a model. `check_version` and `repeat` are not sent; they only select the cached completion."""
 
     messages: tuple[Message, ...]
     model: str
-    schema: dict[str, Any] | None = None  # what the reply should fit; nobody has checked that it does
+    schema: dict[str, Any] | None = None  # for the completion; the caller validates it
     parameters: dict[str, Any] = {}  # temperature, max_tokens, seed, …: sent as they are
-    tools: tuple[ToolSpec, ...] = ()  # those it may ask for
+    tools: tuple[ToolSpec, ...] = ()  # that it may call
     timeout: float | None = None  # seconds for the whole call; None: the provider's deadline
     check_version: str = ""
     repeat: int = 0
     accepts: "Callable[[Completion], bool] | None" = (
-        None  # whether a reply is worth keeping; None: whatever came whole
+        None  # whether a completion may be cached; None: if it is complete
     )
 
 
 class Completion(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a model said, as it said it: cut off (`finish_reason` "length"), filtered or refused is still a reply.
+    A model's answer, unchanged. An answer that is cut off (`finish_reason` "length"), filtered or refused is a completion too.
 
-    Where a schema was asked for, `value` is the JSON value of the text, or unset with the `problem` that kept it from
-    being one. A cost nobody knows is None. A cached reply costs 0.0 and says in `saved_usd` what it cost when it was new.
+    If the request had a schema, `value` is the parsed JSON, or unset with a `problem`. An unknown cost is None. A cached
+    completion costs 0.0; `saved_usd` is what it cost originally.
     """
 
     text: str
@@ -64,7 +64,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
     refusal: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
-    structured: bool = False  # the endpoint was asked to enforce the schema
+    structured: bool = False  # the endpoint enforced the schema
     input_tokens: int | None = None
     output_tokens: int | None = None
     cost_usd: float | None = None
@@ -75,7 +75,7 @@ class Completion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Embeddings(msgspec.Struct, frozen=True, kw_only=True):
-    """One vector a text, in their order and as the model gives them: nothing is normalised."""
+    """One vector per text, in their order. Vectors are not normalised."""
 
     vectors: tuple[tuple[float, ...], ...]
     model: str

@@ -1,8 +1,8 @@
 """
-What happened in a run of OpenWOP, as it is stored (contract §4, §5; the design's three drawers).
+Stored events of OpenWOP runs (contract §4, §5).
 
-A Fact is an event before it has a sequence. Its payload is a closed type; what an open type may carry as content goes beside it, into evidence
-under the event's id, and is filled in when the owner reads. `split` gives both drawers, `joined` puts them together again.
+A PendingEvent is an event before it has a sequence. Its payload is a closed type without content. Content is stored as
+evidence under the event's id, and is merged into the payload when the owner reads the event.
 """
 
 import os
@@ -13,24 +13,22 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-CONTENT = "content"  # the kind of evidence in which it lies
-CANCELLED = (
-    "run.cancelled"  # why somebody stopped a run lies under this key: it is said before there is an event
-)
+CONTENT = "content"  # the kind of evidence
+CANCELLED = "run.cancelled"  # the key of a cancellation's reason, which is stored before the event exists
 
 
 class EventRecord(Struct, frozen=True, kw_only=True):
-    """The `data` of an event: the envelope but for what the store knows, and the payload."""
+    """The `data` of a stored event: payload and envelope, without the members that the store has as columns."""
 
     eventId: str  # noqa: N815  # the wire's names
     payload: msgspec.Raw
     nodeId: str | UnsetType = UNSET  # noqa: N815
     causationId: str | UnsetType = UNSET  # noqa: N815
-    beside: bool | UnsetType = UNSET  # there is content under its id
+    beside: bool | UnsetType = UNSET  # content is stored under its id
 
 
-# seeded by the system, and again in a child: asking the system for every id costs more than all the rest
-_chance = random.Random()  # noqa: S311  # an id is no secret
+# Seeded by the system, and again in a child process: reading system randomness for every id is slow.
+_chance = random.Random()  # noqa: S311  # an id is not a secret
 os.register_at_fork(after_in_child=_chance.seed)
 
 
@@ -43,7 +41,7 @@ def new_invocation_id() -> str:
 
 
 class PendingEvent(Struct, frozen=True, kw_only=True):
-    """One thing that happened. `payload` is one of `protocol.events`; `content` members join it on the owner's read."""
+    """An event to be written. `payload` is a type of `protocol.events`; `content` is added when the owner reads it."""
 
     type: str
     payload: Struct
@@ -53,8 +51,8 @@ class PendingEvent(Struct, frozen=True, kw_only=True):
     id: str = msgspec.field(default_factory=new_event_id)
 
 
-def stored(fact: PendingEvent) -> bytes:
-    """What the store keeps of it in the log: never content."""
+def encode_event(fact: PendingEvent) -> bytes:
+    """Encode the event for the log, without its content."""
     return msgspec.json.encode(
         EventRecord(
             eventId=fact.id,
@@ -66,36 +64,36 @@ def stored(fact: PendingEvent) -> bytes:
     )
 
 
-def read_stored(data: bytes) -> EventRecord:
-    return _read(data)
+def decode_event(data: bytes) -> EventRecord:
+    return _decode(data)
 
 
-def content_key(type: str, known: EventRecord) -> str | None:
-    """Under which key the content of an event lies, if it has any."""
+def content_key(type: str, record: EventRecord) -> str | None:
+    """The evidence key of an event's content, if it has any."""
     if type == CANCELLED:
         return CANCELLED
-    return known.eventId if known.beside is True else None
+    return record.eventId if record.beside is True else None
 
 
 def envelope(
     run: str, type: str, at: datetime, sequence: int, data: bytes, content: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """A RunEventDoc (contract §4.1); with its content only for its owner."""
-    known = _read(data)
-    payload = msgspec.json.decode(known.payload)
+    """A RunEventDoc (contract §4.1). Only the owner gets the content."""
+    record = _decode(data)
+    payload = msgspec.json.decode(record.payload)
     document: dict[str, Any] = {
-        "eventId": known.eventId,
+        "eventId": record.eventId,
         "runId": run,
         "type": type,
         "payload": payload | content if content else payload,
         "timestamp": at.isoformat().replace("+00:00", "Z"),
         "sequence": sequence,
     }
-    if known.nodeId is not UNSET:
-        document["nodeId"] = known.nodeId
-    if known.causationId is not UNSET:
-        document["causationId"] = known.causationId
+    if record.nodeId is not UNSET:
+        document["nodeId"] = record.nodeId
+    if record.causationId is not UNSET:
+        document["causationId"] = record.causationId
     return document
 
 
-_read = msgspec.json.Decoder(EventRecord).decode
+_decode = msgspec.json.Decoder(EventRecord).decode

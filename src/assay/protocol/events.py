@@ -1,8 +1,8 @@
 """
-The payloads of run events (contract §5), by their names in the catalogue.
+Payloads of run events (contract §5). `event_types` maps event names to them.
 
-Those that must be content-free on the wire have no field where content could go. Of the open ones, the members that may carry content
-(`inputs`, `outputs`, `reasoning`, `outcome`, `error` of a tool, `decision` of an agent) are not here: they go beside, see `protocol.facts`.
+No payload has a field for content. Members that may carry content (`inputs`, `outputs`, `reasoning`, a tool's `outcome` and
+`error`, an agent's `decision`) are stored as evidence, see `protocol.event_record`; a docstring `Content:` names them.
 """
 
 from typing import Any, Literal
@@ -17,7 +17,7 @@ Source = Literal["workflow-node", "run-api", "chat-mention"]
 
 
 class Payload(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """Wire names in camel case; what is not set is left out."""
+    """Wire names are in camel case; unset members are omitted."""
 
 
 class Owner(Payload, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Owner(Payload, frozen=True, kw_only=True):
 
 
 class ErrorOf(Payload, frozen=True, kw_only=True):
-    """Of a run or a node: a code and words that hold no content."""
+    """The error of a run or a node: a code and a message without content."""
 
     code: str
     message: str
@@ -42,7 +42,7 @@ class RunStarted(Payload, frozen=True, kw_only=True):
 
 
 class RunCompleted(Payload, frozen=True, kw_only=True):
-    """`outputs` of an eval run is its summary, which is content-free; any other's is content and goes beside."""
+    """`outputs` of an eval run is its content-free summary. Content: `outputs` of any other run."""
 
     outputs: EvalSummary | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
@@ -55,7 +55,7 @@ class RunFailed(Payload, frozen=True, kw_only=True):
 
 
 class RunCancelled(Payload, frozen=True, kw_only=True):
-    """`reason` is a person's words: content."""
+    """Content: `reason`."""
 
     cancelled_by: str | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
@@ -82,14 +82,14 @@ class InvocationCompleted(Payload, frozen=True, kw_only=True):
 
 
 class AgentReasoned(Payload, frozen=True, kw_only=True):
-    """Beside: `reasoning`."""
+    """Content: `reasoning`."""
 
     agent_id: str
     verbosity: Literal["summary", "full", "off"] = msgspec.field(default="summary")
 
 
 class AgentToolCalled(Payload, frozen=True, kw_only=True):
-    """Beside: `inputs`."""
+    """Content: `inputs`."""
 
     agent_id: str
     tool_name: str
@@ -99,7 +99,7 @@ class AgentToolCalled(Payload, frozen=True, kw_only=True):
 
 
 class AgentToolReturned(Payload, frozen=True, kw_only=True):
-    """Beside: `outcome` or `error`."""
+    """Content: `outcome` or `error`."""
 
     agent_id: str
     tool_name: str
@@ -109,21 +109,21 @@ class AgentToolReturned(Payload, frozen=True, kw_only=True):
 
 
 class AgentHandoff(Payload, frozen=True, kw_only=True):
-    """Beside: `reason`."""
+    """Content: `reason`."""
 
     from_agent_id: str
     to_agent_id: str
 
 
 class AgentDecided(Payload, frozen=True, kw_only=True):
-    """Beside: `decision`."""
+    """Content: `decision`."""
 
     agent_id: str
     confidence: float | UnsetType = UNSET
 
 
 class AgentVerified(Payload, frozen=True, kw_only=True):
-    """Closed: a verdict, and the keys of what was looked at (RFC 0090)."""
+    """A verdict and the keys of its criteria (RFC 0090)."""
 
     agent_id: str
     target: str
@@ -162,7 +162,7 @@ class EvalScored(Payload, frozen=True, kw_only=True):
 
 
 class TrialEnded(Payload, frozen=True, kw_only=True):
-    """`assay.trial.ended`, ours: one of several trials, or one that was not measured and has no score."""
+    """`assay.trial.ended`, assay's own event: one of several trials, or a trial without a score because it was not measured."""
 
     task_id: str
     trial: int = msgspec.field(default=0)

@@ -1,4 +1,4 @@
-"""What JSON has: objects and lists, told apart so that a type checker believes it."""
+"""Type guards and small helpers for JSON values."""
 
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -11,7 +11,9 @@ def is_object(value: Any) -> TypeGuard[JSON]:
 
 
 def is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
-    return type(value) is dict or isinstance(value, Mapping)  # the first is all but always enough, and quick
+    return type(value) is dict or isinstance(
+        value, Mapping
+    )  # the first test is faster and almost always sufficient
 
 
 def is_list(value: Any) -> TypeGuard[list[Any]]:
@@ -19,9 +21,9 @@ def is_list(value: Any) -> TypeGuard[list[Any]]:
 
 
 def is_finite(value: Any) -> bool:
-    """Whether every float in it is a number that JSON can write; however deep, without recursion, also of what holds itself."""
+    """Whether every float is finite, as JSON requires. It does not recurse, and accepts values that contain themselves."""
     stack: list[Any] = [value]
-    seen: dict[int, Any] = {}  # kept, so that no other takes its number
+    seen: dict[int, Any] = {}  # references, so that no id is reused
     while stack:
         part = stack.pop()
         if isinstance(part, float):
@@ -38,10 +40,10 @@ def is_finite(value: Any) -> bool:
     return True
 
 
-def shown(value: Any, most: int = 40) -> str:
-    """A value in a message: a short text or number as it is, of anything else its kind."""
+def preview(value: Any, limit: int = 40) -> str:
+    """A value for a message: a short text or number as it is, the kind of anything else."""
     if isinstance(value, str):
-        return repr(value) if len(value) <= most else f"{value[:most]!r}…"
+        return repr(value) if len(value) <= limit else f"{value[:limit]!r}…"
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -62,7 +64,7 @@ def kind_of(value: Any) -> str:
 
 
 def depth(document: Any) -> int:
-    """How many objects and lists stand inside one another, without recursion."""
+    """The nesting depth of objects and lists, without recursion."""
     level: list[Any] = [document] if isinstance(document, _CONTAINERS) else []
     deep = 0
     while level:
@@ -71,10 +73,10 @@ def depth(document: Any) -> int:
     return deep
 
 
-def is_deeper(document: Any, most: int) -> bool:
-    """Whether more than so many objects and lists stand inside one another, in what was read from JSON."""
+def is_deeper(document: Any, limit: int) -> bool:
+    """Whether the nesting depth of a decoded JSON value exceeds the limit."""
     level: list[Any] = [document] if isinstance(document, _CONTAINERS) else []
-    for _ in range(most):
+    for _ in range(limit):
         level = _inside(level)
         if not level:
             return False
@@ -85,7 +87,7 @@ _CONTAINERS: Any = (dict, list)
 
 
 def _inside(level: list[Any]) -> list[Any]:
-    """The objects and lists one level further in. Written for speed: a request may bring a million of them."""
+    """The objects and lists one level deeper. Written for speed: a request may contain a million of them."""
     return [
         part
         for whole in level
@@ -95,7 +97,7 @@ def _inside(level: list[Any]) -> list[Any]:
 
 
 def base_of(value: Any) -> Any:
-    """For an encoder: the text or number that a value of a kind of its own is."""
+    """For an encoder: a value of a str, float or int subclass as its base type."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, float):

@@ -1,4 +1,4 @@
-"""AgentManifest (RFC 0003, contract §7.1): one agent as a pack describes it. Closed, and with the `role` of RFC 0131."""
+"""AgentManifest (RFC 0003, contract §7.1): the description of one agent in a pack, with the `role` of RFC 0131. Unknown members are refused."""
 
 from typing import Annotated, Any, Literal
 
@@ -52,7 +52,7 @@ FIELDS = {field.encode_name: field for field in msgspec.structs.fields(AgentMani
 
 
 def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
-    """The manifest, or everything that keeps the document from being one, each with its place."""
+    """Parse a manifest; return it, or all problems of the document with their places."""
     if not is_object(document):
         return None, [Problem("", "expected an object, which is an agent's manifest")]
     problems = [
@@ -62,7 +62,7 @@ def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
     ]
     for name, field in FIELDS.items():
         if name not in document:
-            problems += [Problem(name, "must be said")] if field.required else []
+            problems += [Problem(name, "is required")] if field.required else []
             continue
         try:
             msgspec.convert(document[name], field.type)
@@ -73,19 +73,19 @@ def read_manifest(document: Any) -> tuple[AgentManifest | None, list[Problem]]:
 
 
 def _rules(document: dict[str, Any]) -> list[Problem]:
-    """What the schema says with `oneOf` and `uniqueItems`, and what RFC 0131 asks of a skill."""
+    """The schema's `oneOf` and `uniqueItems`, and RFC 0131's rules for a skill."""
     problems: list[Problem] = []
     if ("systemPrompt" in document) == ("systemPromptRef" in document):
         problems.append(Problem("systemPrompt", "expected exactly one of systemPrompt and systemPromptRef"))
     needs: Any = document.get("requiresCapabilities")
     if isinstance(needs, list) and len(set(map(repr, needs))) < len(needs):  # pyright: ignore[reportUnknownArgumentType]
-        problems.append(Problem("requiresCapabilities", "says the same twice"))
+        problems.append(Problem("requiresCapabilities", "expected unique values, got a duplicate"))
     if document.get("role") == "skill":
         if "handoff" not in document:
-            problems.append(Problem("handoff", "a skill has one"))
+            problems.append(Problem("handoff", "a skill requires it"))
         shape: Any = document.get("memoryShape")
         problems += [
-            Problem(f"memoryShape.{name}", "a skill remembers nothing beyond its task")
+            Problem(f"memoryShape.{name}", "expected false: a skill has no memory beyond its task")
             for name in ("conversation", "longTerm")
             if is_object(shape) and shape.get(name)
         ]

@@ -1,4 +1,4 @@
-"""Evaluations that take their time: operations, progress, batches, and the error body (FEP 5.1, 5.2; decisions 3, 41, 42)."""
+"""Operations, progress, batches and the error body (FEP 5.1, 5.2; decisions 3, 41, 42)."""
 
 from typing import Annotated, Any, Literal
 
@@ -7,12 +7,12 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 from assay.protocol.json_types import JSON
 from assay.protocol.results import Count, EvaluationRunResult, Moment
 
-Positive = Annotated[int, Meta(extra_json_schema={"minimum": 1})]  # held against what it is by who reads it
+Positive = Annotated[int, Meta(extra_json_schema={"minimum": 1})]  # for the schema; the reader validates it
 OperationStatus = Literal["pending", "running", "completed", "failed", "cancelled"]
 
 
 class ErrorResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """Every refusal, everywhere: a code of the contract, a sentence, and what it is about."""
+    """The body of every error: a code of the contract, a message, and details."""
 
     error: str
     message: str
@@ -20,7 +20,7 @@ class ErrorResponse(Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 
 
 class EvaluationProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far an evaluation is."""
+    """The progress of an evaluation."""
 
     evaluation_id: str
     status: OperationStatus
@@ -29,7 +29,7 @@ class EvaluationProgress(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvaluationOperation(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An evaluation seen from outside; its id is the evaluation's (decision 41)."""
+    """An evaluation as a long-running operation; its id is the evaluation's (decision 41)."""
 
     operation_id: str
     status: OperationStatus
@@ -47,7 +47,7 @@ class ListOperationsResponse(Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class BatchOptions(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """`timeout_ms` is the batch's (decision 42)."""
+    """`timeout_ms` covers the whole batch (decision 42)."""
 
     max_concurrent: Positive | UnsetType = UNSET
     timeout_ms: Positive | UnsetType = UNSET
@@ -70,7 +70,7 @@ class BatchSummary(Struct, frozen=True, kw_only=True):
 
 
 class BatchEvaluationResponse(Struct, frozen=True, kw_only=True):
-    """What came of each; an error says in `details.index` which it is about."""
+    """The results. An error names its evaluation in `details.index`."""
 
     results: list[EvaluationRunResult]
     errors: list[ErrorResponse]
@@ -83,7 +83,7 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class CheckDescription(Struct, frozen=True, kw_only=True):
-    """One entry of the catalogue."""
+    """One check of the catalogue."""
 
     type: str
     version: str
@@ -93,7 +93,7 @@ class CheckDescription(Struct, frozen=True, kw_only=True):
 
 
 class ListChecksResponse(Struct, frozen=True, kw_only=True):
-    """The catalogue."""
+    """The catalogue of checks."""
 
     checks: list[CheckDescription]
 

@@ -1,4 +1,4 @@
-"""The payloads of workflow events (contract §5, §13): nodes, interrupts, decisions, hand-offs. What may be content goes beside, see `protocol.facts`."""
+"""Payloads of workflow events (contract §5, §13): nodes, interrupts, decisions, hand-offs. Content is stored apart, see `protocol.event_record`."""
 
 from typing import Literal
 
@@ -21,7 +21,7 @@ class NodeStarted(Payload, frozen=True, kw_only=True):
 
 
 class NodeCompleted(Payload, frozen=True, kw_only=True):
-    """Beside: `outputs`."""
+    """Content: `outputs`."""
 
     node_id: str
 
@@ -53,7 +53,7 @@ class NodeDispatched(Payload, frozen=True, kw_only=True):
 
 
 class InterruptRequested(Payload, frozen=True, kw_only=True):
-    """Beside: `data`."""
+    """Content: `data`."""
 
     kind: InterruptKind
     key: str
@@ -61,7 +61,7 @@ class InterruptRequested(Payload, frozen=True, kw_only=True):
 
 
 class InterruptResolved(Payload, frozen=True, kw_only=True):
-    """Beside: `resumeValue`."""
+    """Content: `resumeValue`."""
 
     node_id: str
     interrupt_id: str
@@ -76,21 +76,21 @@ class ApprovalReceived(Payload, frozen=True, kw_only=True):
 
 
 class ClarificationRequested(Payload, frozen=True, kw_only=True):
-    """Beside: `questions`."""
+    """Content: `questions`."""
 
     node_id: str
     interrupt_id: str
 
 
 class ClarificationResolved(Payload, frozen=True, kw_only=True):
-    """Beside: `answers`."""
+    """Content: `answers`."""
 
     node_id: str
     answered_by: str | UnsetType = UNSET
 
 
 class VariableChanged(Payload, frozen=True, kw_only=True):
-    """Beside: `previous` and `next`."""
+    """Content: `previous` and `next`."""
 
     name: str
     node_id: str | UnsetType = UNSET
@@ -102,7 +102,7 @@ class SuccessCriterion(Payload, frozen=True, kw_only=True):
 
 
 class Decision(Payload, frozen=True, kw_only=True):
-    """An OrchestratorDecision but for its words (`prompt`, `reason`), which are content and join it beside."""
+    """An OrchestratorDecision without its texts (`prompt`, `reason`), which are content."""
 
     kind: Literal["next-worker", "ask-user", "terminate"]
     next_worker_ids: tuple[str, ...] | UnsetType = UNSET
@@ -111,7 +111,7 @@ class Decision(Payload, frozen=True, kw_only=True):
 
 
 class OrchestratorDecided(Payload, frozen=True, kw_only=True):
-    """Beside: `decision`, whole, where it has words."""
+    """Content: the complete `decision`, if it has texts."""
 
     agent_id: str
     decision: Decision
@@ -136,7 +136,7 @@ class ChainEvent(Payload, frozen=True, kw_only=True):
 
 
 class ConfidenceEscalated(Payload, frozen=True, kw_only=True):
-    """`core.workflowChain.confidence-escalated` (§13.6). Beside: `originalDecision`, whole, where it has words."""
+    """`core.workflowChain.confidence-escalated` (§13.6). Content: the complete `originalDecision`, if it has texts."""
 
     confidence: float
     floor: float
@@ -147,7 +147,7 @@ class ConfidenceEscalated(Payload, frozen=True, kw_only=True):
 
 
 class EnvelopeRefusal(Payload, frozen=True, kw_only=True):
-    """Beside: `refusalText`."""
+    """Content: `refusalText`."""
 
     node_id: str
     provider: str

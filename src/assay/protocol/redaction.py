@@ -1,4 +1,4 @@
-"""Which texts are nobody's business: told by a member's name (decision 17), or by their own shape (contract §6.5)."""
+"""Redaction of secrets, found by a member's name (decision 17) or by the format of a text (contract §6.5)."""
 
 import re
 from contextlib import suppress
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from assay.protocol.json_types import is_mapping, is_object
-from assay.protocol.shapes import hidden, marker
+from assay.protocol.secret_patterns import hide, marker
 
 TELLING = re.compile(
     r"(key|keys|token|tokens|secret|secrets|password|passwords|passwd|passphrase|authorization|auth|bearer|cookie"
@@ -15,23 +15,25 @@ TELLING = re.compile(
     re.IGNORECASE,
 )
 
-# Members whose text is hidden wherever they stand; `key` and `next_token` may be anything.
+# Members whose text is always redacted. `key` and `next_token` are not among them: they may be anything.
 HIDDEN = re.compile(
     r"(pass(word|wd|phrase)|secrets?|authorization|credentials?|(api|access|private|secret)[_-]?keys?"
     r"|(access|auth|bearer|refresh|session|api|id)[_-]?tokens?)\Z",
     re.IGNORECASE,
 )
 
-# Who was asked, as an event says it: a name, and no text.
+# The name of a provider or model in an event.
 _NAME = re.compile(r"[\w.:@/-]{1,128}", re.ASCII)
 UNKNOWN = "unknown"
 
 
-# a quick no for JSON as it is written, in plain ASCII: a part of every shape and of every name that is hidden
+# A quick test for encoded ASCII JSON: every secret format and every redacted name contains one of these.
 _SHAPED = (b"-----BEGIN", b"eyJ", b"k_live_", b"k_test_", b"AKIA", b"ASIA", b"AROA", b"AIDA", b"AIza", b"ghp_", b"gho_", b"ghu_", b"ghs_",
            b"ghr_", b"_pat_", b"glpat", b"xox", b"npm_", b"hf_", b"assay_", b"earer", b"asic", b"://")  # fmt: skip
 _NAMED = (b"passw", b"passphrase", b"secret", b"authorization", b"credential")
-_ENDING = re.compile(rb'(key|token)s?"')  # of these only some are hidden: a count of tokens is no secret
+_ENDING = re.compile(
+    rb'(key|token)s?"'
+)  # only some of these are redacted: a number of tokens is not a secret
 _BEFORE = {
     word: tuple(name + between for name in names for between in (b"", b"_", b"-"))
     for word, names in (
@@ -42,17 +44,17 @@ _BEFORE = {
 _BEGUN = re.compile(rb"(?:\b|\\[bfnrt])sk-")
 
 
-def redacted_json(line: bytes) -> bytes:
-    """The same of a value that is written as JSON; where there is nothing to hide it stays as it is written."""
+def redact_json(line: bytes) -> bytes:
+    """Redact encoded JSON. Without a secret, the bytes are returned unchanged."""
     if not line or not _maybe_secret(line):
         return line
-    said = msgspec.json.decode(line)
-    kept = redacted(said)
-    return line if kept == said else msgspec.json.encode(kept)
+    value = msgspec.json.decode(line)
+    clean = redact(value)
+    return line if clean == value else msgspec.json.encode(clean)
 
 
 def _maybe_secret(line: bytes) -> bool:
-    """No: surely not. What is escaped or in other letters may read as anything."""
+    """False: certainly no secret. Escaped or non-ASCII text may decode to anything."""
     if not line.isascii() or b"\\u" in line or b"\\/" in line:
         return True
     small = line.lower()
@@ -64,57 +66,57 @@ def _maybe_secret(line: bytes) -> bool:
     )
 
 
-def redacted(value: Any) -> Any:
+def redact(value: Any) -> Any:
     """
-    A copy of a JSON value without what is secret: by shape in every text, by name in the members of objects.
+    Copy a JSON value without its secrets: found by format in every text, and by name in the members of objects.
 
-        redacted({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
+        redact({"url": "see sk-0123456789abcdefgh", "api_key": "x"})
         == {"url": "see [REDACTED:openai-key]", "api_key": "[REDACTED:api_key]"}
     """
     if isinstance(value, str):
-        return redacted_text(value)
-    with suppress(TypeError, ValueError, OverflowError, RecursionError):  # no JSON: then part by part
+        return redact_text(value)
+    with suppress(TypeError, ValueError, OverflowError, RecursionError):  # not JSON: then part by part
         line = msgspec.json.encode(value)
         if not _maybe_secret(line) and b"null" not in line:  # which may be NaN
             return msgspec.json.decode(line)
-    return each_redacted(value)
+    return redact_parts(value)
 
 
-def each_redacted(value: Any) -> Any:
-    """The same, looked at part by part."""
-    whole: list[Any] = []
-    left: list[tuple[Any, Any]] = [([value], whole)]  # what is to be copied, and where to; without recursion
-    while left:
-        source, copy = left.pop()
-        for name, one in source.items() if is_mapping(source) else enumerate(source):
-            kept: Any = one
-            if isinstance(one, str):
-                telling = one and is_object(copy) and HIDDEN.search(str(name))
-                kept = marker(str(name)) if telling else redacted_text(one)
-            elif is_mapping(one) or isinstance(one, list | tuple):
-                kept = {} if is_mapping(one) else []
-                left.append((one, kept))  # pyright: ignore[reportUnknownArgumentType]
+def redact_parts(value: Any) -> Any:
+    """The same without the quick test, part by part and without recursion."""
+    result: list[Any] = []
+    pending: list[tuple[Any, Any]] = [([value], result)]  # sources and their copies
+    while pending:
+        source, copy = pending.pop()
+        for name, part in source.items() if is_mapping(source) else enumerate(source):
+            clean: Any = part
+            if isinstance(part, str):
+                secret = part and is_object(copy) and HIDDEN.search(str(name))
+                clean = marker(str(name)) if secret else redact_text(part)
+            elif is_mapping(part) or isinstance(part, list | tuple):
+                clean = {} if is_mapping(part) else []
+                pending.append((part, clean))  # pyright: ignore[reportUnknownArgumentType]
             if isinstance(copy, list):
-                copy.append(kept)  # pyright: ignore[reportUnknownMemberType]
+                copy.append(clean)  # pyright: ignore[reportUnknownMemberType]
             else:
-                copy[redacted_text(str(name))] = kept
-    return whole[0]
+                copy[redact_text(str(name))] = clean
+    return result[0]
 
 
-def redacted_text(text: str) -> str:
-    """The text with `[REDACTED:<id>]` for everything in it that looks like a secret; half a character, which nobody could write down, is `?`."""
+def redact_text(text: str) -> str:
+    """Replace everything that looks like a secret with `[REDACTED:<id>]`, and lone surrogates, which cannot be encoded, with `?`."""
     if not text.isascii():
         text = text.encode("utf-8", "replace").decode()
-    return hidden(text)
+    return hide(text)
 
 
-def safe_name(said: str) -> str:
-    """The name of a provider or a model as `provider.usage` may have it; `unknown` for a text and for what looks like a secret."""
-    return said if _NAME.fullmatch(said) and redacted_text(said) == said else UNKNOWN
+def safe_name(name: str) -> str:
+    """A provider's or model's name for `provider.usage`; `unknown` if it is not a name or looks like a secret."""
+    return name if _NAME.fullmatch(name) and redact_text(name) == name else UNKNOWN
 
 
 def is_secret(name: str, value: Any) -> bool:
-    """By one word of its name: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is none."""
+    """Whether a word of the name says so: `api_key`, `X-Auth-Token`, `clientSecret`. A number of tokens is not a secret."""
     words = [word for word in re.split(r"[^a-zA-Z]+|(?<=[a-z])(?=[A-Z])", name) if TELLING.search(word)]
     counted = isinstance(value, int | float) and all(word.lower().endswith("tokens") for word in words)
     return bool(words) and not counted and value is not None

@@ -1,4 +1,4 @@
-"""What is answered: results of a check, of a test case, of a run (FEP 2.3.4, 4.1, 4.2)."""
+"""Results of a check, a test case and a run (FEP 2.3.4, 4.1, 4.2)."""
 
 from datetime import datetime
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ OutputDocument = Annotated[JSON, Meta(description="the Output as it came, unknow
 
 
 class CheckError(Struct, frozen=True, kw_only=True):
-    """Why a check has no answer. Never a score (decision 27)."""
+    """Why a check has no result. An error is never a score (decision 27)."""
 
     type: ErrorType
     message: str
@@ -25,14 +25,14 @@ class CheckError(Struct, frozen=True, kw_only=True):
 
 
 class ResolvedArgument(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a check really saw; `jsonpath` where a path led to it."""
+    """The value that a check used, with the path it was resolved from."""
 
     jsonpath: str | UnsetType = UNSET
     value: Any
 
 
 class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """One check's answer about one case: `status` says whether it ran, `results` what it found."""
+    """The result of one check on one case: `status` says whether it ran, `results` what it found."""
 
     check_type: str
     status: Status
@@ -44,7 +44,7 @@ class CheckResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
 
 
 class ExecutionContext(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The case and the output that were evaluated together, as they came."""
+    """The case and the output that were evaluated, as they were received."""
 
     test_case: TestCaseDocument
     output: OutputDocument
@@ -60,7 +60,7 @@ class TestCaseSummary(Struct, frozen=True, kw_only=True):
 
 
 class TestCaseResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All the answers about one case."""
+    """All check results of one case."""
 
     __test__ = False
 
@@ -72,7 +72,7 @@ class TestCaseResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forb
 
 
 class EvaluationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Counts of what was measured and what was not; the check counts are always there (decision 9)."""
+    """Counts of cases and checks by status. assay always sets the check counts (decision 9)."""
 
     total_test_cases: Count
     completed_test_cases: Count
@@ -85,7 +85,7 @@ class EvaluationSummary(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EvaluationRunResult(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A whole run."""
+    """The result of a run."""
 
     evaluation_id: str
     started_at: Moment

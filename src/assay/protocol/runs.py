@@ -1,4 +1,4 @@
-"""The run surface of OpenWOP (contract §3): what is asked of it and what it answers. Bodies are closed, `configurable` is open."""
+"""Requests and responses for OpenWOP runs (contract §3). Unknown members are refused, except in `configurable`."""
 
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ class _Closed(
 
 
 class RunRequest(_Closed, frozen=True, kw_only=True):
-    """POST /v1/runs. What an eval needs and an ordinary run does not is said by `mode` (contract §3.2)."""
+    """POST /v1/runs. `mode` decides which members are required (contract §3.2)."""
 
     workflow_id: Text | UnsetType = UNSET
     inputs: dict[str, Any] | UnsetType = UNSET
@@ -59,7 +59,7 @@ class CancelRequest(_Closed, frozen=True, kw_only=True):
 
 
 class CancelResponse(_Closed, frozen=True, kw_only=True):
-    """`cancelling`: it has not ended yet. A run that had ended before keeps its status."""
+    """`cancelling`: the run has not ended yet. A run that had already ended keeps its status."""
 
     run_id: str
     status: Literal["cancelled", "cancelling", "completed", "failed"]
@@ -71,7 +71,7 @@ class BulkCancelRequest(_Closed, frozen=True, kw_only=True):
 
 
 class BulkError(_Closed, frozen=True, kw_only=True):
-    """Why one run of a bulk request was refused: a code of the error envelope, and words."""
+    """Why one run of a bulk request was refused: an error code and a message."""
 
     code: str
     message: str
@@ -99,7 +99,7 @@ class EventPage(_Closed, frozen=True, kw_only=True):
 
 
 class InterruptRequest(_Closed, frozen=True, kw_only=True):
-    """POST /v1/runs/{runId}/interrupts/{nodeId}: an approval takes `{"action": "accept" | "reject"}`, a question any value."""
+    """POST /v1/runs/{runId}/interrupts/{nodeId}. An approval takes `{"action": "accept" | "reject"}`, a clarification any value."""
 
     resume_value: Any
 

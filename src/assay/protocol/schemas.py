@@ -1,4 +1,4 @@
-"""The JSON Schemas of the protocol's nouns, made from the types themselves."""
+"""JSON Schemas of the protocol's types, generated from the types."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What msgspec has against a value, in our words: its place, what was expected, and of a choice what there is to choose from."""
+"""Turns msgspec's validation errors into assay's messages: place, expected value, possible choices."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -11,54 +11,54 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType, inspect
 
 from assay.errors import Problem
-from assay.protocol.json_types import is_list, is_object, shown
+from assay.protocol.json_types import is_list, is_object, preview
 
 _CHOICE = re.compile(r"Invalid (?:enum )?value (.*)", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field ")
 _STEP = re.compile(r"\.([^.\[]+)|\[([^\]]*)\]")
-_SHOWN = 40  # characters of a value that is none of them
-_MOST = 1_000  # problems of one value
-_BEYOND = ("Number out of range", "Integer value out of range")  # what msgspec calls it
+_SHOWN = 40  # characters of a value in a message
+_MAX_PROBLEMS = 1_000  # of one value
+_OUT_OF_RANGE = ("Number out of range", "Integer value out of range")  # msgspec's messages
 _TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|(-?\d[\d.eE+-]*+)', re.DOTALL)  # of JSON: a string, or a number
-_READ = 1 << 20  # bytes in which a number is looked for
-_DIGITS = 4_300  # of a whole number, as Python reads it
+_READ = 1 << 20  # bytes that are searched for the number
+_DIGITS = 4_300  # of an integer: Python's limit
 _NUMBER = f"expected a number within ±1.8e308 and of at most {_DIGITS} digits"
-Hook = Callable[[type, Any], Any] | None  # what msgspec calls for types of our own
+Hook = Callable[[type, Any], Any] | None  # msgspec's dec_hook for assay's types
 
 
 def place_in(wrong: msgspec.ValidationError) -> str:
-    """msgspec's own place, `$.arguments`, as ours: `.arguments`."""
+    """msgspec's place, `$.arguments`, in assay's form: `.arguments`."""
     return _cut(wrong)[1].rpartition("$")[2]
 
 
 def message_of(wrong: msgspec.ValidationError, kind: Any = Any, *, got: bool = True) -> str:
     """
-    Without its place. `kind` is what the value was to be; where it may be a secret, `got` is left out.
+    The message without the place. `kind` is the expected type. Pass `got=False` if the value may be a secret.
 
         expected one of POST, GET, got 'PUT'
     """
     message, place = _cut(wrong)
-    if message in _BEYOND:
+    if message in _OUT_OF_RANGE:
         return f"{_NUMBER}, got one beyond it"
     if (choice := _CHOICE.fullmatch(message)) is None:
-        said = message.replace("Expected", "expected").replace("Object", "an object")
+        text = message.replace("Expected", "expected").replace("Object", "an object")
         members = _members(kind, place) if _UNKNOWN.match(message) else ()
-        return f"{said}; it may have {', '.join(members)}" if members else said
-    there = _choices(kind, place)
-    wanted = f"expected one of {', '.join(there)}" if there else "expected another value"
-    return f"{wanted}, got {_shortened(choice[1])}" if got else wanted
+        return f"{text}; it may have {', '.join(members)}" if members else text
+    choices = _choices(kind, place)
+    expected = f"expected one of {', '.join(choices)}" if choices else "expected another value"
+    return f"{expected}, got {_shorten(choice[1])}" if got else expected
 
 
-def is_beyond(wrong: Exception) -> bool:
-    """Whether a number was too large to be read."""
-    return isinstance(wrong, msgspec.ValidationError) and _cut(wrong)[0] in _BEYOND
+def is_number_too_large(wrong: Exception) -> bool:
+    """Whether a number was too large to decode."""
+    return isinstance(wrong, msgspec.ValidationError) and _cut(wrong)[0] in _OUT_OF_RANGE
 
 
-def beyond(text: bytes) -> str:
-    """The message for JSON that holds a number too large to be read: what was expected, and that number."""
-    for found in _TOKEN.finditer(text[:_READ]):
-        if found[1] and _too_large(found[1]):
-            return f"{_NUMBER}, got {_shortened(found[1].decode())}"
+def number_too_large(text: bytes) -> str:
+    """The message for JSON with a number that is too large to decode."""
+    for token in _TOKEN.finditer(text[:_READ]):
+        if token[1] and _too_large(token[1]):
+            return f"{_NUMBER}, got {_shorten(token[1].decode())}"
     return f"{_NUMBER}, got one beyond it"
 
 
@@ -68,44 +68,44 @@ def _too_large(number: bytes) -> bool:
         return len(digits) > _DIGITS
     try:
         return isinf(float(number))
-    except ValueError:  # it is not whole
+    except ValueError:  # it is incomplete
         return False
 
 
 def problems_in(value: Any, kind: Any, place: str = "", hook: Hook = None) -> list[Problem]:
     """
-    Everything that keeps a JSON value from being of this type, each with its own place; msgspec stops at the first.
+    All problems of a JSON value that is not of this type, with their places. msgspec stops at the first.
 
-    Only for what may be shown again: it says what came.
+    The messages quote the value, so it must not be a secret.
     """
-    return list(islice(_misfits(value, kind, place, hook), _MOST))
+    return list(islice(_problems(value, kind, place, hook), _MAX_PROBLEMS))
 
 
-def _misfits(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
+def _problems(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
     if _core(kind) is Raw:
         return
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as wrong:
-        first = Problem(_joined(place, place_in(wrong)), message_of(wrong, kind))
+        first = Problem(_join(place, place_in(wrong)), message_of(wrong, kind))
     else:
         return
-    some = False
+    has_inner = False
     for problem in _inner(value, _core(kind), place, hook):
-        some = True
+        has_inner = True
         yield problem
-    if some or "`raw`" in first.message:  # nothing that was decoded is a Raw
+    if has_inner or "`raw`" in first.message:  # a decoded value is never a Raw
         return
-    came = first.place == place and ", got" not in first.message
-    yield Problem(first.place, f"{first.message}, got {shown(value)}") if came else first
+    lacks_value = first.place == place and ", got" not in first.message
+    yield Problem(first.place, f"{first.message}, got {preview(value)}") if lacks_value else first
 
 
 def _inner(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
-    """What is wrong with the members of an object, or with the items of a list."""
+    """The problems of an object's members or a list's items."""
     if is_list(value) and get_origin(kind) in (list, tuple):
         item = get_args(kind)[0]
-        for at, one in enumerate(value):
-            yield from _misfits(one, item, f"{place}[{at}]", hook)
+        for at, part in enumerate(value):
+            yield from _problems(part, item, f"{place}[{at}]", hook)
     elif is_object(value) and isinstance(kind, type) and issubclass(kind, Struct):
         yield from _members_of(value, kind, place, hook)
 
@@ -118,21 +118,21 @@ def _members_of(value: dict[str, Any], kind: type[Struct], place: str, hook: Hoo
     if config.forbid_unknown_fields:
         for name in value:
             if name not in fields:
-                said = f"no such member; there are {', '.join(fields)}"
-                yield Problem(_joined(place, f".{name[:100]}"), said)
+                message = f"no such member; there are {', '.join(fields)}"
+                yield Problem(_join(place, f".{name[:100]}"), message)
     for name, field in fields.items():
         if name in value:
-            yield from _misfits(value[name], field.type, _joined(place, f".{name}"), hook)
+            yield from _problems(value[name], field.type, _join(place, f".{name}"), hook)
         elif field.required:
-            yield Problem(_joined(place, f".{name}"), f"expected {_noun(field.type)}, got nothing")
+            yield Problem(_join(place, f".{name}"), f"expected {_noun(field.type)}, got nothing")
 
 
-def _joined(place: str, more: str) -> str:
+def _join(place: str, more: str) -> str:
     return place + more if place else more.removeprefix(".")
 
 
 def _core(kind: Any) -> Any:
-    """Without what is said about it, and of what may be absent or null, what it is otherwise, if that is one thing."""
+    """The type without annotations, and without null and UNSET if only one type remains."""
     if get_origin(kind) is Annotated:
         return _core(get_args(kind)[0])
     if get_origin(kind) in (Union, UnionType):
@@ -153,18 +153,18 @@ def _cut(wrong: msgspec.ValidationError) -> tuple[str, str]:
     return (message, place.rstrip("`")) if at else (place, "")
 
 
-def _shortened(value: str) -> str:
+def _shorten(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
 def _members(kind: Any, place: str) -> list[str]:
-    """Of an object, where it can be no other."""
+    """The members of the object at that place, if only one type is possible."""
     objects = [node for node in _at(kind, place) if isinstance(node, inspect.StructType)]
     return [field.encode_name for field in objects[0].fields] if len(objects) == 1 else []
 
 
 def _at(kind: Any, place: str) -> list[inspect.Type]:
-    """What may stand there."""
+    """The types possible at that place."""
     nodes = list(_parts(inspect.type_info(kind)))
     for name, _ in _STEP.findall(place.rpartition("$")[2]):
         nodes = [part for node in nodes for inner in _inside(node, name) for part in _parts(inner)]
@@ -172,7 +172,7 @@ def _at(kind: Any, place: str) -> list[inspect.Type]:
 
 
 def _choices(kind: Any, place: str) -> list[str]:
-    """Of a literal its values, of a tagged struct its tags; of a union those of all its parts."""
+    """The values of a literal or the tags of a tagged struct; for a union, those of all its parts."""
     nodes = _at(kind, place)
     if place.startswith("key`"):
         nodes = [
@@ -193,7 +193,7 @@ def _parts(node: inspect.Type) -> Iterator[inspect.Type]:
 
 
 def _inside(node: inspect.Type, name: str) -> Iterator[inspect.Type]:
-    """What stands in a member of that name, or, without one, in the list or the mapping."""
+    """The types of the member of that name; without a name, those of the list's or mapping's items."""
     match node:
         case inspect.StructType() if name and name == node.tag_field:
             yield inspect.LiteralType((node.tag,))

@@ -1,15 +1,15 @@
-"""What a verified run came to, without content (contract §8.1, §8.5); and the same with what was committed, for whoever had it made."""
+"""The report of a verifier loop, without content (contract §8.1, §8.5), and the full result for its caller."""
 
 from typing import Any, Literal
 
 from msgspec import Struct
 
-CRITERION = r"^[a-z0-9][a-z0-9_.-]{0,63}\Z"  # the key of a criterion that an agent declares
+CRITERION = r"^[a-z0-9][a-z0-9_.-]{0,63}\Z"  # the key of an agent's criterion
 Role = Literal["actor", "critic", "supervisor"]
 
 
 class CriticVerdict(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """A verdict. `self_verified`: who gave it is whose work it is about."""
+    """A verdict. `self_verified`: the agent reviewed its own work."""
 
     iteration: int
     agent_id: str
@@ -35,7 +35,7 @@ class VerificationReport(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TurnFailure(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Somebody who was asked and gave nothing that could be used, and why, in whatever words there were."""
+    """An agent's turn without a usable answer, and the reason."""
 
     iteration: int
     agent_id: str
@@ -44,7 +44,7 @@ class TurnFailure(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Verification(VerificationReport, frozen=True, kw_only=True, rename="camel"):
-    """The same with its content: what was committed, who failed and why, and what a person is asked about. For whoever had it made."""
+    """The report with its content: the committed result, the failures, and the question for a person."""
 
     result: Any = None
     failures: tuple[TurnFailure, ...] = ()

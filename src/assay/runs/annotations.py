@@ -23,7 +23,7 @@ from assay.protocol.annotations import (
     Signal,
     Target,
 )
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.runs.paging import read_documents, read_events
 
 KIND = "annotation"
@@ -47,7 +47,7 @@ async def annotate(
 
     What goes `along` with it is written in the same transaction.
     """
-    if (member := said.signal.lacking) is not None:
+    if (member := said.signal.missing_member) is not None:
         raise InvalidRequest(Problem(f"signal.{member}", f"a signal of kind {said.signal.kind!r} needs it"))
     anchor = UNSET if said.target is UNSET else said.target
     event = UNSET if anchor is UNSET else anchor.event_id
@@ -123,7 +123,7 @@ def effective(said: list[Annotation]) -> Mapping[str, ScoreCorrection]:
 
 async def _type_of(store: Store, run: Run, event_id: str) -> str | None:
     async for event in read_events(store, run.id):
-        if event_id.encode() in event.data and read_stored(event.data).eventId == event_id:
+        if event_id.encode() in event.data and decode_event(event.data).eventId == event_id:
             return event.type
     return None
 

@@ -26,7 +26,7 @@ from assay.ports import (
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import COPY_IN_PROGRESS
 from assay.ports.telemetry import propagation_headers
-from assay.protocol.event_record import CONTENT, EventRecord, content_key, new_event_id, read_stored
+from assay.protocol.event_record import CONTENT, EventRecord, content_key, decode_event, new_event_id
 
 PAGE = 200  # events at a time
 PIECES = 20
@@ -140,7 +140,7 @@ async def _events(
     while page := await store.events(run, after=after, limit=PAGE):
         events: list[Event] = []
         pieces: list[EvidenceChunk] = []
-        kept = [(event, read_stored(event.data)) for event in page if keep(event)]
+        kept = [(event, decode_event(event.data)) for event in page if keep(event)]
         keys = [key for event, known in kept if (key := content_key(event.type, known)) is not None]
         beside = await store.contents(run, CONTENT, keys) if keys else {}
         for event, known in kept:

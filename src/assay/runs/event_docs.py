@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.ports import Event, Store
-from assay.protocol.event_record import CONTENT, content_key, envelope, read_stored
+from assay.protocol.event_record import CONTENT, content_key, decode_event, envelope
 
 PAGE = 500
 Doc = dict[str, Any]
@@ -19,7 +19,7 @@ async def read_page(store: Store, run: str, *, after: int = -1, limit: int = PAG
 
 async def with_content(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
     """These events. What was erased from beside them is simply absent."""
-    keys = [content_key(event.type, read_stored(event.data)) for event in events]
+    keys = [content_key(event.type, decode_event(event.data)) for event in events]
     beside = await store.contents(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
     return [
         envelope(

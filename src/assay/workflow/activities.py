@@ -11,7 +11,7 @@ from assay.agents.invocation import Invocation, invoke
 from assay.errors import Conflict, Fault
 from assay.ports import CLOSED, Run, Services, Store
 from assay.ports.agents import Agents, ToolBox
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.workflow import effects
 from assay.workflow import llm as models
 from assay.workflow.agent_memory import AsOf, JournalMemory
@@ -143,7 +143,7 @@ class ActivityRunner:
             finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is
         except Fault as fault:
             what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
-            return EffectError("agent_unreachable", what, redacted_text(str(fault)))
+            return EffectError("agent_unreachable", what, redact_text(str(fault)))
         turn = AgentTurn(
             agent=agent.card.agent_id,
             outcome=finish.outcome,

@@ -14,7 +14,7 @@ from msgspec import UNSET, Struct
 
 from assay.ports import Clock, PutDocument, Store
 from assay.protocol.agents import MemoryEntry
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.runs.paging import read_documents
 from assay.workflow.effects import stable_id
 
@@ -72,8 +72,8 @@ class JournalMemory:
         now = self._clock.now()
         entry = MemoryEntry(
             id=stable_id("mem", self._view.run, self._view.step, len(self.written)),
-            content=redacted_text(content),
-            tags=tuple(redacted_text(tag) for tag in tags),
+            content=redact_text(content),
+            tags=tuple(redact_text(tag) for tag in tags),
             createdAt=_stamp(now),
             expiresAt=UNSET if ttl is None else _stamp(now + timedelta(seconds=ttl)),
         )

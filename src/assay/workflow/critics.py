@@ -23,7 +23,7 @@ from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agents
 from assay.protocol.agents import Step, UsageStep
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.workflow.gating import VERDICTS, Verdict
 from assay.workflow.turns import USABLE, CriticResult
 from assay.workflow.vocabulary import event_keys
@@ -86,7 +86,7 @@ class Critics:
         try:
             finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow weighs how sure it is
         except Fault as fault:
-            return _failed(id, redacted_text(str(fault)), stage.steps)
+            return _failed(id, redact_text(str(fault)), stage.steps)
         if finish.outcome not in USABLE:
             return _failed(id, finish.error or f"it ended as {finish.outcome}", stage.steps)
         try:
@@ -190,7 +190,7 @@ def _why(answer: dict[str, Any]) -> str:
     """Of a check that gave no answer that says so."""
     if answer["status"] != "completed":
         error: dict[str, Any] = answer.get("error") or {}
-        return redacted_text(error.get("message", answer["status"]))
+        return redact_text(error.get("message", answer["status"]))
     return "its answer does not say whether it passed"
 
 

@@ -9,7 +9,7 @@ from assay.errors import Conflict, ForkRejected, InvalidRequest, Problem
 from assay.ports import CLOSED, Principal, Run
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
 from assay.runs.options import configurable_problems
 from assay.workflow.execution import WorkflowRequest
@@ -68,7 +68,7 @@ async def fork_request(
         source=source.id,
         source_steps=taken,
         replay=mode == "replay",
-        overlay=redacted(options),
+        overlay=redact(options),
         laid=tuple(one for one in known.overlays if one[0] <= taken),
         parent=None,
         traceparent=tracing.get(),

@@ -10,7 +10,7 @@ from assay.ports import CreateRun, DeleteDocument, EvidenceChunk, PutDocument, R
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import LOCAL_ONLY
 from assay.protocol.event_record import CONTENT
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.workflow.definition import Workflow, problems
 from assay.workflow.effects import stable_id
 from assay.workflow.execution import WorkflowRequest
@@ -52,7 +52,7 @@ def open_transaction(
     documents: Iterable[PutDocument | DeleteDocument] = (),
 ) -> Transaction:
     """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
-    request = msgspec.structs.replace(request, inputs=redacted(request.inputs))
+    request = msgspec.structs.replace(request, inputs=redact(request.inputs))
     evidence = [request_chunk(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}
     if request.inputs:

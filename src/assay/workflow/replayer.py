@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from assay.ports import Event, Run, Store
-from assay.protocol.event_record import PendingEvent, read_stored, stored
+from assay.protocol.event_record import PendingEvent, decode_event, encode_event
 from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
 from assay.workflow.effects import Effect, Result, StepRecord, Wait
@@ -85,7 +85,7 @@ class Replayer:
                 diverged = ReplayDiverged(
                     source_run_id=self.execution.origin,
                     at_sequence=event.sequence,
-                    original_event_id=read_stored(event.data).eventId,
+                    original_event_id=decode_event(event.data).eventId,
                     divergence_kind=how,
                 )
                 self.execution.emit("replay.diverged", diverged)
@@ -109,7 +109,7 @@ def difference(
     """Between what is told again and what was told then, clocks and the names of its own events aside."""
     if fact.type != event.type:
         return "type-mismatch"
-    now, then = (msgspec.json.decode(read_stored(data).payload) for data in (stored(fact), event.data))
+    now, then = (msgspec.json.decode(decode_event(data).payload) for data in (encode_event(fact), event.data))
     for payload in (now, then):
         payload.pop("durationMs", None)
     if "target" in now:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from assay.ports import Event, Run, Store
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.verification import CriticVerdict, Verification, VerificationReport
 from assay.workflow.execution import Execution
 from assay.workflow.gating import goal_satisfied
@@ -25,7 +25,7 @@ async def verification_of(store: Store, run: Run, environment: ExecutionEnvironm
 async def report_of(store: Store, run: Run) -> VerificationReport:
     """A fold of what is recorded of it, and of who worked in the child runs that critics looked at."""
     events = await store.events(run.id, limit=MOST)
-    told = [(event.type, msgspec.json.decode(read_stored(event.data).payload)) for event in events]
+    told = [(event.type, msgspec.json.decode(decode_event(event.data).payload)) for event in events]
     targets = {payload["target"] for type, payload in told if type == "agent.verified"}
     children = targets & {payload["childRunId"] for type, payload in told if type == "node.dispatched"}
     return report(run, events, {child: await workers(store, child) for child in children})
@@ -38,7 +38,7 @@ async def workers(store: Store, run: str) -> frozenset[str]:
         for event in await store.events(left.pop(), limit=MOST):
             if event.type not in ("agent.decided", "core.workflowChain.event"):
                 continue
-            payload = msgspec.json.decode(read_stored(event.data).payload)
+            payload = msgspec.json.decode(decode_event(event.data).payload)
             if event.type == "agent.decided":
                 found.add(payload["agentId"])
             elif payload["phase"] == "child.completed" and payload["childRunId"] not in seen:
@@ -59,7 +59,7 @@ def verification(found: VerificationReport, execution: Execution) -> Verificatio
 
 def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]]) -> VerificationReport:
     """`by`: who worked, by the child run."""
-    told = [(event.type, read_stored(event.data)) for event in events]
+    told = [(event.type, decode_event(event.data)) for event in events]
     payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
     decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
     last: dict[str, Any] | None = decisions[-1]["decision"] if decisions else None

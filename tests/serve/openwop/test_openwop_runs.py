@@ -12,9 +12,9 @@ from assay.backends.stores.memory import MemoryStore
 from assay.errors import Conflict, InvalidRequest
 from assay.ports import CreateRun, Event, EvidenceChunk, RunUpdate, Transaction
 from assay.protocol.annotations import AnnotationCreate
-from assay.protocol.event_record import CONTENT, PendingEvent, stored
+from assay.protocol.event_record import CONTENT, PendingEvent, encode_event
 from assay.protocol.events import AgentDecided, EvalScored
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.runs.annotations import annotate, annotations, effective
 from assay.runs.diff import diff, state_diff
 from assay.runs.event_docs import all_events
@@ -145,7 +145,7 @@ async def recorded(store):
         run="run-1",
         opens=CreateRun(tenant="acme", kind="eval", name="a.evals.b"),
         status="completed",
-        events=[Event(fact.type, stored(fact), NOW) for fact in (decided, scored)],
+        events=[Event(fact.type, encode_event(fact), NOW) for fact in (decided, scored)],
         evidence=[EvidenceChunk(kind=CONTENT, key=decided.id, data=msgspec.json.encode(decided.content))],
     )
     await store.commit(Transaction(entries=[entry]))
@@ -177,7 +177,7 @@ async def test_a_correction_gives_an_effective_score_and_changes_nothing(store):
         correction = msgspec.json.encode({"score": score, "passed": score == 1}).decode()
         made = await annotate(
             store, run, said(scored.id, kind="correction", correction=correction), "key-1",
-            NOW + timedelta(seconds=at), redacted_text,
+            NOW + timedelta(seconds=at), redact_text,
         )  # fmt: skip
         fits("annotation", msgspec.json.decode(msgspec.json.encode(made)))
     kept = await annotations(store, run)

@@ -23,7 +23,7 @@ from assay.errors import InvalidRequest
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.json_types import is_deeper
-from assay.protocol.redaction import each_redacted, redacted
+from assay.protocol.redaction import redact, redact_parts
 from assay.runs.diff import state_diff
 from support.evals import AGENT, Doing, doing, golden, suite_of
 from support.grpc_client import Both, connected
@@ -511,8 +511,8 @@ def test_no_file_is_a_bug_of_the_command(command, tmp_path):
 @pytest.mark.parametrize("kind", [list, dict])
 def test_secrets_are_found_however_deep(kind):
     deep = nested(50_000, kind)
-    assert is_deeper(redacted(deep), 49_999)
-    assert redacted({"a": [{"api_key": "x", "b": ("sk-0123456789abcdefgh", 1)}]}) == {
+    assert is_deeper(redact(deep), 49_999)
+    assert redact({"a": [{"api_key": "x", "b": ("sk-0123456789abcdefgh", 1)}]}) == {
         "a": [{"api_key": "[REDACTED:api_key]", "b": ["[REDACTED:openai-key]", 1]}]
     }
 
@@ -529,7 +529,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_holds_no_secret_is_copied_at_once_and_the_same(value):
-    assert redacted(value) == each_redacted(value)
+    assert redact(value) == redact_parts(value)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from assay.errors import ForeignFault
 from assay.ports.agents import AgentContext
 from assay.ports.telemetry import propagation_headers
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 
 BODY = 64 * 1024 * 1024  # bytes of an answer
 LOOKED = 4_000  # bytes of an error body that are looked at
@@ -124,7 +124,7 @@ class HttpAgent:
         return finish
 
     def _told(self, what: str) -> str:
-        return f"the agent at {redacted_text(self._url.partition('?')[0])} {what}"
+        return f"the agent at {redact_text(self._url.partition('?')[0])} {what}"
 
     def _place(self) -> _Place:
         loop = asyncio.get_running_loop()

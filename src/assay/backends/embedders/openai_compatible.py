@@ -14,7 +14,7 @@ from assay.backends.models.prices import TokenCounts, cost, need_prices
 from assay.backends.models.transport import to_json
 from assay.errors import Fault, ForeignFault
 from assay.ports import Embeddings
-from assay.protocol.agents import MOST_TOKENS
+from assay.protocol.agents import MAX_TOKENS
 
 PATH = "/embeddings"
 
@@ -137,7 +137,7 @@ class OpenAICompatibleEmbedder:
         told = without_key(said.model, content_key(provider))
         names = (told, model) if told else (model,)
         used = said.usage.prompt_tokens if said.usage else None
-        used = None if used is not None and used > MOST_TOKENS else used
+        used = None if used is not None and used > MAX_TOKENS else used
         tokens = shares(used, texts)
         return [
             _Part(

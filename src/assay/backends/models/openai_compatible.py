@@ -14,7 +14,7 @@ from assay.backends.models.tool_calls import RawToolCall, ToolNames, calls_of, o
 from assay.backends.models.transport import to_json
 from assay.errors import ForeignFault, ValueFault
 from assay.ports import RESERVED_PARAMETERS, Completion, CompletionRequest, Message, ToolCall
-from assay.protocol.agents import MOST_TOKENS
+from assay.protocol.agents import MAX_TOKENS
 
 PATH = "/chat/completions"
 REMEMBERED = 1000  # refusals; names and schemas may come from a request
@@ -161,7 +161,7 @@ def _memory(ask: CompletionRequest) -> tuple[str, str]:
     return ask.model, json.dumps(ask.schema, sort_keys=True)
 
 
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
 
 
 class _Piece(msgspec.Struct):

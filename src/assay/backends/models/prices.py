@@ -6,7 +6,7 @@ import msgspec
 
 from assay.backends.models.transport import OPENAI, need
 from assay.ports import Prices, Provider
-from assay.protocol.cache import remembered
+from assay.protocol.cache import memoize
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
@@ -14,7 +14,7 @@ class TokenCounts(msgspec.Struct, frozen=True):
 
     input: int | None = None
     output: int | None = None
-    remembered: int = 0
+    memoize: int = 0
 
 
 def need_prices(provider: Provider) -> None:
@@ -50,7 +50,7 @@ def _names(model: str, where: str) -> int:
     return len(model) + len(where)
 
 
-@remembered(1 << 20, _names)  # a name may come from a request
+@memoize(1 << 20, _names)  # a name may come from a request
 def _has_price(model: str, where: str) -> bool:
     try:
         _published(model, where, TokenCounts(0, 0))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from assay.ports.supervise import died
+from assay.ports.supervise import log_crash
 
 GROWN = 16 * 1024 * 1024  # bytes that are worth writing back: what many commits change is written once
 LONG = 8_000  # pages in the log after which it is to begin anew, for which commits wait a moment
@@ -84,4 +84,4 @@ class Checkpoints:
 def _told(done: Future[None]) -> None:
     """The next transaction that makes it grow tries again."""
     if not done.cancelled() and (trouble := done.exception()) is not None:
-        died("checkpoint", trouble)
+        log_crash("checkpoint", trouble)

@@ -23,7 +23,7 @@ from assay.backends.stores.failpoints import Reach
 from assay.backends.stores.sql_writer import Outcome, SqlWriter, UncertainCommit
 from assay.errors import Conflict, EnvironmentFailure, Locked
 from assay.ports import Transaction
-from assay.ports.supervise import died
+from assay.ports.supervise import log_crash
 
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
@@ -175,7 +175,7 @@ class GroupCommitter:
             self._reach("commit.told")
             self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
         except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
-            died("writer", surprise)
+            log_crash("writer", surprise)
             self._tell(group, [surprise] * len(group))  # those who were told are not told again
 
     def _take(self) -> list[_Task]:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from assay.errors import EnvironmentFailure, Refusal
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 
 
 class RunPosition(NamedTuple):
@@ -78,7 +78,7 @@ class RunNotifier:
         while self._waiting:
             self._news.clear()
             runs = list(self._waiting)
-            trouble = await guarded("bell", self._see(runs), Refusal)
+            trouble = await run_guarded("bell", self._see(runs), Refusal)
             if trouble is not None:  # the followers get it, and may follow again
                 self.fail(
                     trouble

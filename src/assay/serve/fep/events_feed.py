@@ -15,7 +15,7 @@ import msgspec
 from assay.errors import EnvironmentFailure, InvalidRequest, Problem, Refusal
 from assay.fep.run_header import RESULTS, ShardCompleted
 from assay.ports import CLOSED, Event, Run, Store
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.protocol.operations import EvaluationProgress, OperationStatus
 from assay.runs.follow import follow
 from assay.serve.web.keyed_lock import KeyedLock
@@ -140,7 +140,7 @@ class EvaluationFeed:
                 await news.wait()
 
     async def _read(self) -> None:
-        trouble = await guarded("feed", self._reading(), Refusal)
+        trouble = await run_guarded("feed", self._reading(), Refusal)
         if trouble is not None:  # those who follow are told, and may follow again from where they are
             self._trouble = (
                 trouble

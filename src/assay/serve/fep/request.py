@@ -27,8 +27,14 @@ from assay.fep.scorer_source import ScoredParts
 from assay.fep.service import PlannedEvaluation
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
-from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, shown
-from assay.protocol.validation_messages import beyond, is_beyond, message_of, place_in, problems_in
+from assay.protocol.json_types import JSON, is_deeper, is_list, is_object, preview
+from assay.protocol.validation_messages import (
+    is_number_too_large,
+    message_of,
+    number_too_large,
+    place_in,
+    problems_in,
+)
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
 from assay.serve.web.footprint import check_elements
 from assay.serve.web.sorted_json import sorted_json
@@ -183,7 +189,7 @@ def experiment_of(text: bytes, limits: Limits) -> ExperimentMetadata | None:
 def shows_arguments(said: str | None, place: str) -> bool:
     """Whether results say what each check was given: unless the caller turns it off (decision 17)."""
     if said not in (None, "true", "false"):
-        raise InvalidRequest(Problem(place, f"expected true or false, got {shown(said)}"))
+        raise InvalidRequest(Problem(place, f"expected true or false, got {preview(said)}"))
     return said != "false"
 
 
@@ -205,7 +211,7 @@ def decoded(decode: Callable[[bytes], T], body: bytes, limits: Limits | None = N
         return read
     except msgspec.ValidationError as wrong:
         kind = getattr(getattr(decode, "__self__", None), "type", Any)  # the decoder whose method it is
-        message = beyond(body) if is_beyond(wrong) else message_of(wrong, kind)
+        message = number_too_large(body) if is_number_too_large(wrong) else message_of(wrong, kind)
         first = Problem(place_in(wrong).lstrip("."), message)
         raise InvalidRequest(_all_problems(body, kind) or first) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:

@@ -6,7 +6,7 @@ from typing import Any
 from grpc.aio import ServicerContext
 
 from assay.errors import Refusal
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.serve.fep.submit import Started
 from assay.serve.grpc.errors import Metadata
 from assay.serve.web.request import RequestContext, ServerState, headers_by_name
@@ -47,7 +47,7 @@ _STOPPING: set[asyncio.Task[None]] = set()
 
 
 async def _stop(call: RpcContext, run: str) -> None:
-    trouble = await guarded("stop", call.server.executor.cancel(run, call.tenant), Refusal)
+    trouble = await run_guarded("stop", call.server.executor.cancel(run, call.tenant), Refusal)
     if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is away
         log.info("request %s: run %s was not stopped: %s", call.id, run, trouble)
 

@@ -9,7 +9,7 @@ from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument
 from assay.protocol.annotations import Annotation, AnnotationCreate
-from assay.protocol.redaction import redacted, redacted_text
+from assay.protocol.redaction import redact, redact_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.event_docs import all_events as whole_log
@@ -43,7 +43,7 @@ async def annotate_run(call: HttpRequest) -> Response:
 
     async def make(along: Callable[[Annotation], list[PutDocument]]) -> Annotation:
         now = call.server.clock.now()
-        return await annotate(surface.store, run, said, call.principal.id, now, redacted_text, along)
+        return await annotate(surface.store, run, said, call.principal.id, now, redact_text, along)
 
     made, replayed = await once.create(make, Annotation)
     if not replayed:
@@ -78,7 +78,7 @@ async def diff_runs(call: HttpRequest) -> Response:
         await call.audit_read(run)
     logs = [[] if a.id == b.id else [one async for one in whole_log(surface.store, run.id)] for run in (a, b)]
     states = [
-        redacted({name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED})
+        redact({name: value for name, value in (await snapshot(surface, run)).items() if name in COMPARED})
         for run in (a, b)
     ]
     open_end = a.status not in CLOSED or b.status not in CLOSED

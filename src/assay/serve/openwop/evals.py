@@ -16,7 +16,7 @@ from assay.agenteval.suite_store import SuiteStore, digest_of
 from assay.errors import EvalRefused, InvalidRequest, NotFound, Problem
 from assay.ports import CLOSED, Principal, PutDocument, Run
 from assay.protocol.json_types import JSON, is_list
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.runs.annotations import annotations, effective
@@ -149,7 +149,7 @@ def asked_of(request: RunRequest, principal: str) -> EvalRequest:
         allow_target_mismatch=said.get("allowTargetMismatch", False),
         allow_suite_version_drift=said.get("allowSuiteVersionDrift", False),
         principal=principal,
-        configurable=redacted(said),
+        configurable=redact(said),
         tags=() if request.tags is UNSET else tuple(request.tags),
         metadata={} if request.metadata is UNSET else request.metadata,
     )

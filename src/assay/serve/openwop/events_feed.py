@@ -11,7 +11,7 @@ import msgspec
 from assay.agenteval.progress import progress_of
 from assay.errors import EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Event, Run, Store
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.runs.annotations import AnnotationCursor
 from assay.runs.event_docs import read_page, with_content
 from assay.runs.follow import follow
@@ -146,7 +146,7 @@ class RunFeed:
             return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
 
     async def _read(self) -> None:
-        self._stumble(await guarded("feed", self._reading(), Refusal))
+        self._stumble(await run_guarded("feed", self._reading(), Refusal))
 
     async def _reading(self) -> None:
         if self._heard is not None:
@@ -189,7 +189,7 @@ class RunFeed:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
                     await self.said.wait()
-            if (trouble := await guarded("feed", self._hear(), Refusal)) is not None:
+            if (trouble := await run_guarded("feed", self._hear(), Refusal)) is not None:
                 self._stumble(trouble)
                 return
 

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from assay import errors
 from assay.errors import InvalidRequest, Refusal
 from assay.protocol.operations import ErrorResponse
-from assay.protocol.redaction import redacted, redacted_text
+from assay.protocol.redaction import redact, redact_text
 
 log = logging.getLogger("assay.rest")
 
@@ -92,14 +92,14 @@ def error_response(refusal: Refusal, request: str) -> Response:
 def error_body(refusal: Refusal, request: str) -> ErrorResponse:
     """The error body. A failure of the environment goes to the log; the client gets only the request id."""
     if isinstance(refusal, errors.EnvironmentFailure) and not isinstance(refusal, errors.Locked):
-        log.error("request %s: %s", request, redacted_text(str(refusal)))
+        log.error("request %s: %s", request, redact_text(str(refusal)))
         message = "storage is unavailable or full; nothing was written, retry later"
         return ErrorResponse(error="unavailable", message=message, details={"correlationId": request})
-    details: dict[str, Any] = redacted(dict(refusal.details))
+    details: dict[str, Any] = redact(dict(refusal.details))
     if status_of(refusal) == 503:
         details["correlationId"] = request
     return ErrorResponse(
-        error=refusal.code, message=redacted_text(_sentence(refusal)), details=details or UNSET
+        error=refusal.code, message=redact_text(_sentence(refusal)), details=details or UNSET
     )
 
 

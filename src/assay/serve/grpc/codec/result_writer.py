@@ -15,7 +15,7 @@ from msgspec import UNSET
 from assay.checks.arguments import BoundCheck
 from assay.fep.scorer import Scorer
 from assay.fep.scorer_source import ScoredParts
-from assay.protocol.cache import beside
+from assay.protocol.cache import memoize_on
 from assay.protocol.results import TestCaseSummary
 from assay.serve.grpc.codec import encode as packed
 from assay.serve.grpc.codec.encode import length_delimited, map_entry, varint
@@ -75,7 +75,7 @@ class CheckEncoder:
         return whole[: len(whole) - abs(long)]
 
 
-@beside
+@memoize_on
 def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
     """One function for all of them, as the sheet has one that scores: a TestCaseResult, as a field of its EvaluationRunResult."""
     pairs = zip(sheet.bounds, sheet.takes, strict=True)

@@ -1,16 +1,17 @@
 """
-Secrets that give themselves away by their shape, found in time that grows with the text and no faster.
+Finds secrets by their format, in linear time.
 
-One alternation of all shapes finds the same; a test compares the two. The alternation is quadratic for two shapes, on texts such
-as `eyJ-eyJ-eyJ-`: each beginning reads to the end of the same run. These two have a scanner that reads a run once. The others
-decide within a bounded number of characters, or take the run that they read; a search for their letters finds where they begin.
+One regular expression with all patterns as alternatives finds the same; a test compares the two. It is quadratic for two
+patterns, on texts such as `eyJ-eyJ-eyJ-`, because each start reads to the end of the same run. Those two have a scanner that
+reads a run once. The other patterns decide within a bounded number of characters, or consume what they read; a search for a
+literal part finds their starts.
 """
 
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-# What gives itself away. The first that fits names it; `(?P<secret>…)` is the part that goes, else all of it.
+# The first pattern that matches names the secret. The group `secret_…` is the part to redact; without one, the whole match.
 SHAPES: tuple[tuple[str, str], ...] = (
     ("private-key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
     ("jwt", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
@@ -31,8 +32,8 @@ SHAPES: tuple[tuple[str, str], ...] = (
 )
 
 
-class Secret(NamedTuple):
-    """A place in a text: what is found, and the part of it that goes."""
+class SecretSpan(NamedTuple):
+    """A match in a text (start to end), and the part to redact (first to last)."""
 
     start: int
     end: int
@@ -41,9 +42,9 @@ class Secret(NamedTuple):
     last: int
 
 
-Finder = Callable[[str, int], Secret | None]  # the next from a place on
+Finder = Callable[[str, int], SecretSpan | None]  # the next match from a position on
 
-# letters that every secret of a shape has, and how far from its beginning they stand
+# A literal part of every pattern, and its distance from the start of a match.
 _LETTERS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("private-key", 0, ("-----BEGIN ",)),
     ("anthropic-key", 0, ("sk-ant-",)),
@@ -60,26 +61,24 @@ _LETTERS: tuple[tuple[str, int, tuple[str, ...]], ...] = (
     ("bearer", 1, ("earer",)),
     ("basic", 1, ("asic",)),
 )
-_OWN_ID = re.compile(
-    r"(?:eval|run)_[0-9a-f]+"
-)  # of a run, in its audit line: no letters of any shape are in it
+_OWN_ID = re.compile(r"(?:eval|run)_[0-9a-f]+")  # a run's id, as in audit entries: it never matches
 _RUN = re.compile(r"[\w-]*")
 _LOGIN = re.compile(r"://[^\s:/@]*:([^\s/@]+)@")
 _SMALL = frozenset("abcdefghijklmnopqrstuvwxyz")
 _SCHEME = _SMALL | frozenset("0123456789+.-")
 
 
-def hidden(text: str) -> str:
-    """The text with a marker for every secret: from left to right, the first shape of those that begin at one place."""
+def hide(text: str) -> str:
+    """Replace every secret with a marker, from left to right. If two patterns match at one position, the first wins."""
     if _OWN_ID.fullmatch(text):
         return text
-    found: list[tuple[Finder, Secret]] = [
+    found: list[tuple[Finder, SecretSpan]] = [
         (find, first) for find in _FINDERS if (first := find(text, 0)) is not None
     ]
     parts: list[str] = []
     done = 0
     while found:
-        _, secret = min(found, key=_start)  # the first of equals, which is the order of the shapes
+        _, secret = min(found, key=_start)  # min returns the first of equals: the order of the patterns
         parts += (text[done : secret.first], marker(secret.name), text[secret.last : secret.end])
         done = secret.end
         found = [
@@ -94,7 +93,7 @@ def marker(name: str) -> str:
     return f"[REDACTED:{name}]"
 
 
-def _start(found: tuple[Finder, Secret]) -> int:
+def _start(found: tuple[Finder, SecretSpan]) -> int:
     return found[1].start
 
 
@@ -102,19 +101,19 @@ def _finder(name: str, letters: str, before: int) -> Finder:
     shape = re.compile(dict(SHAPES)[name], re.DOTALL)
     part = f"secret_{name}" if f"secret_{name}" in shape.groupindex else 0
 
-    def find(text: str, at: int) -> Secret | None:
+    def find(text: str, at: int) -> SecretSpan | None:
         place = text.find(letters, at + before)
         while place >= 0:
             if (found := shape.match(text, place - before)) is not None:
-                return Secret(found.start(), found.end(), name, *found.span(part))
+                return SecretSpan(found.start(), found.end(), name, *found.span(part))
             place = text.find(letters, place + 1)
         return None
 
     return find
 
 
-def _jwt(text: str, at: int) -> Secret | None:
-    """Three runs with a dot between; where a run does not end in `.eyJ`, no beginning inside it is one."""
+def _jwt(text: str, at: int) -> SecretSpan | None:
+    """Three runs separated by dots. If a run is not followed by `.eyJ`, no start inside it can match."""
     while (at := text.find("eyJ", at)) >= 0:
         start = at
         at += 3
@@ -126,12 +125,12 @@ def _jwt(text: str, at: int) -> Secret | None:
         body = _end(text, head + 4)
         if body - head - 4 >= _LEAST and text.startswith(".", body):
             end = _end(text, body + 1)
-            return Secret(start, end, "jwt", start, end)
+            return SecretSpan(start, end, "jwt", start, end)
     return None
 
 
-def _password(text: str, at: int) -> Secret | None:
-    """From `://` on there is one way to read it; its scheme begins as far left as it can, not before `at`."""
+def _password(text: str, at: int) -> SecretSpan | None:
+    """After `://` there is one way to match. The scheme begins as far left as possible, not before `at`."""
     place = text.find("://", at)
     while place >= 0:
         if (found := _LOGIN.match(text, place)) is not None:
@@ -140,13 +139,13 @@ def _password(text: str, at: int) -> Secret | None:
                 begin -= 1
             for start in range(begin, place):
                 if text[start] in _SMALL and _begins_word(text, start):
-                    return Secret(start, found.end(), "password", *found.span(1))
+                    return SecretSpan(start, found.end(), "password", *found.span(1))
         place = text.find("://", place + 1)
     return None
 
 
 def _begins_word(text: str, at: int) -> bool:
-    """What `\\b` says before a letter."""
+    """Whether `\\b` matches here, before a letter."""
     return at == 0 or not (text[at - 1].isalnum() or text[at - 1] == "_")
 
 
@@ -156,7 +155,7 @@ def _end(text: str, at: int) -> int:
     return found.end()
 
 
-_LEAST = 8  # characters of a part of a JSON Web Token
+_LEAST = 8  # characters of each part of a JWT
 _BY_NAME: dict[str, list[Finder]] = {
     name: [_finder(name, one, before) for one in letters] for name, before, letters in _LETTERS
 } | {"jwt": [_jwt], "password": [_password]}

@@ -382,7 +382,7 @@ async def test_the_gate_remembers_a_few_and_never_a_text_nor_a_stranger():
         await gate.authenticate(text)
         with pytest.raises(Unauthenticated):
             await gate.authenticate(f"assay_{'z' * 8}{text[14:]}")
-    assert list(gate._known) == [hashlib.sha256(text.encode()).digest() for text in texts[1:]]
+    assert list(gate._cache) == [hashlib.sha256(text.encode()).digest() for text in texts[1:]]
     looks = store.looks
     for text in (texts[1], texts[2], texts[0]):
         await gate.authenticate(text)
@@ -433,7 +433,7 @@ async def test_the_clear_key_is_nowhere_but_in_the_hand(store, address, tmp_path
     listed = await list_keys(store)
     presented = keys.parse(text)
 
-    told = [key, secret, listed, presented, refused.value, gate, gate._known, refused.value.details]
+    told = [key, secret, listed, presented, refused.value, gate, gate._cache, refused.value.details]
     shown = [shown.encode() for one in told for shown in (repr(one), str(one))]
     kept = [pickle.dumps(store._documents)] if isinstance(store, MemoryStore) else _kept(address, tmp_path)
     logged = [caplog.text.encode(), "".join(capfd.readouterr()).encode()]

@@ -397,7 +397,7 @@ async def test_the_gate_reads_a_token_once_in_a_few_seconds_and_keeps_no_text(is
     for clock.ticks in (0.0, 2.9, 3.0):
         await gate.authenticate(token)
     assert len(reads) == 2
-    assert token not in repr(gate._known)
+    assert token not in repr(gate._cache)
 
 
 # Where the keys come from

@@ -17,7 +17,7 @@ from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.request import contexts_of
 from assay.ports import Limits, Services
-from assay.protocol import shapes
+from assay.protocol import secret_patterns
 from assay.protocol.evaluation import Check
 from assay.protocol.redaction import is_secret, redact
 from assay.protocol.secret_patterns import SHAPES, hide, marker
@@ -143,7 +143,7 @@ def test_secrets_are_found_as_one_alternation_of_all_shapes_finds_them(parts):
     assert hide(text) == plainly_hidden(text)
 
 
-@given(st.from_regex(shapes._OWN_ID, fullmatch=True))
+@given(st.from_regex(secret_patterns._OWN_ID, fullmatch=True))
 def test_no_id_of_a_run_looks_like_a_secret(id):
     assert plainly_hidden(id) == hide(id) == id
 

@@ -16,8 +16,8 @@ from assay.errors import ForeignFault, TimeFault
 from assay.ports import Limits
 from assay.ports.agents import Agent, Memory, ToolBox, ToolFailure
 from assay.protocol.agents import (
-    MOST_TOKENS,
-    MOST_USD,
+    MAX_TOKENS,
+    MAX_USD,
     AgentCard,
     HandoffStep,
     InvocationResult,
@@ -35,7 +35,7 @@ from assay.protocol.agents import (
 )
 from assay.protocol.event_record import new_invocation_id
 from assay.protocol.json_types import is_deeper, is_finite, is_object
-from assay.protocol.redaction import redacted, redacted_text, safe_name
+from assay.protocol.redaction import redact, redact_text, safe_name
 
 STATUS: dict[str, ToolStatus] = {"forbidden": "forbidden", "rate_limited": "rate_limited"}  # others: error
 TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
@@ -129,7 +129,7 @@ class Invocation:
         call_id = f"call-{self._calls}"
         spec = next((spec for spec in self._specs if spec.id == tool), None)
         transport = spec.transport if spec else "native"
-        self.note(ToolCalled(call_id=call_id, tool=tool, inputs=redacted(inputs), transport=transport))
+        self.note(ToolCalled(call_id=call_id, tool=tool, inputs=redact(inputs), transport=transport))
         began = time.perf_counter()
 
         def returned(status: ToolStatus, **more: Any) -> None:
@@ -139,7 +139,7 @@ class Invocation:
         try:
             outcome = await self._box.call(tool, inputs)
         except ToolFailure as failure:
-            error = {"code": failure.code, "message": redacted_text(str(failure))}
+            error = {"code": failure.code, "message": redact_text(str(failure))}
             returned(STATUS.get(failure.code, "error"), error=error)
             raise
         except BaseException:  # cancelled, or a bug of ours: the call has an end all the same
@@ -149,7 +149,7 @@ class Invocation:
             told = f"its answer is nested more than {self.max_depth} deep"
             returned("error", error={"code": "tool_error", "message": told})
             raise ToolFailure("tool_error", told)
-        returned("ok", outcome=redacted(outcome))
+        returned("ok", outcome=redact(outcome))
         return outcome
 
     async def tool(self, tool: str, /, **arguments: Any) -> Any:
@@ -182,12 +182,12 @@ class Invocation:
         self.note(UsageStep(usage=msgspec.structs.replace(known, **names)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self.note(ReasoningStep(text=redacted_text(str(text)), verbosity="full" if full else "summary"))
+        self.note(ReasoningStep(text=redact_text(str(text)), verbosity="full" if full else "summary"))
 
     def hand_off(self, to_agent_id: str, reason: str = "") -> None:
         if not _fits(AGENT, to_agent_id):
             raise ValueError("hand_off: expected the id of an agent, of 3 to 256 characters")
-        self.note(HandoffStep(to_agent_id=to_agent_id, reason=redacted_text(str(reason))))
+        self.note(HandoffStep(to_agent_id=to_agent_id, reason=redact_text(str(reason))))
 
     def note(self, step: Step) -> None:
         """Nothing is noted after the end."""
@@ -222,8 +222,8 @@ class RecordingMemory:
             raise ToolFailure(
                 "invalid_arguments", f"ttl: expected at most {LONGEST_TTL:,} seconds, got {ttl:g}"
             )
-        kept = [redacted_text(tag) for tag in tags]
-        entry = await self._inner.write(redacted_text(content), tags=kept, ttl=ttl)
+        kept = [redact_text(tag) for tag in tags]
+        entry = await self._inner.write(redact_text(content), tags=kept, ttl=ttl)
         self._invocation.note(MemoryWriteStep(memory_ref=self._ref, memory_id=entry.id, tags=entry.tags))
         return entry
 
@@ -237,10 +237,10 @@ def checked_usage(told: Any) -> Usage:
     cost = usage.cost_usd
     if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
         raise ValueError("usage: expected counts of tokens and a cost that are not below 0")
-    if max(usage.input_tokens, usage.output_tokens) > MOST_TOKENS:
-        raise ValueError(f"usage: expected counts of tokens of at most {MOST_TOKENS:,}")
-    if cost is not None and cost > MOST_USD:
-        raise ValueError(f"usage: expected a cost of at most {MOST_USD:,} US dollars")
+    if max(usage.input_tokens, usage.output_tokens) > MAX_TOKENS:
+        raise ValueError(f"usage: expected counts of tokens of at most {MAX_TOKENS:,}")
+    if cost is not None and cost > MAX_USD:
+        raise ValueError(f"usage: expected a cost of at most {MAX_USD:,} US dollars")
     return usage
 
 
@@ -248,7 +248,7 @@ def _fits(form: re.Pattern[str], said: object) -> bool:
     """An agent's word for something, which stands in an event: a name, and no text."""
     if not isinstance(said, str) or not said.isprintable() or form.fullmatch(said) is None:
         return False
-    return redacted_text(said) == said
+    return redact_text(said) == said
 
 
 def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
@@ -319,4 +319,4 @@ def _is_number(value: object) -> bool:
 
 def _error_text(finish: InvocationResult) -> InvocationResult:
     """What went wrong is kept, and what its words give away is not."""
-    return finish if finish.error is None else replace(finish, error=redacted_text(finish.error))
+    return finish if finish.error is None else replace(finish, error=redact_text(finish.error))

@@ -18,7 +18,7 @@ from assay.cli.options import KeyFile, Server
 from assay.errors import UsageError
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.runs import annotations
 
 _detail = msgspec.json.Decoder(EvalDetail).decode
@@ -135,7 +135,7 @@ async def _annotate_local(
             if event is None:
                 raise UsageError(f"--task {options.task}: {run.id} has no such task")
         body = _body(options, signal, event)
-        return await annotations.annotate(store, run, body, HOST, datetime.now(UTC), redacted_text)
+        return await annotations.annotate(store, run, body, HOST, datetime.now(UTC), redact_text)
 
 
 def _annotate_remote(run_id: str, options: AnnotateOptions, signal: Signal, host: HostClient) -> Annotation:

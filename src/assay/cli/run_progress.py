@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from assay.cli.console import FILE_INTERVAL, TERMINAL_INTERVAL
 from assay.ports import Event
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 from assay.terminal import one_line
 
@@ -31,7 +31,7 @@ class RunProgress:
     async def follow(self, events: AsyncIterator[Event | None]) -> None:
         async for event in events:
             if event is not None:
-                self.add(event.type, read_stored(event.data).payload)
+                self.add(event.type, decode_event(event.data).payload)
 
     def add(self, type: str, payload: bytes | msgspec.Raw) -> None:
         """Count one event, of a run here or on another host."""

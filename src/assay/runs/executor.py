@@ -26,9 +26,9 @@ from assay.ports import (
 from assay.ports.audit import acting
 from assay.ports.audit import audit_entry as audited
 from assay.ports.kinds import LOCAL_ONLY, RunKind
-from assay.ports.supervise import guarded, supervise
+from assay.ports.supervise import run_guarded, supervise
 from assay.protocol.event_record import CANCELLED, CONTENT
-from assay.protocol.redaction import redacted_text
+from assay.protocol.redaction import redact_text
 from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
 
@@ -109,7 +109,7 @@ class RunExecutor:
         self._restart.discard(run)
 
     async def _followed_on(self, run: str) -> None:
-        if await guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
+        if await run_guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
             self._orphaned.add(run)
 
     async def _follow_on(self, run: str) -> None:
@@ -192,7 +192,7 @@ class RunExecutor:
 
     async def _because(self, run: str, reason: str) -> None:
         """The first who says why is heard."""
-        said = {"reason": redacted_text(reason), "cancelledBy": acting.get().who}
+        said = {"reason": redact_text(reason), "cancelledBy": acting.get().who}
         piece = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
         try:
             await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[piece])]))
@@ -257,8 +257,8 @@ class RunExecutor:
         while True:
             await asyncio.sleep(self.lease / HEARTBEATS)
             # where the database is away it may come back before the leases end
-            await guarded("heartbeat", self._renew_leases(), EnvironmentFailure)
-            await guarded("adoption", self._adopt(), EnvironmentFailure)
+            await run_guarded("heartbeat", self._renew_leases(), EnvironmentFailure)
+            await run_guarded("adoption", self._adopt(), EnvironmentFailure)
 
     async def heartbeat(self) -> None:
         """A sign of life, and a look for what nobody conducts any more."""
@@ -289,7 +289,7 @@ class RunExecutor:
         sparing = last if self._occupied else None
         for run in await self.store.adopt(self.executor_id, seconds=self.lease, limit=1000, sparing=sparing):
             if (
-                await guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
+                await run_guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
                 is not None
             ):
                 self._orphaned.add(run.id)  # it is held here, and is let go with the next sign of life

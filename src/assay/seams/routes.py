@@ -14,7 +14,7 @@ from assay.ports import Principal, Run
 from assay.ports.agents import AgentContext
 from assay.ports.config import VerifierLoopConfig
 from assay.protocol.agents import AgentCard, InvocationResult
-from assay.protocol.event_record import read_stored
+from assay.protocol.event_record import decode_event
 from assay.protocol.json_types import is_object
 from assay.runs.ids import new_id
 from assay.seams.workflows import D, samples
@@ -155,7 +155,7 @@ async def dispatch(
     run = await _ran(workflows, principal, workflow, {"task": body["task"]})
     events = await workflows.store.events(run.id, limit=10_000)
     told = [
-        {"type": event.type, **msgspec.json.decode(read_stored(event.data).payload)}
+        {"type": event.type, **msgspec.json.decode(decode_event(event.data).payload)}
         for event in events
         if event.type.startswith("agent.")
     ]
@@ -178,7 +178,7 @@ async def _ran(
 
 async def _payloads(workflows: WorkflowService, run: Run, type: str) -> list[dict[str, Any]]:
     events = await workflows.store.events(run.id, limit=10_000)
-    return [msgspec.json.decode(read_stored(event.data).payload) for event in events if event.type == type]
+    return [msgspec.json.decode(decode_event(event.data).payload) for event in events if event.type == type]
 
 
 def _whole(body: Any, name: str, *, optional: bool = False) -> int:

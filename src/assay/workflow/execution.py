@@ -11,7 +11,7 @@ from assay.ports import Limits
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import CapBreached, ErrorOf
 from assay.protocol.orchestration import VariableChanged
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.protocol.verification import Role, TurnFailure
 from assay.workflow.definition import DISPATCH, Node, Workflow
 from assay.workflow.effects import Effect, Result, Wait, stable_id
@@ -145,7 +145,7 @@ class Execution:
         """Emit an event with the id `next_event_id()`. Secrets are removed from its content."""
         self._places[event.id] = self.event_count
         self.event_count += 1
-        self.pending_events.append(msgspec.structs.replace(event, content=redacted(event.content)))
+        self.pending_events.append(msgspec.structs.replace(event, content=redact(event.content)))
 
     def source_event_id(self, event: str) -> str:
         """Of a replay: the id that an event of this run has in the source. Other names stay."""

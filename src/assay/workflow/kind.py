@@ -11,11 +11,11 @@ from msgspec import UNSET
 from assay.errors import Refusal
 from assay.ports import Clock, DeleteDocument, Event, PutDocument, Run, RunStatus, Store
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome, split
-from assay.ports.supervise import guarded
-from assay.protocol.event_record import PendingEvent, stored
+from assay.ports.supervise import run_guarded
+from assay.protocol.event_record import PendingEvent, encode_event
 from assay.protocol.events import ErrorOf, Owner, RunCancelled, RunFailed, RunStarted
 from assay.protocol.json_types import is_object
-from assay.protocol.redaction import redacted, redacted_json
+from assay.protocol.redaction import redact, redact_json
 from assay.workflow import llm as models
 from assay.workflow.activities import ActivityRunner, StepUnit
 from assay.workflow.agent_memory import memory_puts
@@ -87,12 +87,12 @@ class WorkflowKind:
     async def _cancel(self, child: str, tenant: str) -> None:
         assert self._activities.executor is not None
         # where it is refused, it has ended by itself
-        await guarded("cancel of a child", self._activities.executor.cancel(child, tenant), Refusal)
+        await run_guarded("cancel of a child", self._activities.executor.cancel(child, tenant), Refusal)
 
     def failure_events(self, run: Run, why: str, code: str) -> Ending:
         fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
         head = {**run.head, "error": {"code": code, "message": why}}
-        return Ending("failed", [Event("run.failed", stored(fact), self._clock.now())], head)
+        return Ending("failed", [Event("run.failed", encode_event(fact), self._clock.now())], head)
 
 
 class WorkflowState:
@@ -160,10 +160,10 @@ class WorkflowState:
         )
 
     def outcome(self, result: bytes) -> UnitOutcome:
-        return self._advanced(_result(redacted_json(result)))
+        return self._advanced(_result(redact_json(result)))
 
     def answer(self, result: Result) -> UnitOutcome:
-        return self._advanced(msgspec.structs.replace(result, value=redacted(result.value)))
+        return self._advanced(msgspec.structs.replace(result, value=redact(result.value)))
 
     def _advanced(self, result: Result) -> UnitOutcome:
         """One step further: its events, what they hold beside, and the step itself. No secret comes into a run (contract §6.5)."""

@@ -31,10 +31,10 @@ from assay.ports import (
     Transaction,
 )
 from assay.ports.audit import audit_entry as audited
-from assay.ports.supervise import guarded
+from assay.ports.supervise import run_guarded
 from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
 from assay.runs.options import configurable_problems
 from assay.workflow.activities import Executor
@@ -138,7 +138,7 @@ class WorkflowService:
         return WorkflowRequest(
             workflow=workflow,
             inputs=inputs,
-            configurable=redacted(configurable),
+            configurable=redact(configurable),
             owner={"tenant": principal.tenant, "principal": principal.id},
             tags=tuple(tags),
             metadata=metadata or {},
@@ -213,7 +213,8 @@ class WorkflowService:
                 if said is not None and datetime.fromisoformat(said) <= now:
                     # an answer at the last moment is a conflict; trouble with one run is not that of the others
                     many += (
-                        await guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure) is None
+                        await run_guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure)
+                        is None
                     )
             if len(runs) < PAGE:
                 return many
@@ -223,7 +224,7 @@ class WorkflowService:
         """Look for such waits again and again, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
-            await guarded(
+            await run_guarded(
                 "expiry", self.expire_waits(), EnvironmentFailure, Unavailable
             )  # the database may come back
 
@@ -286,14 +287,14 @@ class WorkflowService:
         execution, request = replayer.execution, replayer.execution.request
         shown: dict[str, Any] = {
             "workflowId": run.name,
-            "inputs": redacted(request.inputs),
-            "variables": redacted(execution.variables),
-            "configurable": redacted(dict(execution.configurable)),
+            "inputs": redact(request.inputs),
+            "variables": redact(execution.variables),
+            "configurable": redact(dict(execution.configurable)),
         }
         if (parent := request.parent) is not None:
             shown |= {f"parent{name[0].upper()}{name[1:]}": parent[name] for name in PARENT if name in parent}
         if request.metadata:
-            shown["metadata"] = redacted(request.metadata)
+            shown["metadata"] = redact(request.metadata)
         if execution.current is not None and run.status not in CLOSED:
             shown["currentNodeId"] = execution.current
         if run.status == "completed":

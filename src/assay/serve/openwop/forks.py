@@ -6,7 +6,7 @@ from msgspec import UNSET
 from assay.auth.keys import authorize
 from assay.errors import InvalidRequest, Problem
 from assay.ports import CLOSED, PutDocument, Run
-from assay.ports.telemetry import traced
+from assay.ports.telemetry import trace_context
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
 from assay.runs.ids import new_id
@@ -45,7 +45,7 @@ async def fork_run(call: HttpRequest) -> Response:
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
-        with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
+        with call.server.admission.reserve_run(call.tenant), trace_context(call.header(b"traceparent")):
             holder = call.server.executor.executor_id
             await call.audit_read(source)
             made = await kind.fork(source, request, call.principal, holder, documents, run=run)

@@ -10,9 +10,9 @@ from msgspec import UNSET
 
 from assay.errors import Conflict, InvalidRequest, NotFound, Problem, Refusal
 from assay.ports import CLOSED, PutDocument, Run
-from assay.ports.telemetry import traced
+from assay.ports.telemetry import trace_context
 from assay.protocol.json_types import is_object
-from assay.protocol.redaction import redacted
+from assay.protocol.redaction import redact
 from assay.protocol.runs import (
     BulkCancelled,
     BulkCancelRequest,
@@ -64,7 +64,7 @@ async def create_run(call: HttpRequest) -> Response:
     run = new_id("run-")
 
     async def begin(documents: list[PutDocument]) -> None:
-        with call.server.admission.reserve_run(call.tenant), traced(call.header(b"traceparent")):
+        with call.server.admission.reserve_run(call.tenant), trace_context(call.header(b"traceparent")):
             opened = await kind.open(
                 request, call.principal, call.server.executor.executor_id, documents, run=run
             )
@@ -94,7 +94,7 @@ def no_doubles(call: HttpRequest, configurable: object) -> None:
 def _without_secrets(request: RunRequest) -> RunRequest:
     """What nobody but the caller reads is kept and echoed without what it gives away (contract §6.5)."""
     said = {name: getattr(request, name) for name in ("tags", "metadata")}
-    kept = {name: redacted(value) for name, value in said.items() if value is not UNSET}
+    kept = {name: redact(value) for name, value in said.items() if value is not UNSET}
     return msgspec.structs.replace(request, **kept)
 
 

@@ -242,7 +242,7 @@ async def test_a_store_that_comes_back_finds_its_runs_taken_up(commits, after, c
         ended = await house.desk.wait(run.id)
     assert (ended.status, ended.head["goalSatisfied"], unheard) == ("completed", True, [])
     told = [record.getMessage() for record in caplog.records if record.name == "assay.runs"]
-    assert told == [f"run {run.id} is left until it can be written again: EnvironmentFailure"]
+    assert told == [f"run {run.id} is paused until the store can be written again: EnvironmentFailure"]
     assert len(actor.tasks) <= 3  # at most the turn that was under way is taken again
 
 

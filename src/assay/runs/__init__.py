@@ -1,1 +1,1 @@
-"""The way every run goes."""
+"""What every kind of run shares: intake, execution, the log, copies."""

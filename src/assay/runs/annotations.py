@@ -1,7 +1,7 @@
 """
-What people say of a run, kept beside its log and never in it (contract §9.2).
+Annotations of a run (contract §9.2). They are stored apart from its log.
 
-A correction of an `eval.scored` event gives an *effective* score in the report; what was recorded does not change.
+A correction of an `eval.scored` event gives an *effective* score in the report. The recorded score does not change.
 """
 
 import secrets
@@ -36,58 +36,60 @@ Redact = Callable[[str], str]
 async def annotate(
     store: Store,
     run: Run,
-    said: AnnotationCreate,
+    create: AnnotationCreate,
     principal: str,
     now: datetime,
     redact: Redact,
-    along: Callable[[Annotation], Sequence[PutDocument]] = lambda _: (),
+    documents: Callable[[Annotation], Sequence[PutDocument]] = lambda _: (),
 ) -> Annotation:
     """
-    Keep it, without what looks like a secret. Accepted on a run that goes on and on one that has ended.
+    Store an annotation of an active or ended run. Text that looks like a secret is removed.
 
-    What goes `along` with it is written in the same transaction.
+    `documents` gives what is written in the same transaction.
     """
-    if (member := said.signal.missing_member) is not None:
-        raise InvalidRequest(Problem(f"signal.{member}", f"a signal of kind {said.signal.kind!r} needs it"))
-    anchor = UNSET if said.target is UNSET else said.target
+    if (member := create.signal.missing_member) is not None:
+        raise InvalidRequest(
+            Problem(f"signal.{member}", f"a signal of kind {create.signal.kind!r} needs this member")
+        )
+    anchor = UNSET if create.target is UNSET else create.target
     event = UNSET if anchor is UNSET else anchor.event_id
     if event is not UNSET:
         type = await _type_of(store, run, event)
         if type is None:
             raise InvalidRequest(Problem("target.eventId", f"run {run.id} has no event {event!r}"))
-        if type == "eval.scored" and said.signal.kind == "correction":
-            corrected(str(said.signal.correction))
+        if type == "eval.scored" and create.signal.kind == "correction":
+            corrected(str(create.signal.correction))
     annotation = Annotation(
         annotation_id=f"ann-{now:%Y%m%d%H%M%S%f}-{secrets.token_hex(4)}",
         target=Target(run_id=run.id, event_id=event, node_id=UNSET if anchor is UNSET else anchor.node_id),
-        signal=_redacted(said.signal, redact),
+        signal=_redacted(create.signal, redact),
         actor=Actor(principal_ref=principal),
         created_at=now,
-        note=UNSET if said.note is UNSET else redact(said.note),
+        note=UNSET if create.note is UNSET else redact(create.note),
     )
     put = PutDocument(
         tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation)
     )
     lines = [audited(run.tenant, "run.annotate", run.id)]
-    await store.commit(Transaction(documents=[put, *along(annotation)], lines=lines))
+    await store.commit(Transaction(documents=[put, *documents(annotation)], lines=lines))
     return annotation
 
 
 async def annotations(store: Store, run: Run) -> list[Annotation]:
-    """In the order they were made."""
+    """The annotations of a run, oldest first."""
     documents = read_documents(store, run.tenant, KIND, prefix=f"{run.id}/")
     return [_read(document.data) async for document in documents]
 
 
 class AnnotationCursor:
-    """What was said of a run since it was last asked; the order is that of the clocks of those who keep it."""
+    """Reads the annotations that are new since the last call, in the order of the writers' clocks."""
 
     def __init__(self, store: Store, run: Run) -> None:
         self._store, self._run = store, run
         self._keys: list[str] = []
 
     async def news(self) -> list[Document]:
-        """The first time, all there is. The last hundred are looked at again: another process's clock may be behind."""
+        """The new ones; on the first call, all. It looks at the last hundred again, because another process's clock may be behind."""
         after = self._keys[-AGAIN - 1] if len(self._keys) > AGAIN else ""
         documents = read_documents(
             self._store, self._run.tenant, KIND, prefix=f"{self._run.id}/", after=after
@@ -98,7 +100,7 @@ class AnnotationCursor:
 
 
 def corrected(text: str) -> ScoreCorrection:
-    """From `{"score": 1, "passed": true}`; one of the two is enough."""
+    """Parse `{"score": 1, "passed": true}`; one of the two is enough."""
     try:
         correction = _correction(text)
     except msgspec.MsgspecError as wrong:
@@ -108,16 +110,16 @@ def corrected(text: str) -> ScoreCorrection:
     return correction
 
 
-def effective(said: list[Annotation]) -> Mapping[str, ScoreCorrection]:
-    """By event id, the last word on a score."""
+def effective(annotations: list[Annotation]) -> Mapping[str, ScoreCorrection]:
+    """The last correction of each score, by event id."""
     last: dict[str, ScoreCorrection] = {}
-    for one in said:
-        event = one.target.event_id
-        if one.signal.kind == "correction" and event is not UNSET:
+    for annotation in annotations:
+        event = annotation.target.event_id
+        if annotation.signal.kind == "correction" and event is not UNSET:
             try:
-                last[event] = corrected(str(one.signal.correction))
+                last[event] = corrected(str(annotation.signal.correction))
             except InvalidRequest:
-                continue  # a correction of something else than a score
+                continue  # it corrects something else than a score
     return last
 
 
@@ -141,6 +143,6 @@ def _key(run: Run, annotation: Annotation) -> str:
     return f"{run.id}/{annotation.annotation_id}"
 
 
-def _no_correction(why: str) -> InvalidRequest:
-    wanted = 'expected JSON such as {"score": 1, "passed": true} for the score of a task'
-    return InvalidRequest(Problem("signal.correction", f"{wanted}: {why}"))
+def _no_correction(reason: str) -> InvalidRequest:
+    expected = 'expected JSON such as {"score": 1, "passed": true} for the score of a task'
+    return InvalidRequest(Problem("signal.correction", f"{expected}: {reason}"))

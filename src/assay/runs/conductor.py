@@ -1,4 +1,4 @@
-"""Carrying a run to its end: what is recorded is never done again, what was under way when a process died is."""
+"""Conducts one run to its end. Recorded units are not done again; units in flight when a process died are."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,12 +12,12 @@ from assay.runs.log_writer import LogWriter
 from assay.runs.paging import read_events
 from assay.workers import pool
 
-CUT_SHORT = 2.5  # seconds that units have to come back after a cancel
-LOST = "process_lost"  # the code of a run that is set aside
+CUT_SHORT = 2.5  # seconds that units have to return after a cancel
+LOST = "process_lost"  # the error code of a run that is not tried again
 
 
 class Conductor:
-    """One run, held by this process."""
+    """Conducts one run whose lease this process holds."""
 
     def __init__(
         self,
@@ -28,11 +28,11 @@ class Conductor:
         holder: str,
         attempts: int | None = None,
     ) -> None:
-        """`attempts`: how many processes in a row the run may lose before it is set aside; None: any number."""
+        """`attempts`: how many processes in a row may die with the run before it fails; None: any number."""
         self._store, self._engine, self._kind, self._run, self._holder = store, engine, kind, run, holder
         self._attempts = attempts
         self._stopped = asyncio.Event()
-        self._parking = self._lost = False
+        self._draining = self._write_failed = False
         self._working: asyncio.Task[None] | None = None
 
     @property
@@ -40,29 +40,28 @@ class Conductor:
         return self._run.tenant
 
     def cancel(self) -> None:
-        """What is recorded stays; the rest is not done."""
+        """Stop. Recorded results stay; the rest is not done."""
         self._stopped.set()
 
     def drain(self) -> None:
-        """Let what is under way end, begin nothing more, and leave the rest to whoever comes."""
-        self._parking = True
+        """Start no more units, let those in flight end, and release the run for another process."""
+        self._draining = True
         self._stopped.set()
 
     def _on_write_failed(self) -> None:
-        """What was done could not be written, and what would follow from it is not begun."""
-        self._lost = True
+        """The log could not be written: stop the units, which would follow from results that are not recorded."""
+        self._write_failed = True
         if self._working is not None:
             self._working.cancel()
 
     async def conduct(self) -> None:
-        """To a terminal event, unless somebody else has the run by now, or this process parks it."""
-        said, now = self._run.head.get("traceparent", ""), tracing.get()
-        tracing.set(said or now)  # of a task of our own
+        """Conduct the run to a terminal event, unless another process holds it by now or this one drains."""
+        submitted, current = self._run.head.get("traceparent", ""), tracing.get()
+        tracing.set(submitted or current)  # this task has a context of its own
         pool.owner.set(self._run.tenant)
         about = {"assay.run.id": self._run.id, "assay.run.kind": self._kind.name}
-        parent = (
-            None if said in ("", now) else {"traceparent": said}
-        )  # who asked is not around: it was taken up
+        # a run that was adopted: the span of the request that submitted it is not open here
+        parent = None if submitted in ("", current) else {"traceparent": submitted}
         try:
             with telemetry.span(f"run {self._kind.name}", about, parent):
                 await self._conduct()
@@ -70,73 +69,75 @@ class Conductor:
             if conflict.what not in ("lease", "closed"):
                 raise
         except EnvironmentFailure:
-            raise  # the store is away: the run is taken up again when it is back
-        except Exception as bug:  # noqa: BLE001  # whatever a kind does ends its run, and no other
+            raise  # the store is unavailable: the run is adopted again when it is back
+        except Exception as bug:  # noqa: BLE001  # a bug in a kind ends its run and no other
             await self._fail(f"a bug in assay: {type(bug).__name__}")
 
-    async def _fail(self, why: str, code: str = "internal_error") -> None:
-        last = self._kind.failure_events(self._run, why, code)
-        unbegun = code == LOST and self._run.status == "pending"  # its log begins as any other
+    async def _fail(self, message: str, code: str = "internal_error") -> None:
+        last = self._kind.failure_events(self._run, message, code)
+        not_started = code == LOST and self._run.status == "pending"  # its log has the usual first events
         entry = RunUpdate(
             run=self._run.id,
             holder=self._holder,
             status=last.status,
-            events=[*(self._kind.start_events(self._run).events if unbegun else ()), *last.events],
+            events=[*(self._kind.start_events(self._run).events if not_started else ()), *last.events],
             head=last.head,
         )
         await self._store.commit(Transaction(entries=[entry]))
 
     async def _conduct(self) -> None:
         if self._run.head.get(COPY_IN_PROGRESS):
-            await self._fail("it was copied from another run, and a crash cut that off: fork that again")
+            await self._fail("a crash interrupted the copy from the source run; fork the source again")
             return
         if self._run.head.get(EXTERNALLY_DRIVEN):
-            await self._fail("the command that carried it out was cut off; what it had kept by then is here")
+            await self._fail(
+                "the command that ran it was interrupted; the results recorded until then are here"
+            )
             return
         if self._attempts is not None and self._run.takeovers >= self._attempts:
             await self._fail(
-                f"set aside: {self._run.takeovers} processes in a row died or hung while they carried it out, and"
+                f"not tried again: {self._run.takeovers} processes in a row died or hung while they ran it, and"
                 " nothing was recorded meanwhile (ASSAY_MAX_RUN_ATTEMPTS)",
                 LOST,
             )
             return
         state = await self._kind.restore(self._store, self._run)
-        known = await self._replay_events(state)
-        record = LogWriter(
-            self._store, self._run.id, self._holder, state, self._on_write_failed, events=known
+        count = await self._replay_events(state)
+        writer = LogWriter(
+            self._store, self._run.id, self._holder, state, self._on_write_failed, events=count
         )
-        begun = self._run.status != "pending" or await record.begin(self._kind.start_events(self._run))
-        if not begun or self._run.status == "cancelling":
+        may_start = self._run.status != "pending" or await writer.begin(self._kind.start_events(self._run))
+        if not may_start or self._run.status == "cancelling":
             self._stopped.set()
-        trouble = await self._units(state, record)
-        if self._lost:
-            await record.drain()  # which raises why
-        if trouble is None and self._parking:
-            await record.drain()
+        trouble = await self._units(state, writer)
+        if self._write_failed:
+            await writer.drain()  # raises the reason
+        if trouble is None and self._draining:
+            await writer.drain()
             await self._store.release(self._run.id, self._holder)
             return
         status: RunStatus = "cancelled" if self._stopped.is_set() else "completed"
-        await record.drain()
+        await writer.drain()
         ending = state.ending("failed" if trouble else status, trouble)
-        await record.end(ending)
-        if ending.status not in CLOSED:  # it waits for somebody
+        await writer.end(ending)
+        if ending.status not in CLOSED:  # it waits for a person
             await self._store.release(self._run.id, self._holder)
 
     async def _replay_events(self, state: RunState) -> int:
-        """Fold what is recorded; how much it is."""
+        """Fold the recorded events into the state; return how many there are."""
         count = 0
         async for event in read_events(self._store, self._run.id):
             state.add(event)
             count = event.sequence + 1
         return count
 
-    async def _units(self, state: RunState, record: LogWriter) -> Refusal | None:
-        """Everything that is left; the refusal that ended it, if one did."""
-        work = self._working = asyncio.create_task(self._work(state, record))
+    async def _units(self, state: RunState, writer: LogWriter) -> Refusal | None:
+        """Do the remaining units; return the refusal that ended them, if one did."""
+        work = self._working = asyncio.create_task(self._work(state, writer))
         stop = asyncio.create_task(self._stopped.wait())
         try:
             await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done() and not self._parking:
+            if not work.done() and not self._draining:
                 if self._kind.stop(self._run.id):
                     await asyncio.wait({work}, timeout=CUT_SHORT)
                 work.cancel()
@@ -153,12 +154,12 @@ class Conductor:
                 work.cancel()
                 await asyncio.wait({work})
 
-    async def _work(self, state: RunState, record: LogWriter) -> None:
+    async def _work(self, state: RunState, writer: LogWriter) -> None:
         results: Any = self._engine.map(self._kind.name, self._until_stopped(state.units(self._store)))
         try:
             async for result in results:
                 telemetry.add("assay_units", 1, self._kind.name)
-                await record.add(state.outcome(result))
+                await writer.add(state.outcome(result))
         finally:
             await results.aclose()
 

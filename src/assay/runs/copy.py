@@ -1,8 +1,8 @@
 """
-A new run that copies what another recorded (contract §3.7): all of it for a replay, what is worth keeping for a branch.
+Copies the record of a run into a new run (contract §3.7): all of it for a replay, a part for a branch.
 
-Nothing is asked of a model, a judge, a tool or a clock. Events get ids of the new run, and causes point at those; everything else, payloads
-and timestamps too, is as it was. Until the copy is whole it is held by its copying; what a crash cuts off is ended `failed` by whoever takes it up.
+No model, judge, tool or clock is asked. Events get new ids, and causes point at those; payloads and timestamps stay. The copy has a holder
+of its own until it is complete. If a crash interrupts it, the executor that adopts the new run ends it as `failed`.
 """
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -34,11 +34,11 @@ LEASE = 30.0  # seconds that a copy may stand still before it counts as cut off
 _encode = msgspec.json.Encoder().encode
 Evidence = Mapping[
     str, Callable[[int], bool]
-]  # by kind: whether a piece that begins with that ordinal is copied
+]  # by kind: whether the chunk that starts with that ordinal is copied
 
 
 class CopySpec(NamedTuple):
-    """What goes along."""
+    """Which evidence and events are copied."""
 
     evidence: Evidence
     keep: Callable[[Event], bool] = lambda event: True
@@ -49,43 +49,43 @@ def everything(kinds: tuple[str, ...]) -> CopySpec:
 
 
 def fork_point(source: Run, from_seq: int) -> int:
-    """Where a fork may begin: with any event of a run that has ended, or right behind its last."""
+    """Validate `fromSeq`: the source has ended, and a fork starts with one of its events or right behind the last."""
     if from_seq > source.events:
-        told = (
-            f"run {source.id} has {source.events} events: a fork begins with one of them, not with {from_seq}"
+        message = (
+            f"run {source.id} has {source.events} events: a fork starts with one of them, not with {from_seq}"
         )
-        raise ForkRejected("invalid_from_seq", told, sourceRunId=source.id, fromSeq=from_seq)
+        raise ForkRejected("invalid_from_seq", message, sourceRunId=source.id, fromSeq=from_seq)
     if source.status not in CLOSED:
-        told = f"run {source.id} is {source.status}: only a run that has ended can be copied"
-        raise RunNotFinished(told, source.status)
+        message = f"run {source.id} is {source.status}: only a run that has ended can be copied"
+        raise RunNotFinished(message, source.status)
     return from_seq
 
 
 async def replay(
-    store: Store, source: Run, copying: CopySpec, *, run: str, documents: Sequence[PutDocument] = ()
+    store: Store, source: Run, spec: CopySpec, *, run: str, documents: Sequence[PutDocument] = ()
 ) -> Run:
-    """The same run again, to the same end. `documents` are written with its last step."""
+    """A complete copy with the same end. `documents` are written with its last step."""
     fork_point(source, 0)
     last = FinalStep("replay", source.status, source.head, documents)
-    return await _copied(store, source, copying, run, last)
+    return await _copied(store, source, spec, run, last)
 
 
 async def branch(
     store: Store,
     source: Run,
-    copying: CopySpec,
+    spec: CopySpec,
     *,
     run: str,
     head: dict[str, Any],
     documents: Sequence[PutDocument] = (),
 ) -> Run:
-    """A run that begins with what was kept, and has the rest before it; whoever claims it goes on."""
+    """A run that starts with the copied part. The executor that claims it does the rest."""
     fork_point(source, 0)
-    return await _copied(store, source, copying, run, FinalStep("branch", "running", head, documents))
+    return await _copied(store, source, spec, run, FinalStep("branch", "running", head, documents))
 
 
 class FinalStep(NamedTuple):
-    """How a copy ends up, and what is written with that."""
+    """The status and metadata of a complete copy, and the documents written with them."""
 
     mode: str
     status: RunStatus
@@ -97,19 +97,19 @@ def _always(_: int) -> bool:
     return True
 
 
-async def _copied(store: Store, source: Run, copying: CopySpec, run: str, last: FinalStep) -> Run:
+async def _copied(store: Store, source: Run, spec: CopySpec, run: str, last: FinalStep) -> Run:
     head = {
-        name: said for name, said in last.head.items() if name != "traceparent"
-    } | propagation_headers()  # who asks now
+        name: value for name, value in last.head.items() if name != "traceparent"
+    } | propagation_headers()  # of the request that forks
     head |= {"sourceRunId": source.id, "forkMode": last.mode}
     holder = f"copy-{run}"
     opens = CreateRun(tenant=source.tenant, kind=source.kind, name=source.name, holder=holder, seconds=LEASE)
     opening = RunUpdate(run=run, opens=opens, head=head | {COPY_IN_PROGRESS: True})
     await store.commit(Transaction(entries=[opening], lines=[audited(source.tenant, "run.start", run)]))
-    async for pieces in _chunks(store, source.id, copying.evidence):
+    async for pieces in _chunks(store, source.id, spec.evidence):
         await store.commit(Transaction(entries=[RunUpdate(run=run, holder=holder, evidence=pieces)]))
         await store.renew(holder, seconds=LEASE)
-    async for events, pieces in _events(store, source.id, copying.keep):
+    async for events, pieces in _events(store, source.id, spec.keep):
         await store.commit(
             Transaction(entries=[RunUpdate(run=run, holder=holder, events=events, evidence=pieces)])
         )
@@ -134,7 +134,7 @@ async def _chunks(store: Store, run: str, evidence: Evidence) -> AsyncIterator[l
 async def _events(
     store: Store, run: str, keep: Callable[[Event], bool]
 ) -> AsyncIterator[tuple[list[Event], list[EvidenceChunk]]]:
-    """Page by page, with what lies beside each event under its new id."""
+    """Page by page; the content of each event is stored under its new id."""
     ids: dict[str, str] = {}
     after = -1
     while page := await store.events(run, after=after, limit=PAGE):

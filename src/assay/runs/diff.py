@@ -1,4 +1,4 @@
-"""Two runs side by side: a pure function of their logs, aligned by sequence (contract §9.1)."""
+"""Compares the logs of two runs, aligned by sequence number (contract §9.1). It has no side effect."""
 
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -14,10 +14,10 @@ def diff(
     a: str, b: str, of_a: Sequence[Doc], of_b: Sequence[Doc], states: tuple[Doc, Doc], *, in_flight: bool
 ) -> Doc:
     """
-    A RunDiffResponse: where they part, every event that differs, and what came out different.
+    A RunDiffResponse: the first sequence number that differs, every event that differs, and the differences of the final states.
 
-    An event is its sequence, type and payload; ids, causes and clocks are not compared, and an event of its own run that a
-    payload points at is compared by its place. `added` is only in b, `removed` only in a.
+    Events are compared by sequence, type and payload, not by ids, causes or clocks. Where a payload points at an event of its own
+    run, the sequence number of that event is compared. `added` is only in b, `removed` only in a.
     """
     events = list(event_diffs(of_a, of_b))
     response: Doc = {
@@ -31,14 +31,14 @@ def diff(
 
 
 def event_diffs(of_a: Sequence[Doc], of_b: Sequence[Doc]) -> Iterable[Doc]:
-    in_a, in_b = _places(of_a), _places(of_b)
+    in_a, in_b = _sequences(of_a), _sequences(of_b)
     for seq, (one, two) in enumerate(zip_longest(of_a, of_b)):
         if one is None:
-            yield {"seq": seq, "op": "added", "bEvent": _shown(two)}
+            yield {"seq": seq, "op": "added", "bEvent": _summary(two)}
         elif two is None:
-            yield {"seq": seq, "op": "removed", "aEvent": _shown(one)}
+            yield {"seq": seq, "op": "removed", "aEvent": _summary(one)}
         elif _key(one, in_a) != _key(two, in_b):
-            yield {"seq": seq, "op": "changed", "aEvent": _shown(one), "bEvent": _shown(two)}
+            yield {"seq": seq, "op": "changed", "aEvent": _summary(one), "bEvent": _summary(two)}
 
 
 def state_diff(a: Doc, b: Doc) -> Doc:
@@ -47,47 +47,47 @@ def state_diff(a: Doc, b: Doc) -> Doc:
     for name in sorted(a.keys() | b.keys()):
         one, two = a.get(name), b.get(name)
         if is_object(one) and is_object(two):
-            if inner := _unlike(one, two):
+            if inner := _different(one, two):
                 found[name] = {
                     "a": {k: one[k] for k in inner if k in one},
                     "b": {k: two[k] for k in inner if k in two},
                 }
-        elif (name in a) != (name in b) or not _same(one, two):
+        elif (name in a) != (name in b) or not _equal(one, two):
             found[name] = ({"a": one} if name in a else {}) | ({"b": two} if name in b else {})
     return found
 
 
-def _unlike(one: Doc, two: Doc) -> list[str]:
-    """The members of two objects that are not the same in both."""
+def _different(one: Doc, two: Doc) -> list[str]:
+    """The names of members that differ."""
     return [
         name
         for name in sorted(one.keys() | two.keys())
-        if (name in one) != (name in two) or not _same(one[name], two[name])
+        if (name in one) != (name in two) or not _equal(one[name], two[name])
     ]
 
 
-def _places(log: Sequence[Doc]) -> dict[str, int]:
+def _sequences(log: Sequence[Doc]) -> dict[str, int]:
     return {event["eventId"]: at for at, event in enumerate(log) if "eventId" in event}
 
 
-def _key(event: Doc, places: dict[str, int]) -> tuple[str, str]:
+def _key(event: Doc, sequences: dict[str, int]) -> tuple[str, str]:
     payload = event["payload"]
     if is_object(payload):
-        payload = _placed(payload, "target", places)
+        payload = _with_sequence(payload, "target", sequences)
         if is_object(data := payload.get("data")):
-            payload = {**payload, "data": _placed(data, "artifactId", places)}
+            payload = {**payload, "data": _with_sequence(data, "artifactId", sequences)}
     return event["type"], canonical(payload)
 
 
-def _placed(value: Doc, member: str, places: dict[str, int]) -> Doc:
-    """With the place of an event instead of its id."""
-    said = value.get(member)
-    return {**value, member: {"event": places[said]}} if isinstance(said, str) and said in places else value
+def _with_sequence(value: Doc, member: str, sequences: dict[str, int]) -> Doc:
+    """With the sequence number of an event instead of its id."""
+    id = value.get(member)
+    return {**value, member: {"event": sequences[id]}} if isinstance(id, str) and id in sequences else value
 
 
-def _same(one: Any, two: Any) -> bool:
+def _equal(one: Any, two: Any) -> bool:
     return canonical(one) == canonical(two)
 
 
-def _shown(event: Doc) -> Doc:
+def _summary(event: Doc) -> Doc:
     return {"type": event["type"], "payload": event["payload"]}

@@ -1,4 +1,4 @@
-"""A run's log as its owner reads it: RunEventDocs, with what lies beside an event filled in (contract §4.1)."""
+"""A run's log as its owner reads it: RunEventDocs with their content (contract §4.1)."""
 
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -13,12 +13,12 @@ Doc = dict[str, Any]
 
 
 async def read_page(store: Store, run: str, *, after: int = -1, limit: int = PAGE) -> list[Doc]:
-    """The next events as documents; go on from the last one's sequence, until none comes."""
+    """The next events as documents. Continue after the sequence of the last one until the page is empty."""
     return await with_content(store, run, await store.events(run, after=after, limit=limit))
 
 
 async def with_content(store: Store, run: str, events: Sequence[Event]) -> list[Doc]:
-    """These events. What was erased from beside them is simply absent."""
+    """These events with their content. Erased content is absent."""
     keys = [content_key(event.type, decode_event(event.data)) for event in events]
     beside = await store.contents(run, CONTENT, [key for key in keys if key]) if any(keys) else {}
     return [
@@ -38,6 +38,6 @@ async def all_events(store: Store, run: str) -> AsyncIterator[Doc]:
     """Every event, in order."""
     after = -1
     while page := await read_page(store, run, after=after):
-        for one in page:
-            yield one
+        for document in page:
+            yield document
         after = page[-1]["sequence"]

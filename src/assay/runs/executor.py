@@ -1,4 +1,4 @@
-"""Where runs are started, found, cancelled, followed and taken up again: the same for every kind."""
+"""Starts, finds, cancels, follows and adopts runs of every kind; renews their leases."""
 
 import asyncio
 import logging
@@ -33,15 +33,15 @@ from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
 
 log = logging.getLogger("assay.runs")
-log.addHandler(logging.NullHandler())  # a command says itself what went wrong
-LEASE = 10.0  # seconds without a sign of life after which another process may take a run up
-HEARTBEATS = 5  # signs of life within a lease
-PROBATION = 3.0  # leases that the last attempt of a run goes on alone, if it does not end before
+log.addHandler(logging.NullHandler())  # a command reports errors itself
+LEASE = 10.0  # seconds without a heartbeat after which another process may adopt a run
+HEARTBEATS = 5  # within a lease
+PROBATION = 3.0  # leases during which the last attempt of a run has no other beside it
 
 
 @contextmanager
-def _moved_on() -> Generator[None]:
-    """Somebody was faster, and it has another status by now."""
+def _status_may_differ() -> Generator[None]:
+    """Ignore a conflict that says that the run has another status by now."""
     try:
         yield
     except Conflict as conflict:
@@ -50,7 +50,11 @@ def _moved_on() -> Generator[None]:
 
 
 class RunExecutor:
-    """One process's. `holder` is this incarnation of it: what a crashed one held is taken up by the next."""
+    """
+    Executes the runs whose leases this process holds.
+
+    `executor_id` is new in each process. When a process crashes, its leases end and another executor adopts its runs.
+    """
 
     def __init__(
         self,
@@ -61,32 +65,29 @@ class RunExecutor:
         lease: float = LEASE,
         attempts: int | None = None,
     ) -> None:
-        """`attempts`: how many processes in a row a run may lose before it is set aside; None: any number."""
+        """`attempts`: how many processes in a row may die with a run before it fails; None: any number."""
         self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
         self.attempts = attempts
-        self._alone, self._alone_until = (
-            "",
-            0.0,
-        )  # a run at its last attempt, and until when no other begins one
+        self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
         self.executor_id = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
-        self._orphaned: set[str] = set()  # by a conductor that could not write; this desk holds them still
-        self._restart: set[str] = set()  # taken up while a conductor that is about to leave was still there
+        self._orphaned: set[str] = set()  # its conductor could not write; the lease is still held here
+        self._restart: set[str] = set()  # claimed again while its last conductor was still ending
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
         self._adopting = True
         self._beat: asyncio.Task[None] | None = None
 
     async def open(self, *, adopting: bool = True) -> None:
-        """Take up what nobody holds, and keep looking; or only hold on to what is begun here."""
+        """Start the heartbeat. With `adopting`, adopt runs that have no holder, now and at each heartbeat."""
         self._adopting = adopting
         await self._adopt()
         self._beat = supervise("heartbeat", self._heartbeat_loop)
 
     def start(self, run: Run) -> None:
-        """Conduct a run that this desk holds."""
+        """Conduct a run whose lease this executor holds."""
         if self._closing:
-            raise Unavailable("this host is about to stop and takes no new work", retry_after=5)
+            raise Unavailable("this host is stopping and takes no new work", retry_after=5)
         if run.id in self._conductors:
             self._restart.add(run.id)
             return
@@ -97,23 +98,25 @@ class RunExecutor:
         task.add_done_callback(lambda task: self._done(run.id, task))
 
     def _done(self, run: str, task: asyncio.Task[None]) -> None:
-        """Ended, at rest, somebody else's; or left in the middle, of which one line is told."""
+        """The run ended, rests, or has another holder; or it was orphaned by an error, which is logged."""
         self._conductors.pop(run, None)
         if not task.cancelled() and (trouble := task.exception()) is not None:
             self._orphaned.add(run)
-            log.warning("run %s is left until it can be written again: %s", run, type(trouble).__name__)
+            log.warning(
+                "run %s is paused until the store can be written again: %s", run, type(trouble).__name__
+            )
         elif run in self._restart:
-            following = asyncio.create_task(self._followed_on(run))
+            following = asyncio.create_task(self._take_over_guarded(run))
             self._following.add(following)
             following.add_done_callback(self._following.discard)
         self._restart.discard(run)
 
-    async def _followed_on(self, run: str) -> None:
-        if await run_guarded("takeover", self._follow_on(run), EnvironmentFailure) is not None:
+    async def _take_over_guarded(self, run: str) -> None:
+        if await run_guarded("takeover", self._take_over(run), EnvironmentFailure) is not None:
             self._orphaned.add(run)
 
-    async def _follow_on(self, run: str) -> None:
-        """If it is not at its end, somebody took it up here while its last conductor was leaving: that one knew nothing of it."""
+    async def _take_over(self, run: str) -> None:
+        """Start a run again that was claimed here while its last conductor was ending, unless it has ended."""
         claimed = await self.store.claim(run, self.executor_id, seconds=self.lease)
         if claimed is not None and self._closing:
             self._orphaned.add(run)
@@ -126,15 +129,15 @@ class RunExecutor:
 
     @property
     def active_runs(self) -> int:
-        """How many runs are being conducted here."""
+        """How many runs this executor conducts."""
         return len(self._conductors)
 
     def active_runs_of(self, tenant: str) -> int:
-        """How many of them are a tenant's."""
+        """How many of them belong to a tenant."""
         return sum(conductor.tenant == tenant for conductor, _ in self._conductors.values())
 
     async def get(self, run: str, tenant: str, kind: str | None = None) -> Run:
-        """Another tenant's is exactly as unknown as one that never was."""
+        """The run, or NotFound. The run of another tenant is not found either."""
         found = await self.store.run(run, tenant=tenant)
         if found is None or (kind is not None and found.kind != kind):
             raise NotFound(f"there is no run {run!r}")
@@ -153,10 +156,10 @@ class RunExecutor:
         patience: float | None = None,
     ) -> Run:
         """
-        What is done stays. A run that has ended cannot be cancelled. Why somebody wants it is content: it lies beside the last event.
+        Cancel a run that has not ended. Recorded results stay. The `reason` is content: it is stored with the last event.
 
-        `documents` are written when the cancel begins. Its end is waited for until `patience` seconds are over; by then the record
-        knows that it is to stop, whatever becomes of this process.
+        `documents` are written at once. The call waits up to `patience` seconds for the end of the run, then returns it as
+        `cancelling`: the store has the request, even if this process dies.
         """
         until = None if patience is None else asyncio.get_running_loop().time() + patience
         found = await self.get(run, tenant)
@@ -164,45 +167,45 @@ class RunExecutor:
             raise Conflict("closed", f"run {run}", f"it is {found.status}")
         await self.store.commit(Transaction(lines=[audited(tenant, "run.cancel", run)], documents=documents))
         if reason:
-            await self._because(run, reason)
+            await self._store_reason(run, reason)
         if run in self._conductors:
             self._conductors[run][0].cancel()
         else:
             await self._cancel_elsewhere(found)
-        ended = await self._ended_by(run, until)
+        ended = await self._wait_until(run, until)
         if ended is not None and ended.status not in CLOSED:
-            await self._cancel_elsewhere(ended)  # it came to rest at that moment
-            ended = await self._ended_by(run, until)
+            await self._cancel_elsewhere(ended)  # it came to rest meanwhile
+            ended = await self._wait_until(run, until)
         if ended is None:
-            await self._mark(run)
+            await self._mark_cancelling(run)
             ended = await self.get(run, tenant)
         return ended
 
-    async def _ended_by(self, run: str, until: float | None) -> Run | None:
+    async def _wait_until(self, run: str, until: float | None) -> Run | None:
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 return await self.wait(run)
         return None
 
-    async def _mark(self, run: str) -> None:
-        """As one that is to stop: for who conducts it elsewhere, or after this process."""
-        with _moved_on():
+    async def _mark_cancelling(self, run: str) -> None:
+        """For the executor that conducts the run elsewhere, or after this process."""
+        with _status_may_differ():
             entry = RunUpdate(run=run, when=frozenset({"pending", "running"}), status="cancelling")
             await self.store.commit(Transaction(entries=[entry]))
 
-    async def _because(self, run: str, reason: str) -> None:
-        """The first who says why is heard."""
-        said = {"reason": redact_text(reason), "cancelledBy": acting.get().who}
-        piece = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(said))
+    async def _store_reason(self, run: str, reason: str) -> None:
+        """Store the first reason; later ones are dropped."""
+        content = {"reason": redact_text(reason), "cancelledBy": acting.get().who}
+        chunk = EvidenceChunk(kind=CONTENT, key=CANCELLED, data=msgspec.json.encode(content))
         try:
-            await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[piece])]))
+            await self.store.commit(Transaction(entries=[RunUpdate(run=run, evidence=[chunk])]))
         except Conflict as conflict:
             if conflict.what not in ("exists", "closed"):
                 raise
 
     async def _cancel_elsewhere(self, run: Run) -> None:
-        if run.status not in ACTIVE:  # it rests, and waits for somebody: that is over
-            with _moved_on():
+        if run.status not in ACTIVE:  # it rests and waits for a person
+            with _status_may_differ():
                 entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
                 await self.store.commit(Transaction(entries=[entry]))
         claimed = await self.store.claim(run.id, self.executor_id, seconds=self.lease)
@@ -210,10 +213,10 @@ class RunExecutor:
             self.start(claimed)
             self._conductors[run.id][0].cancel()
             return
-        await self._mark(run.id)
+        await self._mark_cancelling(run.id)
 
     async def wait(self, run: str) -> Run:
-        """Once it has."""
+        """Wait until the run ends or rests, and return it."""
         while True:
             found = await self.store.run(run)
             if found is None:
@@ -224,7 +227,7 @@ class RunExecutor:
             if held is not None:
                 task = held[1]
                 await asyncio.wait({task}, timeout=1)
-                still = not task.done() or task.cancelled()  # here, or with who has it by now
+                still = not task.done() or task.cancelled()  # it goes on here, or with another holder
                 if not still and (trouble := task.exception()) is not None:
                     raise trouble
             else:
@@ -234,7 +237,7 @@ class RunExecutor:
         return follow(self.store, run, after=after, tenant=tenant)
 
     async def close(self, seconds: float = 10.0) -> None:
-        """Begin nothing more, let what is under way end for a while, and leave the rest to whoever comes."""
+        """Start no more runs, give units in flight `seconds` to end, and release the rest for other processes."""
         self._closing = True
         if self._beat is not None:
             self._beat.cancel()
@@ -250,34 +253,34 @@ class RunExecutor:
             self._orphaned |= {run for run, (_, task) in held if task in late}
         if self._following:
             await asyncio.wait(self._following)
-        with suppress(EnvironmentFailure):  # then their leases end by themselves
+        with suppress(EnvironmentFailure):  # their leases will end
             await self._release_orphans()
 
     async def _heartbeat_loop(self) -> None:
         while True:
             await asyncio.sleep(self.lease / HEARTBEATS)
-            # where the database is away it may come back before the leases end
+            # the database may be back before the leases end
             await run_guarded("heartbeat", self._renew_leases(), EnvironmentFailure)
             await run_guarded("adoption", self._adopt(), EnvironmentFailure)
 
     async def heartbeat(self) -> None:
-        """A sign of life, and a look for what nobody conducts any more."""
+        """Renew the leases, and adopt runs without a holder."""
         await self._renew_leases()
         await self._adopt()
 
     async def _renew_leases(self) -> None:
-        """A sign of life for what this desk holds; what is somebody else's by now is not conducted on."""
-        mine = list(self._conductors.items())  # what begins while this waits is not in the answer
+        """Renew the leases held here. Stop conducting a run that another process holds by now."""
+        mine = list(self._conductors.items())  # a run that starts meanwhile is not in the answer
         await self._release_orphans()
         held: dict[str, RunStatus] = await self.store.renew(self.executor_id, seconds=self.lease)
         for run, (conductor, task) in mine:
             if run not in held:
-                task.cancel()  # somebody else has it
+                task.cancel()  # another process holds it
             elif held[run] == "cancelling":
                 conductor.cancel()
 
     async def _release_orphans(self) -> None:
-        """What was left in the middle is anybody's again."""
+        """Release runs whose conductors could not write."""
         for run in list(self._orphaned):
             await self.store.release(run, self.executor_id)
             self._orphaned.discard(run)
@@ -292,7 +295,7 @@ class RunExecutor:
                 await run_guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
                 is not None
             ):
-                self._orphaned.add(run.id)  # it is held here, and is let go with the next sign of life
+                self._orphaned.add(run.id)  # it is released at the next heartbeat
 
     async def _take_up(self, run: Run, last: bool) -> None:
         known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
@@ -301,7 +304,9 @@ class RunExecutor:
         elif not last:
             self.start(run)
         elif self._occupied:
-            await self.store.release(run.id, self.executor_id)  # its turn comes; it is not counted against it
+            await self.store.release(
+                run.id, self.executor_id
+            )  # it is tried later; this does not count as an attempt
         else:
             self._alone = run.id
             self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
@@ -310,8 +315,8 @@ class RunExecutor:
     @property
     def _occupied(self) -> bool:
         """
-        Whether a run is at its last attempt here: other such runs wait.
+        Whether a run is at its last attempt here; other such runs wait.
 
-        Runs that were lost together are tried one by one in the end, so that only the one that does the harm is set aside.
+        Runs that were lost together have their last attempts one by one, so that only the one that kills its process fails.
         """
         return self._alone in self._conductors and asyncio.get_running_loop().time() < self._alone_until

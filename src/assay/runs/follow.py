@@ -1,4 +1,4 @@
-"""A run's events from a sequence number on, and live until the last."""
+"""Follows a run's events from a sequence number on, live until the last."""
 
 from collections.abc import AsyncIterator
 
@@ -11,15 +11,15 @@ PATIENCE = 15.0
 async def follow(
     store: Store, run: str, *, after: int = -1, tenant: str | None = None
 ) -> AsyncIterator[Event | None]:
-    """Each event once, in order; None now and then while nothing happens, so that somebody can show a sign of life."""
+    """Each event once, in order. While nothing happens, None every 15 seconds, so that the caller can send a keep-alive."""
     while True:
-        known = await store.run(run, tenant=tenant)
-        if known is None:
+        current = await store.run(run, tenant=tenant)
+        if current is None:
             return
         async for event in read_events(store, run, after=after):
             yield event
             after = event.sequence
-        if known.status in CLOSED and known.events <= after + 1:
+        if current.status in CLOSED and current.events <= after + 1:
             return
         if not await store.wait_for_events(run, after=after, timeout=PATIENCE):
             yield None

@@ -1,4 +1,4 @@
-"""Taking a run in, whatever its kind: kept in pieces, and nobody's to take up before all of it is there."""
+"""Stores a new run of any kind, chunk by chunk. No executor can claim it before it is complete."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from msgspec import Struct
 from assay.ports import CreateRun, EvidenceChunk, PutDocument, Run, RunUpdate, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 
-PARTIAL = "partial"  # in the head of a run that has not been taken in whole
+PARTIAL = "partial"  # in the head of a run that is not stored completely
 
 
 class NewRun(Struct, frozen=True, kw_only=True):
-    """A run that is about to be: what a list shows of it, and what is kept of its request beside its pieces."""
+    """A run to store: its metadata and its request. Its items come as chunks."""
 
     run: str
     tenant: str
@@ -26,43 +26,41 @@ class NewRun(Struct, frozen=True, kw_only=True):
 
 async def submit(
     store: Store,
-    incoming: NewRun,
-    pieces: Iterator[EvidenceChunk],
+    new: NewRun,
+    chunks: Iterator[EvidenceChunk],
     holder: str,
     lease: float,
     documents: Sequence[PutDocument] = (),
 ) -> Run:
     """
-    The run is pending and `holder`'s when this returns.
+    Store the run. When this returns it is pending and leased to `holder`.
 
-    `documents` are written when all of it is: whoever finds them finds a run that will be done.
+    `documents` are written with the last chunk: a client that finds them finds a complete run.
     """
-    run, head = incoming.run, incoming.head
-    first, second = next(pieces, None), next(pieces, None)
-    # until it is all there it is held by its taking in
+    run, head = new.run, new.head
+    first, second = next(chunks, None), next(chunks, None)
+    # until it is complete, the intake holds it
     intake = holder if second is None else f"intake-{run}"
     opening = RunUpdate(
         run=run,
-        opens=CreateRun(
-            tenant=incoming.tenant, kind=incoming.kind, name=incoming.name, holder=intake, seconds=lease
-        ),
+        opens=CreateRun(tenant=new.tenant, kind=new.kind, name=new.name, holder=intake, seconds=lease),
         head=head if second is None else head | {PARTIAL: True},
-        evidence=[incoming.request, *([first] if first else [])],
+        evidence=[new.request, *([first] if first else [])],
     )
-    kept = documents if second is None else ()
-    began_it = audited(incoming.tenant, "run.start", run)
-    await store.commit(Transaction(entries=[opening], documents=kept, lines=[began_it]))
+    with_first = documents if second is None else ()
+    line = audited(new.tenant, "run.start", run)
+    await store.commit(Transaction(entries=[opening], documents=with_first, lines=[line]))
     if second is not None:
         renewed = time.monotonic()
-        for piece in chain((second,), pieces):
-            await store.commit(Transaction(entries=[RunUpdate(run=run, holder=intake, evidence=[piece])]))
+        for chunk in chain((second,), chunks):
+            await store.commit(Transaction(entries=[RunUpdate(run=run, holder=intake, evidence=[chunk])]))
             if time.monotonic() - renewed > lease / 4:
                 await store.renew(intake, seconds=lease)
                 renewed = time.monotonic()
-        whole = RunUpdate(run=run, holder=intake, head=head)
-        await store.commit(Transaction(entries=[whole], documents=documents))
+        complete = RunUpdate(run=run, holder=intake, head=head)
+        await store.commit(Transaction(entries=[complete], documents=documents))
         await store.release(run, intake)
         await store.claim(run, holder, seconds=lease)
-    found = await store.run(run)
-    assert found is not None
-    return found
+    stored = await store.run(run)
+    assert stored is not None
+    return stored

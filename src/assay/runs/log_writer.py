@@ -1,4 +1,4 @@
-"""The only writer of a run's log: what comes is committed in the order it came, as much at once as has come."""
+"""The only writer of a run's log. It commits outcomes in the order they come, all that wait in one transaction."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,14 +7,15 @@ from assay.errors import Conflict
 from assay.ports import RunUpdate, Store, Transaction
 from assay.ports.kinds import Ending, RunState, UnitOutcome
 
-BEHIND = 256  # outcomes that may wait to be written before their maker has to
+BEHIND = 256  # outcomes that may wait to be written; then `add` waits
 
 
 class LogWriter:
     """
-    One run's, held by one process, with so many `events` so far: who was away and missed some cannot write.
+    Writes the log of one run whose lease this process holds. `events` is how many events the caller has read: a process that
+    missed some cannot write.
 
-    Trouble with a commit is told to `lost`, and raised to whoever adds next, or at the end.
+    When a commit fails, `on_failure` is called; the next `add`, or `end`, raises the error.
     """
 
     def __init__(
@@ -23,17 +24,23 @@ class LogWriter:
         run: str,
         holder: str,
         state: RunState,
-        lost: Callable[[], None],
+        on_failure: Callable[[], None],
         *,
         events: int = 0,
     ) -> None:
-        self._store, self._run, self._holder, self._state, self._lost = store, run, holder, state, lost
+        self._store, self._run, self._holder, self._state, self._on_failure = (
+            store,
+            run,
+            holder,
+            state,
+            on_failure,
+        )
         self._events = events
         self._waiting: list[UnitOutcome] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def begin(self, outcome: UnitOutcome) -> bool:
-        """Whether it may begin: somebody may have cancelled it before."""
+        """Record the start of a pending run. False: it was cancelled before."""
         events, evidence, documents = outcome
         entry = RunUpdate(
             run=self._run,
@@ -58,21 +65,21 @@ class LogWriter:
         return True
 
     async def add(self, outcome: UnitOutcome) -> None:
-        """Soon; when too much waits, not before that is written."""
+        """Queue an outcome. When too many wait, return only after they are written."""
         self._waiting.append(outcome)
         if self._writing is not None and self._writing.done():
-            self._writing.result()  # the trouble it had, if any
+            self._writing.result()  # raises the error of its commit, if any
             self._writing = None
         if self._writing is None:
-            self._writing = self._begun()
+            self._writing = self._start_write()
         if len(self._waiting) >= BEHIND:
             await self.drain()
 
     async def drain(self) -> None:
-        """Until everything is written."""
+        """Wait until everything is written."""
         while self._writing is not None:
             await asyncio.shield(self._writing)
-            self._writing = self._begun() if self._waiting else None
+            self._writing = self._start_write() if self._waiting else None
 
     async def end(self, ending: Ending) -> None:
         await self.drain()
@@ -87,20 +94,20 @@ class LogWriter:
         )
         await self._store.commit(Transaction(entries=[entry]))
 
-    def _begun(self) -> asyncio.Task[None]:
+    def _start_write(self) -> asyncio.Task[None]:
         task = asyncio.create_task(self._write())
         task.add_done_callback(self._written)
         return task
 
     def _written(self, task: asyncio.Task[None]) -> None:
-        """What waits for a step to be recorded would wait for ever for one that is not."""
+        """Without this call, a unit that waits for an earlier one to be recorded would wait for ever."""
         if not task.cancelled() and task.exception() is not None:
-            self._lost()
+            self._on_failure()
 
     async def _write(self) -> None:
         while self._waiting:
-            some, self._waiting = self._waiting, []
-            events = [event for one in some for event in one.events]
+            batch, self._waiting = self._waiting, []
+            events = [event for outcome in batch for event in outcome.events]
             for event in events:
                 self._state.add(event)
             entry = RunUpdate(
@@ -108,10 +115,10 @@ class LogWriter:
                 holder=self._holder,
                 expected=self._events,
                 events=events,
-                evidence=[piece for one in some for piece in one.evidence],
+                evidence=[chunk for outcome in batch for chunk in outcome.evidence],
                 head=self._state.head(),
             )
-            documents = [change for one in some for change in one.documents]
+            documents = [change for outcome in batch for change in outcome.documents]
             await self._store.commit(Transaction(entries=[entry], documents=documents))
             self._events += len(events)
             self._state.on_commit()

@@ -1,4 +1,4 @@
-"""Which events a stream carries, by the mode it was asked for (contract §4.4)."""
+"""Which events a stream carries, by its `streamMode` (contract §4.4)."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from assay.errors import InvalidRequest, Problem
 
 MODES = ("updates", "values", "messages", "debug")
 TERMINAL = frozenset({"run.completed", "run.failed", "run.cancelled"})
-SUSPENDING = frozenset({"node.suspended", "interrupt.requested"})  # a buffer is emptied before somebody waits
+SUSPENDING = frozenset({"node.suspended", "interrupt.requested"})  # a buffer is flushed before the run waits
 LONGEST_BUFFER = 5_000  # milliseconds
 
 _UPDATES = frozenset(
@@ -24,12 +24,12 @@ _FAMILIES = ("run.", "approval.", "clarification.", "interrupt.", "eval.", "depl
 
 
 def is_update(type: str) -> bool:
-    """A step that a person following the run would want to hear of."""
+    """Whether the mode `updates` carries it: a step that a person who follows the run wants to see."""
     return type in _UPDATES or type.startswith(_FAMILIES)
 
 
 def carries(modes: Iterable[str], type: str) -> bool:
-    """Whether an event of this type goes out under any of these modes."""
+    """Whether any of these modes carries an event of this type."""
     return any(
         mode == "debug" or (mode == "updates" and is_update(type)) or (mode == "messages" and type == MESSAGE)
         for mode in modes
@@ -40,7 +40,7 @@ MESSAGE = "ai.message.chunk"
 
 
 def modes_of(text: str | None) -> tuple[str, ...]:
-    """From `streamMode`: one, or several with commas; `values` must be alone."""
+    """Parse `streamMode`: one mode, or several with commas; `values` must be alone."""
     if text is None:
         return ("updates",)
     modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
@@ -51,7 +51,7 @@ def modes_of(text: str | None) -> tuple[str, ...]:
 
 
 def buffer_of(text: str | None) -> int:
-    """From `bufferMs`: milliseconds, 0 to 5000. What is beyond is refused and not clamped (contract §12, row 11)."""
+    """Parse `bufferMs`: milliseconds, 0 to 5000. Other values are refused, not clamped (contract §12, row 11)."""
     if text is None:
         return 0
     if not (text.isascii() and text.isdigit() and len(text) < 6 and int(text) <= LONGEST_BUFFER):

@@ -12,6 +12,7 @@ from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
+from assay.runs.large import json_size, off_loop
 from assay.runs.paging import read_documents
 
 KIND = "suite"
@@ -36,17 +37,18 @@ class SuiteStore:
 
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
         """Keep a suite, and whether it is new. The same again is no change; the same version with another content is refused."""
-        suite = read_suite(document)
-        shelved = described(suite, document)
-        key = f"{suite.suite_id}@{suite.version}"
-        put = PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(document))
+        data = msgspec.json.encode(document)
+        shelved = await off_loop(len(data), lambda: described(read_suite(document), document))
+        key = f"{shelved.suite_id}@{shelved.version}"
+        put = PutDocument(tenant=tenant, kind=KIND, key=key, data=data)
         try:
             await self._store.commit(Transaction(documents=[put], lines=[audited(tenant, "suite.put", key)]))
         except Conflict as conflict:
             kept = await self._store.document(tenant, KIND, key)
             if conflict.what not in ("exists", "version") or kept is None:
                 raise
-            if digest_of(msgspec.json.decode(kept.data)) != shelved.digest:
+            stored = await off_loop(len(kept.data), lambda: digest_of(msgspec.json.decode(kept.data)))
+            if stored != shelved.digest:
                 why = "it is there with another content, and a version does not change: give it a new version"
                 raise Conflict("exists", f"suite {key}", why) from None
             return shelved, False
@@ -88,7 +90,8 @@ class SuiteStore:
         if document is None:
             raise InvalidRequest(Problem(field, f"there is no suite {ref[:200]!r}; upload it first"))
         try:
-            return read_suite(document), document
+            suite = await off_loop(json_size(document), lambda: read_suite(document))
+            return suite, document
         except InvalidRequest as refusal:
             raise InvalidRequest(
                 [Problem(f"{field}: {one.place}", one.message) for one in refusal.problems]

@@ -24,6 +24,7 @@ from assay.protocol.annotations import (
     Target,
 )
 from assay.protocol.event_record import decode_event
+from assay.runs.large import json_size, off_loop
 from assay.runs.paging import read_documents, read_events
 
 KIND = "annotation"
@@ -62,10 +63,10 @@ async def annotate(
     annotation = Annotation(
         annotation_id=f"ann-{now:%Y%m%d%H%M%S%f}-{secrets.token_hex(4)}",
         target=Target(run_id=run.id, event_id=event, node_id=UNSET if anchor is UNSET else anchor.node_id),
-        signal=_redacted(create.signal, redact),
+        signal=await off_loop(json_size(create.signal), lambda: _redacted(create.signal, redact)),
         actor=Actor(principal_ref=principal),
         created_at=now,
-        note=UNSET if create.note is UNSET else redact(create.note),
+        note=UNSET if (note := create.note) is UNSET else await off_loop(len(note), lambda: redact(note)),
     )
     put = PutDocument(
         tenant=run.tenant, kind=KIND, key=_key(run, annotation), data=msgspec.json.encode(annotation)

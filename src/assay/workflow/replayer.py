@@ -11,6 +11,7 @@ from assay.ports import Event, Run, Store
 from assay.protocol.event_record import PendingEvent, decode_event, encode_event
 from assay.protocol.events import RunCancelled
 from assay.protocol.orchestration import ReplayDiverged
+from assay.runs.large import json_size, off_loop
 from assay.workflow.effects import Effect, Result, StepRecord, Wait
 from assay.workflow.execution import NEVER, Execution, RunStopped, WorkflowRequest
 from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, interpret
@@ -125,5 +126,6 @@ async def replay_run(
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
     replayer = Replayer(run.id, request, environment, log)
     steps = await read_steps(store, run.id)
-    facts = [fact for kept in steps for fact in replayer.feed(kept.result)]
+    size = sum(map(json_size, (request.inputs, request.metadata, *(kept.result.value for kept in steps))))
+    facts = await off_loop(size, lambda: [fact for kept in steps for fact in replayer.feed(kept.result)])
     return replayer, steps, facts

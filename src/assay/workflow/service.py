@@ -36,6 +36,7 @@ from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
+from assay.runs.large import json_size, off_loop
 from assay.runs.options import configurable_problems
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics
@@ -154,9 +155,12 @@ class WorkflowService:
         documents: Sequence[PutDocument | DeleteDocument] = (),
     ) -> Run:
         """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
-        await self.store.commit(
-            open_transaction(run, request, tenant, self.executor.executor_id, self.executor.lease, documents)
+        holder, lease = self.executor.executor_id, self.executor.lease
+        opening = await off_loop(
+            json_size(request.inputs),
+            lambda: open_transaction(run, request, tenant, holder, lease, documents),
         )
+        await self.store.commit(opening)
         found = await self.store.run(run)
         assert found is not None
         return found
@@ -285,16 +289,19 @@ class WorkflowService:
         """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
         replayer, _, _ = await replay_run(self.store, run, self.environment)
         execution, request = replayer.execution, replayer.execution.request
-        shown: dict[str, Any] = {
-            "workflowId": run.name,
-            "inputs": redact(request.inputs),
-            "variables": redact(execution.variables),
-            "configurable": redact(dict(execution.configurable)),
+        content = {
+            "inputs": request.inputs,
+            "variables": execution.variables,
+            "configurable": dict(execution.configurable),
         }
+        if request.metadata:
+            content["metadata"] = request.metadata
+        safe = await off_loop(
+            json_size(content), lambda: {name: redact(value) for name, value in content.items()}
+        )
+        shown: dict[str, Any] = {"workflowId": run.name, **safe}
         if (parent := request.parent) is not None:
             shown |= {f"parent{name[0].upper()}{name[1:]}": parent[name] for name in PARENT if name in parent}
-        if request.metadata:
-            shown["metadata"] = redact(request.metadata)
         if execution.current is not None and run.status not in CLOSED:
             shown["currentNodeId"] = execution.current
         if run.status == "completed":

@@ -6,6 +6,7 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
+from assay.runs.large import off_loop
 from assay.serve.fep.request import decoded
 from assay.serve.openwop.host import OpenWopHost, host_of
 from assay.serve.web.body import body_format, read_body
@@ -64,7 +65,9 @@ async def put_suite(call: HttpRequest) -> Response:
     call.query()
     body_format(call)
     body = await read_body(call)
-    shelved, new = await host_of(call).shelf.put(call.tenant, decoded(_any, body, call.server.limits))
+    limits = call.server.limits
+    document = await off_loop(len(body), lambda: decoded(_any, body, limits))
+    shelved, new = await host_of(call).shelf.put(call.tenant, document)
     headers = ((b"location", f"/v1/host/assay/suites/{shelved.suite_id}@{shelved.version}".encode()),)
     return answer(shelved, 201 if new else 200, headers)
 

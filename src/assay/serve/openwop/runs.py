@@ -24,6 +24,7 @@ from assay.protocol.runs import (
     RunRequest,
 )
 from assay.runs.ids import new_id
+from assay.runs.large import off_loop
 from assay.serve.fep.request import decoded, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
@@ -34,7 +35,6 @@ from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Headers, Response, answer, error_body
 
 PATIENCE = 2.8  # seconds that a cancel waits for the end
-LARGE = 64 * 1024  # bytes of a body that is not looked through on the loop
 MOST = 100  # runs in one bulk cancel
 ENDS: dict[str, Literal["cancelled", "completed", "failed"]] = {
     "cancelled": "cancelled",
@@ -53,12 +53,10 @@ async def create_run(call: HttpRequest) -> Response:
     surface = host_of(call)
     body_format(call)
     body = await read_body(call)
-    request = decoded(_request, body, call.server.limits)
+    limits = call.server.limits
+    request = await off_loop(len(body), lambda: decoded(_request, body, limits))
     _permitted(call, request)
-    if len(body) > LARGE:
-        request = await asyncio.to_thread(_without_secrets, request)
-    else:
-        request = _without_secrets(request)
+    request = await off_loop(len(body), lambda: _without_secrets(request))
     kind = surface.kind_for(request)
     once = IdempotentRequest(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_id("run-")

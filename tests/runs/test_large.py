@@ -1,0 +1,87 @@
+"""Large values: threads look through them, and the event loop serves other requests meanwhile."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from assay.protocol import redaction
+from assay.runs.large import LARGE, json_size, off_loop
+from support.rest_client import Server, sqlite
+
+
+@pytest.mark.parametrize(("size", "in_thread"), [(0, False), (LARGE, False), (LARGE + 1, True)])
+def test_a_large_value_is_worked_on_in_a_thread(size, in_thread):
+    worker = asyncio.run(off_loop(size, threading.current_thread))
+    assert (worker is not threading.main_thread()) == in_thread
+
+
+@pytest.mark.parametrize(
+    ("value", "size"), [({"a": "é"}, 10), ([1, None], 8), (object(), LARGE + 1), ("\ud800", LARGE + 1)]
+)
+def test_the_size_of_a_value(value, size):
+    assert json_size(value) == size
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(sqlite(tmp_path_factory.mktemp("large")), seeded=True) as server, server.client() as client:
+        yield server, client
+
+
+TEXT = "x" * (2 * LARGE)
+SUITE = {"suiteId": "local.mine.evals.large", "version": "1.0.0", "modes": ["golden"]}
+TASK = {
+    "taskId": "a",
+    "input": TEXT,
+    "expected": {"kind": "golden", "match": {"strategy": "exact", "value": "a"}},
+}
+
+
+@pytest.mark.parametrize("what", ["create", "snapshot", "note", "correction", "suite"])
+def test_the_event_loop_does_not_look_through_large_values(server, what, monkeypatch):
+    host, client = server
+    loop = host._thread.ident
+    start = {"workflowId": "conformance-identity", "inputs": {"payload": TEXT}, "metadata": {"text": TEXT}}
+    run = client.post("/v1/runs", json=start).json()["runId"]
+    while client.get(f"/v1/runs/{run}").json()["status"] not in ("completed", "failed"):
+        time.sleep(0.05)
+    looking: list[tuple[int, str]] = []
+    maybe, hide = redaction._maybe_secret, redaction.hide
+
+    def seen_line(line):
+        looking.append((threading.get_ident(), "line")) if len(line) > LARGE else None
+        return maybe(line)
+
+    def seen_text(text):
+        looking.append((threading.get_ident(), "text")) if len(text) > LARGE else None
+        return hide(text)
+
+    monkeypatch.setattr(redaction, "_maybe_secret", seen_line)
+    monkeypatch.setattr(redaction, "hide", seen_text)
+    monkeypatch.setattr("assay.agenteval.suite_store.canonical", _seen(looking))
+    path = f"/v1/runs/{run}"
+    if what == "create":
+        client.post("/v1/runs", json={**start, "workflowId": "conformance-delay"}).raise_for_status()
+        client.post("/v1/runs", json={**start, "workflowId": "conformance-noop", "inputs": {"x": TEXT}})
+    elif what == "snapshot":
+        assert client.get(path).json()["inputs"] == start["inputs"]
+    elif what == "suite":
+        assert client.post("/v1/host/assay/suites", json={**SUITE, "tasks": [TASK]}).status_code == 201
+    else:
+        signal = {"kind": "flag"} if what == "note" else {"kind": "correction", "correction": TEXT}
+        body = {"signal": signal} | ({"note": TEXT} if what == "note" else {})
+        client.post(f"{path}/annotations", json=body).raise_for_status()
+    assert looking
+    assert [kind for thread, kind in looking if thread == loop] == []
+
+
+def _seen(looking):
+    from assay.protocol.canonical import canonical
+
+    def seen(document):
+        looking.append((threading.get_ident(), "canonical"))
+        return canonical(document)
+
+    return seen

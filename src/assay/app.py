@@ -66,8 +66,8 @@ def providers(
     settings: Settings, policy: ProviderPolicy, *, cache: bool = False, environment: Environment = None
 ) -> Providers:
     """The providers of the settings; OPENAI_API_KEY or OPENAI_BASE_URL in the environment adds `openai`."""
-    from assay.backends.models.cached import DiskCache  # a lazy door
-    from assay.backends.providers import ConfiguredProviders  # a lazy door: most runs call no model
+    from assay.backends.models.cached import DiskCache  # deferred import
+    from assay.backends.providers import ConfiguredProviders  # deferred import: most runs call no model
 
     environment = os.environ if environment is None else environment
     configured = dict(settings.providers)
@@ -84,7 +84,7 @@ def providers(
 @asynccontextmanager
 async def store(settings: Settings, *, sealing: bool = True) -> AsyncGenerator[Store]:
     """Open the store of this host, migrate it, and close it at the end. Without `sealing` it decrypts, and encrypts nothing."""
-    from assay.backends.stores.open import open_store  # a lazy door: most runs write no store
+    from assay.backends.stores.open import open_store  # deferred import: most runs write no store
 
     address = settings.database_url or _embedded(Path(settings.home))
     opened = await open_store(address, cipher=cipher(settings), sealing=sealing)
@@ -99,7 +99,7 @@ def cipher(settings: Settings) -> Cipher | None:
     if settings.evidence_key is None:
         return None
     try:
-        from assay.backends.ciphers.keyring import KeyRing, read_keys  # a lazy door: the extra `guard`
+        from assay.backends.ciphers.keyring import KeyRing, read_keys  # deferred import: the extra `guard`
     except ModuleNotFoundError as error:
         raise UsageError(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
     return KeyRing(read_keys(settings.evidence_key))
@@ -116,7 +116,7 @@ def resolve_agent(spec: str, settings: Settings, providers: Providers | None = N
 
 
 def _configured_agents(settings: Settings, models: Providers | None) -> "ConfiguredAgents":
-    from assay.backends.agents.from_settings import ConfiguredAgents  # a lazy door
+    from assay.backends.agents.from_settings import ConfiguredAgents  # deferred import
 
     if models is None:
         policy = ProviderPolicy(seconds=settings.limits.run_seconds)
@@ -126,7 +126,7 @@ def _configured_agents(settings: Settings, models: Providers | None) -> "Configu
 
 def toolbox(settings: Settings) -> ToolBox:
     """The live tools of `[tools]` and `[mcp]`."""
-    from assay.backends.tools.from_settings import ConfiguredTools  # a lazy door
+    from assay.backends.tools.from_settings import ConfiguredTools  # deferred import
 
     return ConfiguredTools(settings.tools, settings.mcp)
 
@@ -145,14 +145,14 @@ def build_workflows(
     They are those of `[workflows]`, or `loops`, and the fixtures of the conformance suite where those are enabled. The type of the
     service is not named here, so that the package loads only when it is used.
     """
-    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
-    from assay.seams.routes import SAMPLE_AGENTS  # a lazy door
-    from assay.seams.workflows import samples  # a lazy door
-    from assay.workflow.activities import ActivityRunner  # a lazy door
-    from assay.workflow.critics import Critics  # a lazy door
-    from assay.workflow.kind import WorkflowKind  # a lazy door
-    from assay.workflow.service import WorkflowService  # a lazy door
-    from assay.workflow.verifier_loop import library  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.seams.routes import SAMPLE_AGENTS  # deferred import
+    from assay.seams.workflows import samples  # deferred import
+    from assay.workflow.activities import ActivityRunner  # deferred import
+    from assay.workflow.critics import Critics  # deferred import
+    from assay.workflow.kind import WorkflowKind  # deferred import
+    from assay.workflow.service import WorkflowService  # deferred import
+    from assay.workflow.verifier_loop import library  # deferred import
 
     if conformance_fixtures_enabled():
         agents = AgentOverlay(SAMPLE_AGENTS, agents)
@@ -174,10 +174,10 @@ def build_workflows(
 
 def execution_environment(settings: Settings) -> "ExecutionEnvironment":
     """The limits of the settings and all node types. Test-only types are among them: recorded runs that use one stay readable."""
-    from assay.seams.mock_agent import SEAM_NODES  # a lazy door
-    from assay.workflow.execution import ExecutionLimits  # a lazy door
-    from assay.workflow.interpreter import ExecutionEnvironment  # a lazy door
-    from assay.workflow.nodes import NODES  # a lazy door
+    from assay.seams.mock_agent import SEAM_NODES  # deferred import
+    from assay.workflow.execution import ExecutionLimits  # deferred import
+    from assay.workflow.interpreter import ExecutionEnvironment  # deferred import
+    from assay.workflow.nodes import NODES  # deferred import
 
     return ExecutionEnvironment(ExecutionLimits.of(settings.limits), NODES | SEAM_NODES)
 
@@ -229,7 +229,7 @@ async def open_evals(
     settings: Settings, store: Store, provided: Sequence[Agent] = (), *, cache: bool = False
 ) -> AsyncGenerator[EvalRuntime]:
     """Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process."""
-    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
     deps = services(settings, cache=cache)
     overlay = AgentOverlay(provided, agents(settings, deps.providers))
@@ -261,7 +261,7 @@ async def open_workflows(
     loops: Mapping[str, VerifierLoopConfig] | None = None,
 ) -> AsyncGenerator[WorkflowRuntime]:
     """Workflows for the library and the command, with the provided agents and those of the settings."""
-    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # deferred import
 
     deps, overlay = services(settings), AgentOverlay(provided, agents(settings))
     kind, connect = build_workflows(settings, store, registry(settings), deps, overlay, loops)
@@ -305,9 +305,9 @@ async def open_runtime(
     )
     async with store(settings) as opened:
         authenticator = Authenticator(opened, tokens=await tokens(settings.jwt), clock=deps.clock)
-        known = _with_conformance_agents(agents(settings, deps.providers))
-        kind, connect = build_workflows(settings, opened, checks, deps, known)
-        evals = build_evals(settings, opened, checks, deps, known)
+        all_agents = _with_conformance_agents(agents(settings, deps.providers))
+        kind, connect = build_workflows(settings, opened, checks, deps, all_agents)
+        evals = build_evals(settings, opened, checks, deps, all_agents)
         kinds = (
             EvaluationKind(opened, checks, deps, options),
             AgentEvalKind(opened, evals.dependencies),
@@ -337,8 +337,8 @@ def _with_conformance_agents(agents: Agents) -> Agents:
     """Adds the sample agents of the conformance suite, where its routes are enabled."""
     if not conformance_routes_enabled():
         return agents
-    from assay.backends.agents.overlay import AgentOverlay  # a lazy door
-    from assay.seams.evals import SAMPLES  # a lazy door
+    from assay.backends.agents.overlay import AgentOverlay  # deferred import
+    from assay.seams.evals import SAMPLES  # deferred import
 
     return AgentOverlay(SAMPLES, agents)
 
@@ -352,9 +352,9 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
     if not trust.issuer:
         return None
     try:
-        from assay.auth.jwks import KeySet, log  # a lazy door: the extra `guard`
-        from assay.auth.tokens import Tokens  # a lazy door
-        from assay.backends.jwks import source  # a lazy door
+        from assay.auth.jwks import KeySet, log  # deferred import: the extra `guard`
+        from assay.auth.tokens import Tokens  # deferred import
+        from assay.backends.jwks import source  # deferred import
     except ModuleNotFoundError as error:
         raise UsageError(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
     keys = KeySet(source(trust.jwks), trust)
@@ -373,7 +373,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     if not any(environment.get(name) for name in TRACED):
         return None
     try:
-        from assay.backends.telemetry.otel import OtelTracer  # a lazy door: the extra `telemetry`
+        from assay.backends.telemetry.otel import OtelTracer  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
         raise UsageError(f"traces need {error.name}: pip install 'assay[telemetry]'") from error
     return OtelTracer()
@@ -381,7 +381,7 @@ def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
 
 def _embedded(home: Path) -> str:
     """The address of the embedded database, in a folder that only this user can read."""
-    from assay.auth.local_key import make_private  # a lazy door
+    from assay.auth.local_key import make_private  # deferred import
 
     if "?" in str(home):
         raise UsageError(f"home: {str(home)!r} cannot hold a database, because of its '?'")

@@ -1,53 +1,52 @@
 r"""
-Text for a terminal: a sign that moves the cursor, hides or reorders other signs is shown as its escape, `\x1b` for ESC.
+Text for a terminal: a character that moves the cursor, or hides or reorders other characters, is shown as its escape, `\x1b` for ESC.
 
-Everything that a person reads passes `one_line` or `lines`. A document for a machine passes `as_json_escapes`: the same
-document, and no such sign in it.
+Every text for a person passes `one_line` or `lines`. Every JSON document passes `as_json_escapes`, which keeps its meaning.
 """
 
 import re
 
-# Controls (C0, DEL, C1), line separators, bidirectional overrides, signs without a width, tags, half a surrogate pair.
+# Controls (C0, DEL, C1), line separators, bidirectional overrides, characters without a width, tags, lone surrogates.
 _HOSTILE = (
     "\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164"
     "\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e00ff"
 )
-# Joiners and variants belong to the sign before them in many scripts and in emoji; after ASCII or each other they hide.
+# Joiners and variation selectors belong to the character before them in many scripts and in emoji; after ASCII or each other they hide.
 _JOINERS = "\u200c\u200d\ufe00-\ufe0e\U000e0100-\U000e01ef"
 _ESCAPED = re.compile(
     f"[{_HOSTILE}]|(?<![^\x00-\x7f{_JOINERS}])[{_JOINERS}]|(?<![^\x00-\x22\x24-\x29\x2b-\x2f\x3a-\x7f\ufe0f])\ufe0f"
 )
-_IN_JSON = re.compile(f"(?![\x00-\x1f])[{_HOSTILE}]")  # a control below U+0020 is an escape there already
+_IN_JSON = re.compile(f"(?![\x00-\x1f])[{_HOSTILE}]")  # JSON escapes controls below U+0020 already
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def one_line(text: str) -> str:
-    """The text with an escape for every sign that could deceive its reader, newlines among them."""
+    """The text with an escape for every character that could deceive its reader, also for newlines."""
     return text if text.isascii() and text.isprintable() else _ESCAPED.sub(_escape, text)
 
 
 def lines(text: str, indent: str = "  ") -> str:
-    """The same for a text of several lines: each after the first is indented, so that none passes for a line of ours."""
+    """A text of several lines, escaped. Each line after the first is indented, so that none looks like a line of assay."""
     return f"\n{indent}".join(map(one_line, text.splitlines() or [""]))
 
 
 def as_json_escapes(document: str) -> str:
-    """A JSON document with its hostile signs as escapes, which any reader takes for the same."""
+    """The same JSON document with its hostile characters as escapes."""
     if document.isascii() and "\x7f" not in document:
         return document
     return _IN_JSON.sub(_json_escape, document)
 
 
-def _escape(found: re.Match[str]) -> str:
-    sign = found[0]
-    code = ord(sign)
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
     if code > 0xFFFF:
         return f"\\U{code:08x}"
-    return _SHORT.get(sign) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
-def _json_escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _json_escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code <= 0xFFFF:
         return f"\\u{code:04x}"
     high, low = divmod(code - 0x10000, 0x400)

@@ -1,4 +1,4 @@
-"""A Model that says what it was told to say: for tests, for demonstrations, for a run without a key."""
+"""Test doubles for users: `ScriptedModel` answers as a script says, without a key and without a network."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -13,20 +13,20 @@ from assay.ports import Completion, CompletionRequest, ToolCall
 
 class ScriptedModel:
     """
-    Answers from a queue, a table or a function, and keeps what it was asked in `asks`.
+    A Model that answers from a queue, a table or a function. `requests` has every request it got.
 
-        ScriptedModel([{"passed": True}, "not JSON", TimeFault("too slow")])    one after the other
-        ScriptedModel({"capital of France": {"passed": True}})                  the first phrase the messages hold
-        ScriptedModel(lambda ask: {"passed": "Paris" in ask.messages[-1].content})
+        ScriptedModel([{"passed": True}, "not JSON", TimeFault("too slow")])    one answer after the other
+        ScriptedModel({"capital of France": {"passed": True}})                  by the first phrase in the messages
+        ScriptedModel(lambda request: {"passed": "Paris" in request.messages[-1].content})
 
-    A text is said as it is, any other JSON value as JSON, a Fault is raised, a Reply is given whole; a ToolCall, or several in a
-    tuple, is asked for. No tokens, no cost.
+    An answer is a text, another JSON value (sent as JSON), a Fault (raised), a Completion, or a ToolCall or a tuple of them. Answers
+    have no tokens and no cost.
     """
 
     def __init__(
         self, script: Iterable[Any] | Mapping[str, Any] | Callable[[CompletionRequest], Any]
     ) -> None:
-        self.asks: list[CompletionRequest] = []
+        self.requests: list[CompletionRequest] = []
         if isinstance(script, Mapping):
             self._answer = _from_table(cast("Mapping[str, Any]", script))
         elif callable(script):
@@ -35,7 +35,7 @@ class ScriptedModel:
             self._answer = _from_queue(script)
 
     async def complete(self, request: CompletionRequest) -> Completion:
-        self.asks.append(request)
+        self.requests.append(request)
         answer = self._answer(request)
         if isinstance(answer, Fault):
             raise answer
@@ -65,14 +65,14 @@ class ScriptedModel:
 
 
 def _from_queue(script: Iterable[Any]) -> Callable[[CompletionRequest], Any]:
-    waiting = iter(script)
-    return lambda ask: next(waiting, ForeignFault("the script has no more answers"))
+    answers = iter(script)
+    return lambda request: next(answers, ForeignFault("the script has no more answers"))
 
 
 def _from_table(script: Mapping[str, Any]) -> Callable[[CompletionRequest], Any]:
-    def look_up(ask: CompletionRequest) -> Any:
-        said = "\n".join(message.content for message in ask.messages)
-        unheard = ForeignFault(f"the script answers none of: {', '.join(script)}")
-        return next((answer for phrase, answer in script.items() if phrase in said), unheard)
+    def look_up(request: CompletionRequest) -> Any:
+        text = "\n".join(message.content for message in request.messages)
+        missing = ForeignFault(f"no phrase of the script is in the messages: {', '.join(script)}")
+        return next((answer for phrase, answer in script.items() if phrase in text), missing)
 
     return look_up

@@ -47,11 +47,11 @@ def http_server(
 ) -> HttpServer:
     """The HTTP server with the routes of FEP and OpenWOP."""
     try:
-        from assay.serve.http import ROUTES, http_app  # a lazy door: the extra `serve`
-        from assay.serve.openwop.build import build_host  # a lazy door
-        from assay.serve.seams.routes import SEAMS  # a lazy door
-        from assay.serve.web.server import server  # a lazy door
-        from assay.workflow.execution_model import HostInfo  # a lazy door
+        from assay.serve.http import ROUTES, http_app  # deferred import: the extra `serve`
+        from assay.serve.openwop.build import build_host  # deferred import
+        from assay.serve.seams.routes import SEAMS  # deferred import
+        from assay.serve.web.server import server  # deferred import
+        from assay.workflow.execution_model import HostInfo  # deferred import
     except ModuleNotFoundError as error:
         raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
     openwop = build_host(
@@ -72,7 +72,7 @@ def http_server(
 def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None = None) -> GrpcServer:
     """FEP over gRPC, with the executor, limits and keys of the HTTP server. It listens at once and answers once `serve` runs."""
     try:
-        from assay.serve.grpc.server import RpcServer  # a lazy door: the extra `grpc`
+        from assay.serve.grpc.server import RpcServer  # deferred import: the extra `grpc`
     except ModuleNotFoundError as error:
         raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
     return RpcServer(companion.state, address=host, port=port, tls=tls)

@@ -746,7 +746,7 @@ def test_a_replay_equals_its_source_with_everything_unplugged(mode):
             assert source.status == "completed"
             hosted.means.agents._agents.clear()
             tools.calls.clear()
-            asks = hosted.means.services.providers.script.asks
+            asks = hosted.means.services.providers.script.requests
             asks.clear()
             copy = await replayed(hosted, source)
             assert asks == []

@@ -755,13 +755,13 @@ async def test_a_scripted_model_says_that_it_is_one():
         await judge.complete(ask())
     with pytest.raises(ForeignFault, match="no more answers"):
         await judge.complete(ask())
-    assert len(judge.asks) == 4
+    assert len(judge.requests) == 4
 
 
 async def test_a_script_may_be_a_table_or_a_function():
     table = ScriptedModel({"good": {"passed": True}})
     assert (await table.complete(ask())).value == {"passed": True}
-    with pytest.raises(ForeignFault, match="answers none of: good"):
+    with pytest.raises(ForeignFault, match="no phrase of the script is in the messages: good"):
         await table.complete(ask(messages=(Message("user", "bad"),)))
     told = ScriptedModel(
         lambda ask: Completion(text="", finish_reason="length", model=ask.model, provider="me")

@@ -93,7 +93,7 @@ def test_an_import_inside_a_function_is_a_lazy_door_and_says_so(house):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         for inner in ast.walk(node)
         if isinstance(inner, ast.Import | ast.ImportFrom)
-        and "# a lazy door" not in text.splitlines()[inner.lineno - 1]
+        and "# deferred import" not in text.splitlines()[inner.lineno - 1]
     ]
     assert not unsaid
 

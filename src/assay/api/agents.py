@@ -18,7 +18,7 @@ def agent_from(agent: Any, settings: Settings, *, place: str = "agent", free: bo
     if hasattr(agent, "invoke") and hasattr(agent, "card"):
         return agent
     if callable(agent) and not hasattr(agent, "invoke"):
-        from assay.backends.agents.callable import agent_from_callable  # a lazy door
+        from assay.backends.agents.callable import agent_from_callable  # deferred import
 
         return agent_from_callable(agent, free=free)
     message = (

@@ -138,7 +138,7 @@ def with_model(settings: Settings, model: str | None) -> Settings:
 async def _open_store(store: str | Store, stack: AsyncExitStack) -> Store:
     if not isinstance(store, str):
         return store
-    from assay.backends.stores.open import open_store  # a lazy door: SQLAlchemy, where it is needed
+    from assay.backends.stores.open import open_store  # deferred import: SQLAlchemy, where it is needed
 
     opened = await open_store(store)
     stack.push_async_callback(opened.close)

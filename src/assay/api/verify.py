@@ -29,9 +29,9 @@ async def verify(
     each; then those checks are a critic too, and `critic` may be None. A result that needs a person's decision leaves the run in a
     waiting status, and nothing is committed.
     """
-    from assay.backends.stores.memory import MemoryStore  # a lazy door
-    from assay.workflow.report import verification_of  # a lazy door
-    from assay.workflow.verifier_loop import read_loop  # a lazy door
+    from assay.backends.stores.memory import MemoryStore  # deferred import
+    from assay.workflow.report import verification_of  # deferred import
+    from assay.workflow.verifier_loop import read_loop  # deferred import
 
     settings = load()
     sources: list[Any] = [actor] if critic is None else [actor, critic]

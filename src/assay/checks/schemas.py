@@ -31,7 +31,7 @@ def _held(schema: bytes) -> int:
 @memoize(CACHED, _held, pool.owner.get)
 def validator_for(schema: bytes) -> "Validator":
     """What tells whether a value fits; a ValueError where the schema is none."""
-    import jsonschema_rs  # a lazy door: 48 ms for checks that most runs do not use
+    import jsonschema_rs  # deferred import: 48 ms for checks that most runs do not use
 
     if len(schema) > LONGEST:
         raise ValueError(f"the schema has {len(schema):,} bytes; at most {LONGEST:,} are taken")

@@ -82,7 +82,7 @@ class HostClient:
                 why = f"{self.address}: {trouble}"
             pause = next(tries, None)
             if pause is None:
-                raise EnvironmentFailure(f"{why}; run {run} may go on there: {self.address}/v1/runs/{run}")
+                raise EnvironmentFailure(f"{why}; run {run} may continue there: {self.address}/v1/runs/{run}")
             time.sleep(pause)
 
     def _stream(self, run: str, last: str) -> Iterator[tuple[str, RemoteEvent]]:

@@ -284,7 +284,7 @@ def flush(sinks: list[Sink]) -> None:
 
 @contextmanager
 def flushed_on_error(sinks: list[Sink]) -> Generator[None]:
-    """Write the results that are done before an exception goes on."""
+    """Write the results that are done before the exception is raised again."""
     try:
         yield
     except BaseException:  # raised again: only the results come first

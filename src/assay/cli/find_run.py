@@ -3,30 +3,35 @@
 from assay.errors import UsageError
 from assay.ports import Run, RunQuery, Store
 
-RECENT = 1000  # runs in which a prefix is looked up
+RECENT = 1000  # newest runs that are searched for a prefix
 LIST_HINT = "`assay list` shows the stored runs"
 NO_RUNS = "no runs are stored here; `assay run` and `assay evaluate --save` store one"
 
 
 async def find_run(
-    store: Store, which: str, kind: str | None = None, *, tenant: str | None = None, name: str | None = None
+    store: Store,
+    reference: str,
+    kind: str | None = None,
+    *,
+    tenant: str | None = None,
+    name: str | None = None,
 ) -> Run:
     """The run; a UsageError says why there is none or more than one."""
-    if which == "latest":
+    if reference == "latest":
         runs = await store.runs(RunQuery(tenant=tenant, kind=kind, name=name, limit=1))
         if not runs:
             raise UsageError(NO_RUNS if tenant is kind is name is None else _no_match(tenant, kind, name))
         return runs[0]
-    run = await store.run(which, tenant=tenant)
+    run = await store.run(reference, tenant=tenant)
     if run is not None and kind in (None, run.kind):
         return run
     recent = await store.runs(RunQuery(tenant=tenant, kind=kind, limit=RECENT))
-    matches = [run for run in recent if run.id.startswith(which)]
+    matches = [run for run in recent if run.id.startswith(reference)]
     if len(matches) == 1:
         return matches[0]
     if matches:
-        raise UsageError(f"{which!r} is the beginning of {len(matches)} run ids: give more characters")
-    raise UsageError(f"there is no run {which!r}; {LIST_HINT}")
+        raise UsageError(f"{reference!r} is the beginning of {len(matches)} run ids: give more characters")
+    raise UsageError(f"there is no run {reference!r}; {LIST_HINT}")
 
 
 def _no_match(tenant: str | None, kind: str | None, name: str | None) -> str:

@@ -32,7 +32,7 @@ class _Unfit(ValueError):
 
 def read_yaml(data: bytes, name: str) -> Any:
     """The one document of a file; of an empty file, None. What is wrong has the number of its line."""
-    import yaml  # a lazy door: 31 ms that JSON need not pay
+    import yaml  # deferred import: 31 ms that JSON need not pay
 
     try:
         data.decode()

@@ -122,8 +122,8 @@ def _part(code: Any, what: Any, flags: int) -> tuple[int, int]:
 @lru_cache(maxsize=1)
 def categories() -> dict[str, str]:
     """Each general category of Unicode, `L` and `Lu` alike, as the inside of a character class of `re`."""
-    from itertools import groupby  # a lazy door
-    from unicodedata import category  # a lazy door: few patterns name one
+    from itertools import groupby  # deferred import
+    from unicodedata import category  # deferred import: few patterns name one
 
     known: dict[str, list[str]] = {}
     names = list(map(category, map(chr, range(0x110000))))

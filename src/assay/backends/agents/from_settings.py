@@ -110,7 +110,7 @@ class ConfiguredAgents:
     def _http(self, card: AgentCard, declared: AgentConfig, place: str) -> Agent:
         if find_spec("aiohttp") is None:
             raise UsageError(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
-        from assay.backends.agents.http import HttpAgent  # a lazy door
+        from assay.backends.agents.http import HttpAgent  # deferred import
 
         try:
             url = expanded(declared.target, self._environment, "target")

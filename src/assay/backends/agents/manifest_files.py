@@ -74,7 +74,7 @@ def read_schema(path: Path, place: str) -> dict[str, Any]:
     schema = read_document(path, place)
     if not is_object(schema):
         raise InvalidRequest(Problem(f"{place}: {path}", "expected a JSON Schema, which is an object"))
-    import jsonschema_rs  # a lazy door: most agents have none
+    import jsonschema_rs  # deferred import: most agents have none
 
     try:
         jsonschema_rs.meta.validate(schema)

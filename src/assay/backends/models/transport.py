@@ -76,7 +76,7 @@ def load_transport(provider: Provider) -> Callable[[Provider, int], Transport]:
 
 def proxy_of(address: str) -> str | None:
     """The environment's proxy for an address (`HTTPS_PROXY`, `NO_PROXY` and the like)."""
-    from urllib.request import getproxies, proxy_bypass  # a lazy door: it loads all of http and email
+    from urllib.request import getproxies, proxy_bypass  # deferred import: it loads all of http and email
 
     parts = urlsplit(address)
     return None if proxy_bypass(parts.hostname or "") else getproxies().get(parts.scheme)

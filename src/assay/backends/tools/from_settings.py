@@ -74,7 +74,7 @@ class ConfiguredTools:
                 )
             return self._mcp(id, declared.server, declared.target, declared)
         _need("aiohttp", f"settings: tools.{id!r}")
-        from assay.backends.tools.http import HttpTool, Sessions  # a lazy door
+        from assay.backends.tools.http import HttpTool, Sessions  # deferred import
 
         if self._sessions is None:
             self._sessions = Sessions()
@@ -83,7 +83,7 @@ class ConfiguredTools:
 
     def _mcp(self, id: str, name: str, tool: str, declared: ToolConfig | None) -> Tool:
         _need("mcp", f"settings: mcp.{name}")
-        from assay.backends.tools.mcp import McpTool, McpTools  # a lazy door: half a second
+        from assay.backends.tools.mcp import McpTool, McpTools  # deferred import: half a second
 
         server = self._declared_servers[name]
         if name not in self._servers:

@@ -18,7 +18,7 @@ async def show_metrics(call: HttpRequest) -> Response:
 
 def exposition(metrics: Metrics) -> bytes:
     try:
-        import prometheus_client as prometheus  # a lazy door: the extra `telemetry`
+        import prometheus_client as prometheus  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
         raise Unavailable(
             f"metrics need {error.name}: pip install 'assay[telemetry]'", retry_after=3600
@@ -36,7 +36,7 @@ class _Collector:
         self._metrics = metrics
 
     def collect(self) -> Iterator[Any]:
-        from prometheus_client import core  # a lazy door
+        from prometheus_client import core  # deferred import
 
         for name, (help, labels) in COUNTERS.items():
             counter = core.CounterMetricFamily(name, help, labels=labels)

@@ -133,6 +133,23 @@ def test_a_run_that_kills_or_stops_its_process_stops_doing_so(zygote, where, typ
         assert len(log.read_text().split()) == 3
 
 
+def recorded(executor, store):
+    """What the executor does from now on: `start` and `release`, in order."""
+    done: list[str] = []
+    start, release = executor.start, store.release
+
+    def started(run):
+        done.append("start")
+        return start(run)
+
+    async def released(run, holder):
+        done.append("release")
+        return await release(run, holder)
+
+    executor.start, store.release = started, released
+    return done
+
+
 @pytest.mark.parametrize("where", ["memory", "sqlite", "postgres"])
 def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, tmp_path):
     async def main(address):
@@ -141,7 +158,9 @@ def test_of_runs_that_were_lost_together_each_has_its_last_attempt_alone(where, 
             for _, run in left:
                 await lose(store, run.id, 2)
             desk = type(left[0][0])(store, left[0][0]._engine, left[0][0]._kinds, lease=60, attempts=3)
+            done = recorded(desk, store)
             await desk.open()
+            assert done == ["release", "release", "start"]
             for many in (2, 1, 0):
                 assert desk.active_runs == 1
                 waiting = [

@@ -290,7 +290,15 @@ class RunExecutor:
             return
         last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
         sparing = last if self._occupied else None
-        for run in await self.store.adopt(self.executor_id, seconds=self.lease, limit=1000, sparing=sparing):
+        runs = await self.store.adopt(self.executor_id, seconds=self.lease, limit=1000, sparing=sparing)
+        final = [run for run in runs if run.takeovers == last]
+        for run in final[
+            1:
+        ]:  # before any run begins: one that kills this process must not cost them their attempt
+            release = self.store.release(run.id, self.executor_id)
+            if await run_guarded("adoption", release, EnvironmentFailure) is not None:
+                self._orphaned.add(run.id)
+        for run in [*(run for run in runs if run.takeovers != last), *final[:1]]:
             if (
                 await run_guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
                 is not None

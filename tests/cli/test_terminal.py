@@ -5,6 +5,8 @@ import csv
 import io
 import json
 import logging
+import subprocess
+import sys
 import unicodedata
 from pathlib import Path
 
@@ -253,3 +255,23 @@ def test_a_log_line_is_one_line(form):
     line = form.format(record)
     assert not deceives(line, newlines=False)
     assert r"\u202e" in line
+
+
+LIBRARY = """
+import logging
+from assay.cli.main import _prepare_streams
+_prepare_streams()
+logging.warning("first \\x1b[31m")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.getLogger("library").exception("second\\nline")
+"""
+
+
+def test_a_library_that_logs_an_exception_prints_one_line():
+    done = subprocess.run([sys.executable, "-c", LIBRARY], capture_output=True, text=True, check=True)
+    first, second = done.stderr.splitlines()
+    assert first == "first \\x1b[31m"
+    assert second.startswith("second")
+    assert done.stdout == ""

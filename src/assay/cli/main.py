@@ -169,6 +169,8 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="backslashreplace")
     if logging.lastResort is not None:  # the warnings of libraries, where no server configured a log
         logging.lastResort.setFormatter(_OneLineFormatter())
+        if not logging.root.handlers:  # else `logging.warning` of a library adds one that prints tracebacks
+            logging.root.addHandler(logging.lastResort)
 
 
 class _OneLineFormatter(logging.Formatter):

@@ -9,7 +9,7 @@ from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.checker import Checker, Opaque, Template
 from assay.checks.registry import Registry
-from assay.checks.run import Options, run_here
+from assay.checks.runner import ResultOptions, run_check
 from assay.errors import InvalidRequest, UsageError
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
@@ -49,7 +49,7 @@ DOCUMENT = {
 
 def ask(arguments, type="echo", **options):
     bound = bind(Check(type=type, arguments=arguments), REGISTRY, "checks[0]")
-    return run_here(bound, DOCUMENT, Services(), Options(**options))
+    return run_check(bound, DOCUMENT, Services(), ResultOptions(**options))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_an_errored_check_shows_what_it_did_resolve():
 @pytest.mark.parametrize("value", ["x", 1.5, True, None])
 def test_a_resolved_value_of_the_wrong_type_is_a_validation_error(value):
     bound = bind(Check(type="echo", arguments={"number": "$.v"}), REGISTRY, "checks[0]")
-    result = run_here(bound, {"v": value}, Services(), Options())
+    result = run_check(bound, {"v": value}, Services(), ResultOptions())
     assert (result.error.type, result.error.recoverable) == ("validation_error", False)
     assert result.error.message.startswith("number: expected `int`")
 
@@ -159,7 +159,7 @@ def test_a_resolved_value_of_the_wrong_type_is_a_validation_error(value):
 def test_a_path_that_goes_too_far_says_which_limit():
     services = Services(limits=Limits(max_nodes=100))
     bound = bind(Check(type="exists", arguments={"path": "$..*"}), REGISTRY, "checks[0]")
-    result = run_here(bound, {"a": [0] * 1000}, services, Options())
+    result = run_check(bound, {"a": [0] * 1000}, services, ResultOptions())
     assert result.error.type == "jsonpath_error"
     assert "100" in result.error.message
 
@@ -223,7 +223,7 @@ def test_a_path_that_goes_too_far_says_which_limit():
             {
                 "type": "llm_judge",
                 "arguments": {"prompt": 1, "response_format": []},
-            },  # its vet reads the second
+            },  # its validate_literals reads the second
             ["checks[0].arguments.prompt: ", "checks[0].arguments.response_format: "],
         ),
     ],

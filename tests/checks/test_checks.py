@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
 from assay.checks.checker import PASSED_SCHEMA, Checker, argument_schema
-from assay.checks.run import Options, run_here
+from assay.checks.runner import ResultOptions, run_check
 from assay.errors import InvalidRequest
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -21,7 +21,7 @@ SERVICES = Services()
 
 def ask(type, arguments, document=None):
     bound = bind(Check(type=type, arguments=arguments), STANDARD, "checks[0]")
-    return fits(run_here(bound, document or {}, SERVICES, Options()))
+    return fits(run_check(bound, document or {}, SERVICES, ResultOptions()))
 
 
 def passed(type, arguments, document=None):
@@ -271,7 +271,7 @@ class Odd(Checker):
 
 def test_an_answer_that_breaks_the_schema_of_its_check_fails():
     bound = bind(Check(type="odd", arguments={}), STANDARD.extended([Odd]), "checks[0]")
-    result = run_here(bound, {}, SERVICES, Options())
+    result = run_check(bound, {}, SERVICES, ResultOptions())
     with pytest.raises(jsonschema_rs.ValidationError, match="'more' was unexpected"):
         fits(result, Odd)
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from assay.checks import STANDARD
 from assay.checks.arguments import bind, build
 from assay.checks.exact_match import FoldedMatch
-from assay.checks.heavy import PARTS, TEXT, elsewhere, is_large
-from assay.checks.work import Work, answered
+from assay.checks.offload import CHARACTERS_PER_VALUE, INLINE_VALUES, is_large, offload
+from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import TimeFault
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -52,14 +52,14 @@ def test_a_worker_process_answers_the_same(kind, data):
     checks = [made(kind, data.draw(ARGUMENTS[kind])) for _ in range(3)]
     shared = ("schema",) if kind == "json_schema" else ()
     expected = [msgspec.json.decode(msgspec.json.encode(check.answer(Services()))) for check in checks]
-    assert answered([elsewhere(check, *shared) for check in checks]) == expected
+    assert run_tasks([offload(check, *shared) for check in checks]) == expected
 
 
 LONG = "x" * 9_000_000
 LARGE = {
-    "has_items": {"items": list(range(PARTS + 1)), "required_items": [1]},
-    "json_match": {"actual": list(range(PARTS + 1)), "expected": list(range(PARTS + 1))},
-    "json_schema": {"value": list(range(10 * PARTS)), "schema": {"items": {"type": "integer"}}},
+    "has_items": {"items": list(range(INLINE_VALUES + 1)), "required_items": [1]},
+    "json_match": {"actual": list(range(INLINE_VALUES + 1)), "expected": list(range(INLINE_VALUES + 1))},
+    "json_schema": {"value": list(range(10 * INLINE_VALUES)), "schema": {"items": {"type": "integer"}}},
     "contains": {"text": LONG, "phrases": ["x", "xx"]},
     "exact_match": {"actual": LONG, "expected": LONG.upper(), "case_sensitive": False},
 }
@@ -72,7 +72,7 @@ def test_values_without_case_are_the_same_in_a_worker_process(one, negate):
     plain = made(
         "exact_match", {"actual": one, "expected": swapped(one), "case_sensitive": False, "negate": negate}
     )
-    assert answered([elsewhere(folded)]) == [plain.answer(Services())]
+    assert run_tasks([offload(folded)]) == [plain.answer(Services())]
 
 
 def swapped(one):
@@ -91,33 +91,33 @@ def swapped(one):
 @pytest.mark.parametrize(
     ("one", "two"),
     [
-        ([1, "a"] * (PARTS // 2), [1.0, "A"] * (PARTS // 2)),  # many parts
+        ([1, "a"] * (INLINE_VALUES // 2), [1.0, "A"] * (INLINE_VALUES // 2)),  # many parts
         (["a" * 300_000], ["A" * 300_000]),  # few parts, much text
     ],
 )
 def test_large_values_without_case_are_sent_to_a_worker_process(one, two):
     work = made("exact_match", {"actual": one, "expected": two, "case_sensitive": False}).run(Services())
-    assert isinstance(work, Work)
-    assert answered([work]) == [{"passed": True}]
+    assert isinstance(work, WorkerTask)
+    assert run_tasks([work]) == [{"passed": True}]
 
 
 @pytest.mark.parametrize("kind", LARGE)
 def test_a_large_check_is_sent_to_a_worker_process(kind):
     work = made(kind, LARGE[kind]).run(Services())
-    assert isinstance(work, Work)
-    assert answered([work]) == [{"passed": True}]
+    assert isinstance(work, WorkerTask)
+    assert run_tasks([work]) == [{"passed": True}]
 
 
 @pytest.mark.parametrize(
     ("values", "large"),
-    [([[]] * PARTS, False), ([[]] * (PARTS + 1), True), ({"a": [0] * PARTS}, True), ("x" * (PARTS * TEXT), False), ("x" * (PARTS + 1) * TEXT, True), ([["x" * TEXT] * (PARTS // 2)] * 2, True), (1, False)],
+    [([[]] * INLINE_VALUES, False), ([[]] * (INLINE_VALUES + 1), True), ({"a": [0] * INLINE_VALUES}, True), ("x" * (INLINE_VALUES * CHARACTERS_PER_VALUE), False), ("x" * (INLINE_VALUES + 1) * CHARACTERS_PER_VALUE, True), ([["x" * CHARACTERS_PER_VALUE] * (INLINE_VALUES // 2)] * 2, True), (1, False)],
 )  # fmt: skip
 def test_what_is_large_is_seen_without_looking_at_all_of_it(values, large):
     assert is_large(values) is large
 
 
 def test_a_check_that_takes_too_long_is_a_fault(monkeypatch):
-    monkeypatch.setattr("assay.checks.heavy.SECONDS", 0.05)
+    monkeypatch.setattr("assay.checks.offload.SECONDS", 0.05)
     items = [[at] for at in range(200_000)]
-    (outcome,) = answered([elsewhere(made("has_items", {"items": items, "required_items": items}))])
+    (outcome,) = run_tasks([offload(made("has_items", {"items": items, "required_items": items}))])
     assert isinstance(outcome, TimeFault)

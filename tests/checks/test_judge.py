@@ -15,8 +15,8 @@ import assay
 from assay import InvalidRequest
 from assay.checks import STANDARD
 from assay.checks.arguments import bind
-from assay.checks.llm_judge import LlmJudge, reasoned
-from assay.checks.run import Options, prepare, to_result
+from assay.checks.llm_judge import LlmJudge, with_reasoning
+from assay.checks.runner import ResultOptions, prepare, to_result
 from assay.checks.templates import PromptTemplate
 from assay.errors import Fault, PathFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Limits, Services
@@ -141,7 +141,7 @@ def ask(script, document=None, *, timeout=None, **more):
         except Fault as fault:
             return fault
 
-    return to_result(prepared, asyncio.run(run()), services, Options()), providers.script.asks
+    return to_result(prepared, asyncio.run(run()), services, ResultOptions()), providers.script.asks
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_an_answer_that_was_too_late_may_have_cost_something():
     ],
 )
 def test_a_reason_is_asked_for_before_the_verdict(schema, asks_why):
-    wanted = reasoned(schema)
+    wanted = with_reasoning(schema)
     assert (wanted is not schema) is asks_why
     if asks_why:
         assert next(iter(wanted["properties"])) == "reasoning"

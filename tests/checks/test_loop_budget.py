@@ -11,7 +11,7 @@ from assay.checks.checker import Checker, Text, verdict
 from assay.checks.loop_budget import LONG_PATTERN, OverBudget, within
 from assay.errors import InvalidRequest
 from assay.fep.request import plan_of
-from assay.fep.shares import in_place
+from assay.fep.scheduler.owner_threads import in_place
 from assay.ports import Services
 from support.rest_client import Server, lines_of, request_of, sqlite
 

@@ -5,7 +5,7 @@ import pytest
 
 import assay
 from assay.agenteval.suite import read_suite
-from assay.checks.schemas import LONGEST, SAID, UNLISTED, validator_for
+from assay.checks.schema_validator import MAX_MESSAGE, MAX_SCHEMA_BYTES, UNLISTED_VIOLATION, validator_for
 from assay.errors import InvalidRequest, ValueFault
 
 
@@ -49,7 +49,7 @@ ENDLESS = {
 def test_what_has_no_end_is_not_begun(what):
     schema, value = ENDLESS[what]
     validator = validator_for(msgspec.json.encode(schema))
-    for asks in (validator.is_valid, lambda value: validator.errors(value, 1), validator.heavy):
+    for asks in (validator.is_valid, lambda value: validator.errors(value, 1), validator.is_expensive):
         with pytest.raises(ValueFault, match="it could take more than 100,000,000 steps"):
             asks(value)
     result = assay.evaluate_sync(
@@ -112,17 +112,17 @@ LARGE = {
 @pytest.mark.parametrize("what", LARGE)
 def test_errors_are_listed_where_there_is_room_for_them(what):
     schema, value = LARGE[what]
-    assert validator_for(msgspec.json.encode(schema)).errors(value, 20) == [UNLISTED]
+    assert validator_for(msgspec.json.encode(schema)).errors(value, 20) == [UNLISTED_VIOLATION]
 
 
 def test_a_message_is_short():
     validator = validator_for(msgspec.json.encode({"items": {"const": "y" * 5_000}}))
-    assert {len(one.message) for one in validator.errors(["x"] * 5, 20)} == {SAID + 1}
+    assert {len(one.message) for one in validator.errors(["x"] * 5, 20)} == {MAX_MESSAGE + 1}
 
 
 def test_a_schema_has_a_size():
     with pytest.raises(ValueError, match="at most 1,048,576 are taken"):
-        validator_for(msgspec.json.encode({"enum": ["x" * LONGEST]}))
+        validator_for(msgspec.json.encode({"enum": ["x" * MAX_SCHEMA_BYTES]}))
 
 
 HEAVY = {
@@ -138,7 +138,7 @@ HEAVY = {
 @pytest.mark.parametrize("what", HEAVY)
 def test_what_may_take_long_is_known_beforehand(what):
     schema, value, heavy = HEAVY[what]
-    assert validator_for(msgspec.json.encode(schema)).heavy(value) is heavy
+    assert validator_for(msgspec.json.encode(schema)).is_expensive(value) is heavy
 
 
 @pytest.mark.parametrize(

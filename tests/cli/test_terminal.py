@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
-from assay.fep.cells import row
+from assay.fep.csv_cells import row
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from support.command import on_a_terminal
@@ -227,7 +227,7 @@ def test_a_cell_is_no_formula(value, cell):
 def test_every_csv_goes_through_that_row():
     source = Path(assay.__file__).parent
     writers = [path.name for path in source.rglob("*.py") if "csv.writer" in path.read_text()]
-    assert writers == ["cells.py"]
+    assert writers == ["csv_cells.py"]
 
 
 def test_words_of_the_command_have_one_door():

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from assay.checks import STANDARD
-from assay.checks.schemas import CACHED, validator_for
+from assay.checks.schema_validator import CACHE_BYTES, validator_for
 from assay.fep.inline import runs_inline
 from assay.fep.plan import Plan
 from assay.protocol.cache import ENTRY, LARGEST, ByteCache, memoize, memoize_on
@@ -96,7 +96,7 @@ def test_sixty_large_requests_leave_little_behind():
     del plan
     gc.collect()
     assert not any(sheet() for sheet in sheets)
-    assert 0 < VALIDATORS.bytes <= CACHED
+    assert 0 < VALIDATORS.bytes <= CACHE_BYTES
 
 
 def test_a_flood_of_schemas_leaves_those_of_another_tenant():

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from assay import jsonpath as paths
 from assay.checks import STANDARD
 from assay.checks.checker import Checker, Text
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, ValueFault
 from assay.fep.context import read_context
 from assay.fep.plan import Plan
 from assay.fep.tally import Tally
-from assay.jsonpath.batch import batch_getter
+from assay.jsonpath.batch_getter import batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
@@ -174,7 +174,7 @@ def test_compiled_is_plain(asked, documents, shown):
             good.append(check)
         except InvalidRequest:
             continue
-    sheet = Plan(good, REGISTRY, SERVICES, Options(resolved_arguments=shown)).shared
+    sheet = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown)).shared
     assert sheet is not None
     compiled, in_one, plain = Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]

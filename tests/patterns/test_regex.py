@@ -9,8 +9,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import assay
-from assay.checks.regex import Flags, compiled
-from assay.checks.work import answered
+from assay.checks.regex import Flags, compile_pattern
+from assay.checks.worker_tasks import run_tasks
 from assay.errors import Fault
 from assay.patterns.backtracking import Text, Tree, parsed
 from assay.patterns.search import Search
@@ -104,7 +104,7 @@ def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, fla
         re.IGNORECASE * flags.case_insensitive | re.MULTILINE * flags.multiline | re.DOTALL * flags.dot_all
     )
     assume(legal(pattern, chosen) is not None)
-    ours = compiled(pattern, flags)
+    ours = compile_pattern(pattern, flags)
     found = ours.search.found(text + long)
     if found is not None:
         assert found is (re.search(pattern, text + long, chosen) is not None)
@@ -113,8 +113,8 @@ def test_a_search_says_what_re_says_whatever_the_length(pattern, text, long, fla
 @pytest.mark.parametrize("pattern", [r"x.*a.*b!", r"(\w+ ?)+\.", "(?:a|b)*(?:a|b)*1"])
 def test_a_worker_process_says_what_re_says(pattern):
     texts = ["a b" * 5, "xaab!", "a1" + "b" * 40, "ab " * 400 + ".", "\ud800a1", "中" * 300 + "a."]
-    ours = compiled(pattern, Flags())
-    told = answered(ours.work(text, False) for text in texts)
+    ours = compile_pattern(pattern, Flags())
+    told = run_tasks(ours.task(text, False) for text in texts)
     for text, answer in zip(texts, told, strict=True):
         if not isinstance(answer, Fault):
             assert answer == {"passed": re.search(pattern, text) is not None}
@@ -192,9 +192,9 @@ def test_an_attack_is_a_timeout_for_its_text_alone():
 
 
 def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
-    wide = compiled(r"[\0-\uffff]" * 50, Flags())
+    wide = compile_pattern(r"[\0-\uffff]" * 50, Flags())
     assert wide.search.found("a" * 60) is None
-    assert answered([wide.work("a" * 60, False), wide.work("a", False)]) == [
+    assert run_tasks([wide.task("a" * 60, False), wide.task("a", False)]) == [
         {"passed": True},
         {"passed": False},
     ]
@@ -203,4 +203,4 @@ def test_a_pattern_that_is_dear_to_compile_is_compiled_elsewhere():
 def test_a_warning_of_re_is_no_failure():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert compiled("[[a]", Flags()).search.found("[") is True
+        assert compile_pattern("[[a]", Flags()).search.found("[") is True

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import assay
 from assay.agenteval.report import TaskReport, _interval
-from assay.fep import clusters
+from assay.fep import columns as clusters
 from assay.fep import tally as tallies
 from assay.fep.statistics import totals
 from assay.fep.tally import Tally, TallyRecord

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.agents.fixtures import read_seeds
-from assay.checks.schemas import UNLISTED, Validator, validator_for
+from assay.checks.schema_validator import UNLISTED_VIOLATION, Validator, validator_for
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import kind_of, to_json_document
 from assay.fep.files import document_of
@@ -59,17 +59,20 @@ def schema_problems(document: Any) -> list[Problem]:
     """What AgentEvalSuite's schema has against it: of a large one, some tasks at a time."""
     if is_deeper(document, SAFE):
         document = _outline(document, OUTLINE)
-    errors = _validator().listed(document)
+    errors = _validator().iter_errors(document)
     if errors is not None:
         return _problems(errors)
     tasks = document.get("tasks") if is_object(document) else None
     if not is_list(tasks):
-        return [Problem("", UNLISTED.message)]
+        return [Problem("", UNLISTED_VIOLATION.message)]
     found: list[Problem] = []
     for first in range(0, len(tasks), TOGETHER):
-        errors = _validator().listed({**document, "tasks": tasks[first : first + TOGETHER]})
+        errors = _validator().iter_errors({**document, "tasks": tasks[first : first + TOGETHER]})
         if errors is None:
-            return [*found, Problem(f"tasks[{first}]", f"in this or the next {TOGETHER}: {UNLISTED.message}")]
+            return [
+                *found,
+                Problem(f"tasks[{first}]", f"in this or the next {TOGETHER}: {UNLISTED_VIOLATION.message}"),
+            ]
         found += _problems((one for one in errors if not first or one.instance_path[:1] == ["tasks"]), first)
         if len(found) >= SHOWN:
             break

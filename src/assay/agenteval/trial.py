@@ -13,7 +13,7 @@ from assay.agenteval.scoring import checks_of, context_of, score_of
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
-from assay.checks.run import Options, call, prepare, to_result
+from assay.checks.runner import ResultOptions, call, prepare, to_result
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
 from assay.fep.plan import Plan
@@ -185,7 +185,7 @@ class TrialRunner:
                     answer = await answer
                 except Fault as fault:
                     answer = fault
-            results.append(to_result(prepared, answer, services, Options()))
+            results.append(to_result(prepared, answer, services, ResultOptions()))
         return results
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.schemas import place_of, validator_for
+from assay.checks.schema_validator import format_path, validator_for
 from assay.errors import Problem, ValueFault
 from assay.ports import Limits
 from assay.protocol.agents import AgentCard, InvocationResult
@@ -67,6 +67,6 @@ def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
     except ValueError as wrong:
         return [Problem(place, f"the hand-off schema is no schema: {wrong}")]
     try:
-        return [Problem(place + place_of(one.path), one.message) for one in validator.errors(value, SHOWN)]
+        return [Problem(place + format_path(one.path), one.message) for one in validator.errors(value, SHOWN)]
     except ValueFault as beyond:
         return [Problem(place, str(beyond))]

@@ -23,7 +23,7 @@ from msgspec import Struct
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, kind_of
 from assay.fep.execute import ExecutionOptions, stream
@@ -37,7 +37,7 @@ from assay.fep.request import (
     plan_of,
     sheets_of,
 )
-from assay.fep.results import read_result, run_result
+from assay.fep.run_result import read_result, run_result
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import Check, ExperimentMetadata, Output, TestCase
 from assay.protocol.json_types import is_object
@@ -92,7 +92,7 @@ async def evaluate(
     seconds = settings.limits.check_seconds if execution is None else execution.seconds
     services = app.services(settings, ProviderPolicy(seconds=seconds), cache=cache)
     started = services.clock.now()
-    options = Options(resolved_arguments=resolved_arguments)
+    options = ResultOptions(resolved_arguments=resolved_arguments)
     available = collector.read(lambda: _registry(registry, settings)) or app.registry(settings)
     plan = collector.read(lambda: plan_of(checks, available, services, options))
     with gc_paused():
@@ -174,7 +174,7 @@ async def evaluate_stream(
     settings = load()
     execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
-    options = Options(resolved_arguments=resolved_arguments)
+    options = ResultOptions(resolved_arguments=resolved_arguments)
     plan = plan_of(checks, _registry(registry, settings), services, options)
     source = (
         _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)

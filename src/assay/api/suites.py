@@ -13,7 +13,7 @@ from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_o
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite, read_suite_file
 from assay.api.agents import AgentLike, agent_from
-from assay.fep.results import read_result
+from assay.fep.run_result import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.results import TestCaseResult

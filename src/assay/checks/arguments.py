@@ -19,7 +19,7 @@ from assay.checks.loop_budget import spend
 from assay.checks.redaction import without_secrets
 from assay.checks.registry import Registry
 from assay.checks.templates import PromptTemplate
-from assay.checks.typed_values import is_typed, untyped
+from assay.checks.typed_values import is_check_value, unwrap
 from assay.errors import (
     Fault,
     ForeignFault,
@@ -52,7 +52,7 @@ class Field(NamedTuple):
     required: bool
 
 
-class Path(NamedTuple):
+class PathArgument(NamedTuple):
     """An argument that depends on the case; a malformed path is kept, with what is wrong (decision 16)."""
 
     field: Field
@@ -60,7 +60,7 @@ class Path(NamedTuple):
     query: paths.Query | MalformedPath | PromptTemplate
 
     @property
-    def shown(self) -> str | UnsetType:
+    def displayed_path(self) -> str | UnsetType:
         """The path as resolved_arguments has it; a template is none."""
         return UNSET if isinstance(self.query, PromptTemplate) else self.text
 
@@ -70,8 +70,8 @@ class BoundCheck(Struct, frozen=True):
 
     checker: type[Checker]
     literals: dict[str, Any]  # by attribute, typed, defaults included
-    shown: dict[str, Any]  # by wire name, what resolved_arguments says of them
-    paths: tuple[Path, ...]
+    displayed_literals: dict[str, Any]  # by wire name, what resolved_arguments says of them
+    paths: tuple[PathArgument, ...]
     order: tuple[str, ...]  # wire names, in the order of the fields
 
 
@@ -82,36 +82,38 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
     Given its services, the host is asked whether it can do what the check needs. On an event loop it may raise OverBudget.
     """
     spend()
-    checker, unversioned = _found(check, registry, place)
+    checker, unversioned = _find_checker(check, registry, place)
     try:
         fields = fields_of(checker)
     except Exception as surprise:  # its fields are foreign code: a type that nobody knows, say
         raise InvalidRequest(
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
-    literals, shown, found, problems = _read(check, fields, f"{place}.arguments")
+    literals, displayed, path_arguments, problems = _read(check, fields, f"{place}.arguments")
     problems = [*unversioned, *problems]
     if services is not None and services.persists_requests:
-        problems += _secrets(check, fields, shown, f"{place}.arguments")
-    known = {*literals, *(path.field.attribute for path in found)}
+        problems += _secrets(check, fields, displayed, f"{place}.arguments")
+    bound_attributes = {*literals, *(path.field.attribute for path in path_arguments)}
     for field, info in _optional(checker):
-        if field.attribute not in known and field.name not in check.arguments:
+        if field.attribute not in bound_attributes and field.name not in check.arguments:
             default = info.default if info.default is not msgspec.NODEFAULT else info.default_factory()
             literals[field.attribute] = default
             if default is not UNSET:
-                shown[field.name] = _shown(default, default)
-    problems = _with(problems, lambda: checker.vet(literals), checker, place)
-    if not problems and not found:
-        problems = _with(problems, lambda: checker(**literals), checker, place)
+                displayed[field.name] = _display_value(default, default)
+    problems = _with_step(problems, lambda: checker.validate_literals(literals), checker, place)
+    if not problems and not path_arguments:
+        problems = _with_step(problems, lambda: checker(**literals), checker, place)
     if services is not None:
-        problems = _with(problems, lambda: checker.meet(literals, services), checker, place)
+        problems = _with_step(problems, lambda: checker.validate_host(literals, services), checker, place)
     if problems:
         raise InvalidRequest(problems)
-    return BoundCheck(checker, literals, shown, tuple(found), tuple(field.name for field in fields))
+    return BoundCheck(
+        checker, literals, displayed, tuple(path_arguments), tuple(field.name for field in fields)
+    )
 
 
-def _with(
-    problems: list[Problem], step: Callable[[], object], checker: type[Checker], place: str
+def _with_step(
+    problems: list[Problem], step: Callable[[], object], checker: type[Checker], path: str
 ) -> list[Problem]:
     """
     The problems, and those a step finds whatever the case: vet, build, or meet.
@@ -123,124 +125,128 @@ def _with(
         step()
         return problems
     except InvalidRequest as refusal:
-        more = [Problem(f"{place}.arguments.{one.place}", one.message) for one in refusal.problems]
+        more = [Problem(f"{path}.arguments.{one.place}", one.message) for one in refusal.problems]
     except UsageError as wrong:
-        more = [Problem(place, str(wrong))]
+        more = [Problem(path, str(wrong))]
     except InvalidArgument as wrong:
-        more = [Problem(f"{place}.arguments.{wrong.argument}", str(wrong))]
+        more = [Problem(f"{path}.arguments.{wrong.argument}", str(wrong))]
     except (ValueError, TypeError) as wrong:
-        more = [Problem(f"{place}.arguments", str(wrong))]
+        more = [Problem(f"{path}.arguments", str(wrong))]
     except Exception as surprise:  # vet(), __post_init__ and meet() are the check's own
-        said = f"{checker.type} failed with {type(surprise).__name__}: {surprise}"
+        message = f"{checker.type} failed with {type(surprise).__name__}: {surprise}"
         if not problems:
-            raise InvalidRequest(Problem(f"{place}.arguments", said)) from surprise
+            raise InvalidRequest(Problem(f"{path}.arguments", message)) from surprise
         more = []
-    wrong_already = {_argument(one.place, place) for one in problems}
-    return problems + [one for one in more if (_argument(one.place, place) or "-") not in wrong_already]
+    invalid_arguments = {_argument_name(one.place, path) for one in problems}
+    return problems + [
+        one for one in more if (_argument_name(one.place, path) or "-") not in invalid_arguments
+    ]
 
 
-def _argument(place: str, check: str) -> str:
+def _argument_name(path: str, check_path: str) -> str:
     """The name of the argument that a place is in; of a place that is in none, nothing."""
-    inside = place.removeprefix(f"{check}.arguments.")
-    return "" if inside == place else re.split(r"[.\[]", inside, maxsplit=1)[0]
+    inside = path.removeprefix(f"{check_path}.arguments.")
+    return "" if inside == path else re.split(r"[.\[]", inside, maxsplit=1)[0]
 
 
-def _secrets(check: Check, fields: tuple[Field, ...], shown: dict[str, Any], place: str) -> Iterable[Problem]:
+def _secrets(
+    check: Check, fields: tuple[Field, ...], displayed: dict[str, Any], path: str
+) -> Iterable[Problem]:
     """What would be written down and must not be; what it is, is not repeated."""
     for field in fields:
-        if field.secrets and shown.get(field.name, UNSET) not in (UNSET, check.arguments.get(field.name)):
-            wanted = "it holds a secret, and what is asked of a server is written down"
-            yield Problem(f"{place}.{field.name}", f"{wanted}; let its operator configure it")
+        if field.secrets and displayed.get(field.name, UNSET) not in (UNSET, check.arguments.get(field.name)):
+            reason = "it holds a secret, and what is asked of a server is written down"
+            yield Problem(f"{path}.{field.name}", f"{reason}; let its operator configure it")
 
 
-def _found(check: Check, registry: Registry, place: str) -> tuple[type[Checker], tuple[Problem, ...]]:
+def _find_checker(check: Check, registry: Registry, path: str) -> tuple[type[Checker], tuple[Problem, ...]]:
     """The check that is meant; where only its version is wrong, what is wrong with that, and the newest there is."""
     version = None if check.version is UNSET else check.version
     try:
-        return registry.find(check.type, version, place), ()
+        return registry.find(check.type, version, path), ()
     except InvalidRequest as refusal:
         if version is None or check.type not in registry.types:
             raise
-        return registry.find(check.type, None, place), refusal.problems
+        return registry.find(check.type, None, path), refusal.problems
 
 
 def _read(
-    check: Check, fields: tuple[Field, ...], place: str
-) -> tuple[dict[str, Any], dict[str, Any], list[Path], list[Problem]]:
+    check: Check, fields: tuple[Field, ...], path: str
+) -> tuple[dict[str, Any], dict[str, Any], list[PathArgument], list[Problem]]:
     """Literals by attribute, what is shown of them by name, paths, and what is wrong."""
     names = [field.name for field in fields]
     problems = [
-        Problem(f"{place}.{name}", f"{check.type} takes no such argument; it takes {', '.join(names)}")
+        Problem(f"{path}.{name}", f"{check.type} takes no such argument; it takes {', '.join(names)}")
         for name in check.arguments
         if name not in names
     ]
     literals: dict[str, Any] = {}
-    shown: dict[str, Any] = {}
-    found: list[Path] = []
+    displayed: dict[str, Any] = {}
+    path_arguments: list[PathArgument] = []
     for field in fields:
         if field.name not in check.arguments:
             if field.required:
-                problems.append(Problem(f"{place}.{field.name}", f"{check.type} needs this argument"))
+                problems.append(Problem(f"{path}.{field.name}", f"{check.type} needs this argument"))
             continue
         try:
-            value, literal = _untyped(check, field)
+            value, literal = _unwrap_typed(check, field)
         except ValueError as wrong:
-            problems.append(Problem(f"{place}.{field.name}", str(wrong)))
+            problems.append(Problem(f"{path}.{field.name}", str(wrong)))
             continue
         if (
             isinstance(value, str)
             and field.takes == "text"
-            and (form := PromptTemplate.read(value)) is not None
+            and (template := PromptTemplate.read(value)) is not None
         ):
-            found.append(Path(field, value, form))
+            path_arguments.append(PathArgument(field, value, template))
             continue
         if isinstance(value, str) and not literal:
             if value.startswith("$."):
-                found.append(Path(field, value, _query(value)))
+                path_arguments.append(PathArgument(field, value, _query(value)))
                 continue
             value = value[1:] if value.startswith("\\$.") else value
         if not is_finite(value):
-            problems.append(Problem(f"{place}.{field.name}", "NaN and infinity are no JSON numbers"))
+            problems.append(Problem(f"{path}.{field.name}", "NaN and infinity are no JSON numbers"))
             continue
         try:
             literals[field.attribute] = convert(field, value)
-            whole = _shown(literals[field.attribute], value)
-            shown[field.name] = without_secrets(whole) if field.secrets else whole
+            display_value = _display_value(literals[field.attribute], value)
+            displayed[field.name] = without_secrets(display_value) if field.secrets else display_value
         except ValueFault as wrong:
-            problems += _misfits(field, value, f"{place}.{field.name}", wrong)
-    return literals, shown, found, problems
+            problems += _literal_problems(field, value, f"{path}.{field.name}", wrong)
+    return literals, displayed, path_arguments, problems
 
 
-def _misfits(field: Field, value: Any, place: str, wrong: ValueFault) -> list[Problem]:
+def _literal_problems(field: Field, value: Any, path: str, fault: ValueFault) -> list[Problem]:
     """Each wrong part of a literal, at its own place; where the whole is wrong or may hold a secret, what `convert` says."""
     if not field.secrets and (is_object(value) or is_list(value)):
-        inner = problems_in(value, field.type, place, _special)
-        if any(one.place != place for one in inner):
+        inner = problems_in(value, field.type, path, _dec_hook)
+        if any(one.place != path for one in inner):
             return [Problem(one.place, one.message.replace(", got", " but got")) for one in inner]
-    return [Problem(place, str(wrong).removeprefix(f"{field.name}: "))]
+    return [Problem(path, str(fault).removeprefix(f"{field.name}: "))]
 
 
-def _untyped(check: Check, field: Field) -> tuple[Any, bool]:
+def _unwrap_typed(check: Check, field: Field) -> tuple[Any, bool]:
     """An argument, and whether it is a literal whatever it looks like."""
     value = check.arguments[field.name]
-    if is_object(value) and is_typed(check.type, field.name, value):
-        return untyped(value)
+    if is_object(value) and is_check_value(check.type, field.name, value):
+        return unwrap(value)
     return value, field.literal
 
 
 def resolve(bound: BoundCheck, document: Any, limits: Limits) -> tuple[dict[str, Any], Fault | None]:
     """What the paths yield, by wire name, and the first trouble in the order of the arguments, if any."""
     values: dict[str, Any] = {}
-    trouble: Fault | None = None
+    first_fault: Fault | None = None
     for path in bound.paths:
         try:
             values[path.field.name] = follow(path, document, limits)
         except PathFault as fault:
-            trouble = trouble or fault
-    return values, trouble
+            first_fault = first_fault or fault
+    return values, first_fault
 
 
-def follow(path: Path, document: Any, limits: Limits) -> Any:
+def follow(path: PathArgument, document: Any, limits: Limits) -> Any:
     """One value, or a list of them, as the argument takes it (decisions 14, 15)."""
     query, name, takes = path.query, path.field.name, path.field.takes
     if isinstance(query, MalformedPath):
@@ -253,10 +259,10 @@ def follow(path: Path, document: Any, limits: Limits) -> Any:
         values = query.values(document, max_nodes=limits.max_nodes)
     except PathFault as fault:
         raise PathFault(f"{name}: {fault}") from None
-    return values if takes == "nodes" else _taken(path, query, values)
+    return values if takes == "nodes" else _select(path, query, values)
 
 
-def _taken(path: Path, query: paths.Query, values: list[Any]) -> Any:
+def _select(path: PathArgument, query: paths.Query, values: list[Any]) -> Any:
     if path.field.takes == "list":
         if len(values) == 1 and is_list(values[0]):
             return values[0]
@@ -286,7 +292,7 @@ def convert(field: Field, value: Any) -> Any:
     if field.type is Text and type(value) is str:
         return Text(value)
     try:
-        return msgspec.convert(value, field.type, dec_hook=_special)
+        return msgspec.convert(value, field.type, dec_hook=_dec_hook)
     except msgspec.ValidationError as wrong:
         place, message = place_in(wrong), message_of(wrong, field.type).replace(", got", " but got")
         if not place and " but got" not in message and not field.secrets:
@@ -307,40 +313,40 @@ def as_text(value: Any) -> Text:
 
 @lru_cache(maxsize=512)
 def fields_of(checker: type[Checker]) -> tuple[Field, ...]:
-    described = inspect.type_info(checker)
-    assert isinstance(described, inspect.StructType)
+    type_info = inspect.type_info(checker)
+    assert isinstance(type_info, inspect.StructType)
     hints = {one.name: one for one in msgspec.structs.fields(checker)}
-    return tuple(_field(one, hints[one.name]) for one in described.fields)
+    return tuple(_field(one, hints[one.name]) for one in type_info.fields)
 
 
-def _field(described: inspect.Field, info: FieldInfo) -> Field:
-    kind, marked = described.type, _marked(described.type)
+def _field(described_field: inspect.Field, info: FieldInfo) -> Field:
+    kind, extra = described_field.type, _meta_extra(described_field.type)
     while isinstance(kind, inspect.Metadata):
         kind = kind.type
-    takes: Takes = "text" if marked.get("template") else "one"
+    takes: Takes = "text" if extra.get("template") else "one"
     for part in kind.types if isinstance(kind, inspect.UnionType) else (kind,):
         if isinstance(part, inspect.CustomType) and part.cls is Nodes:
             takes = "nodes"
         elif isinstance(part, inspect.CollectionType):
             takes = "list"
     return Field(
-        described.encode_name,
-        described.name,
+        described_field.encode_name,
+        described_field.name,
         info.type,
         takes,
-        literal=bool(marked.get("literal")),
-        secrets=bool(marked.get("secrets")),
-        required=described.required,
+        literal=bool(extra.get("literal")),
+        secrets=bool(extra.get("secrets")),
+        required=described_field.required,
     )
 
 
-def _marked(kind: inspect.Type) -> dict[str, Any]:
+def _meta_extra(kind: inspect.Type) -> dict[str, Any]:
     """What is said in `Meta(extra=…)`, of the type or of one of those it may be."""
     if isinstance(kind, inspect.Metadata):
         here = cast("dict[str, Any] | None", kind.extra)  # pyright: ignore[reportUnknownMemberType]
-        return {**_marked(kind.type), **(here or {})}
+        return {**_meta_extra(kind.type), **(here or {})}
     parts = kind.types if isinstance(kind, inspect.UnionType) else ()
-    return {name: value for part in parts for name, value in _marked(part).items()}
+    return {name: value for part in parts for name, value in _meta_extra(part).items()}
 
 
 @lru_cache(maxsize=512)
@@ -357,7 +363,7 @@ def _query(text: str) -> paths.Query | MalformedPath:
         return malformed
 
 
-def _special(kind: type, value: Any) -> Any:
+def _dec_hook(kind: type, value: Any) -> Any:
     if kind is Text:
         return as_text(value)
     if kind is Nodes:
@@ -367,6 +373,6 @@ def _special(kind: type, value: Any) -> Any:
     return value
 
 
-def _shown(typed: Any, given: Any) -> Any:
+def _display_value(typed: Any, raw: Any) -> Any:
     """A value as it was given; an object with members of its own is shown whole, with their defaults."""
-    return msgspec.to_builtins(typed) if isinstance(typed, Struct) else given
+    return msgspec.to_builtins(typed) if isinstance(typed, Struct) else raw

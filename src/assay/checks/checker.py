@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final, Self
 import msgspec
 from msgspec import Meta, Struct
 
-from assay.checks.work import Work
+from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 
 Answer = Mapping[str, Any]
@@ -58,9 +58,9 @@ Phrase = Annotated[str, Meta(min_length=1)]
 class InvalidArgument(ValueError):
     """A literal that is wrong whatever the case, by the argument it is the value of."""
 
-    def __init__(self, argument: str, why: str) -> None:
+    def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
-        super().__init__(why)
+        super().__init__(message)
 
 
 def verdict(passed: bool) -> Answer:
@@ -91,16 +91,16 @@ class Checker(Struct, forbid_unknown_fields=True):
     keeps_time: ClassVar[bool] = False
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
 
-    def run(self, services: Services) -> Answer | Awaitable[Answer] | Work:
+    def run(self, services: Services) -> Answer | Awaitable[Answer] | WorkerTask:
         """The answer about one output. Raise a Fault, or anything, where there is none."""
         raise TypeError(f"{type(self).__name__} has no run()")
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         """Refuse, with Unfit or a ValueError, literals that are wrong whatever the case; their types are right."""
 
     @classmethod
-    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
+    def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
         """Refuse, with an InvalidRequest placed among the arguments, what this host cannot do."""
 
     @classmethod

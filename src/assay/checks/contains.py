@@ -16,14 +16,14 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
-from assay.checks.heavy import Heavy, elsewhere
-from assay.checks.work import Work
+from assay.checks.offload import OffloadableChecker, offload
+from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 
-SEARCHED = 16_000_000  # characters that are searched where the check stands, of all phrases together
+SEARCH_LIMIT = 16_000_000  # characters that are searched where the check stands, of all phrases together
 
 
-class Contains(Heavy):
+class Contains(OffloadableChecker):
     type = "contains"
     waits = False
     results_schema = PASSED_SCHEMA
@@ -33,16 +33,16 @@ class Contains(Heavy):
     negate: bool = False
     case_sensitive: bool = True
 
-    def run(self, services: Services) -> Answer | Work:
-        if len(self.text) * len(self.phrases) > SEARCHED:
-            return elsewhere(self, "phrases", "negate", "case_sensitive")
+    def run(self, services: Services) -> Answer | WorkerTask:
+        if len(self.text) * len(self.phrases) > SEARCH_LIMIT:
+            return offload(self, "phrases", "negate", "case_sensitive")
         return self.answer(services)
 
     def answer(self, services: Services) -> Answer:
         fold = str if self.case_sensitive else str.casefold
         text = fold(self.text)
-        found = [fold(phrase) in text for phrase in self.phrases]
-        return verdict(not any(found) if self.negate else all(found))
+        matches = [fold(phrase) in text for phrase in self.phrases]
+        return verdict(not any(matches) if self.negate else all(matches))
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
@@ -51,7 +51,7 @@ class Contains(Heavy):
         exactly: bool = literals["case_sensitive"]
         phrases: list[str] = [one if exactly else one.casefold() for one in literals["phrases"]]
         negate: bool = literals["negate"]
-        longest = SEARCHED // len(phrases)
+        longest = SEARCH_LIMIT // len(phrases)
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
 
         def look(text: Any) -> Answer:
@@ -65,12 +65,12 @@ class Contains(Heavy):
             return PASSED
 
         if len(phrases) == 1 and exactly:
-            (only,) = phrases
+            (phrase_alone,) = phrases
 
             def look_for_it(text: Any) -> Answer:
-                if type(text) is not str or len(text) > SEARCHED:
+                if type(text) is not str or len(text) > SEARCH_LIMIT:
                     return FALLBACK
-                return found if only in text else missing
+                return found if phrase_alone in text else missing
 
             return look_for_it
         return look

@@ -14,16 +14,16 @@ from assay.checks.checker import (
     Text,
     verdict,
 )
-from assay.checks.heavy import Heavy, elsewhere, is_large
 from assay.checks.json_match import JsonMatch, equal
-from assay.checks.work import Work
+from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.canonical import exact
 
-FOLDED = 500_000  # characters whose case is folded where the check stands
+FOLD_LIMIT = 500_000  # characters whose case is folded where the check stands
 
 
-class FoldedMatch(Heavy):
+class FoldedMatch(OffloadableChecker):
     """exact_match of two values that are no strings, without case. A worker process gets the values, not their texts."""
 
     actual: Any
@@ -31,14 +31,14 @@ class FoldedMatch(Heavy):
     negate: bool = False
 
     def answer(self, services: Services) -> Answer:
-        return verdict(same_folded(self.actual, self.expected) != self.negate)
+        return verdict(equal_folded(self.actual, self.expected) != self.negate)
 
 
-def same_folded(one: Any, two: Any) -> bool:
-    return exact(one).casefold() == exact(two).casefold()
+def equal_folded(left: Any, right: Any) -> bool:
+    return exact(left).casefold() == exact(right).casefold()
 
 
-class ExactMatch(Heavy):
+class ExactMatch(OffloadableChecker):
     type = "exact_match"
     waits = False
     results_schema = PASSED_SCHEMA
@@ -48,16 +48,20 @@ class ExactMatch(Heavy):
     negate: bool = False
     case_sensitive: bool = True
 
-    def run(self, services: Services) -> Answer | Work:
-        one, two = self.actual, self.expected
-        if isinstance(one, Canonical) and isinstance(two, Canonical):
+    def run(self, services: Services) -> Answer | WorkerTask:
+        actual, expected = self.actual, self.expected
+        if isinstance(actual, Canonical) and isinstance(expected, Canonical):
             if self.case_sensitive:
-                if is_large(one.value) and is_large(two.value):
-                    return elsewhere(JsonMatch(actual=one.value, expected=two.value, negate=self.negate))
-            elif len(one) + len(two) > FOLDED or is_large(one.value, two.value):  # both are written as text
-                return elsewhere(FoldedMatch(actual=one.value, expected=two.value, negate=self.negate))
-        elif not self.case_sensitive and len(one) + len(two) > FOLDED:
-            return elsewhere(self)
+                if is_large(actual.value) and is_large(expected.value):
+                    return offload(
+                        JsonMatch(actual=actual.value, expected=expected.value, negate=self.negate)
+                    )
+            elif len(actual) + len(expected) > FOLD_LIMIT or is_large(
+                actual.value, expected.value
+            ):  # both are written as text
+                return offload(FoldedMatch(actual=actual.value, expected=expected.value, negate=self.negate))
+        elif not self.case_sensitive and len(actual) + len(expected) > FOLD_LIMIT:
+            return offload(self)
         return self.answer(services)
 
     def answer(self, services: Services) -> Answer:
@@ -65,13 +69,13 @@ class ExactMatch(Heavy):
 
     def _same(self) -> bool:
         """As texts (decision 19), but two values that are no strings as values: numbers by what they are (decision 51)."""
-        one, two = self.actual, self.expected
+        actual, expected = self.actual, self.expected
         fold = str if self.case_sensitive else str.casefold
-        if isinstance(one, Canonical) and isinstance(two, Canonical):
+        if isinstance(actual, Canonical) and isinstance(expected, Canonical):
             if self.case_sensitive:
-                return equal(one.value, two.value)
-            return same_folded(one.value, two.value)
-        return fold(one) == fold(two)
+                return equal(actual.value, expected.value)
+            return equal_folded(actual.value, expected.value)
+        return fold(actual) == fold(expected)
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
@@ -83,17 +87,17 @@ class ExactMatch(Heavy):
         def compare(one: Any, two: Any) -> Answer:
             if type(one) is not str or type(two) is not str:
                 return FALLBACK
-            if not exactly and len(one) + len(two) > FOLDED:
+            if not exactly and len(one) + len(two) > FOLD_LIMIT:
                 return FALLBACK
             return same if (one == two if exactly else one.casefold() == two.casefold()) else other
 
         if "expected" in literals and "actual" in literals:
             return None
-        known = literals.get("expected", literals.get("actual"))
-        if known is None:
+        constant = literals.get("expected", literals.get("actual"))
+        if constant is None:
             return compare
 
         def compare_with(value: Any) -> Answer:
-            return compare(value, str(known))
+            return compare(value, str(constant))
 
         return compare_with

@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import field
 
 from assay.checks.checker import Answer
-from assay.checks.heavy import Heavy, elsewhere, is_large
-from assay.checks.work import Work
+from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.canonical import exact
 
@@ -17,7 +17,7 @@ class Absent(list[Any]):
     """The empty list of an argument that the caller did not give."""
 
 
-class HasItems(Heavy):
+class HasItems(OffloadableChecker):
     type = "has_items"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
@@ -36,9 +36,9 @@ class HasItems(Heavy):
     forbidden_items: list[Any] = field(default_factory=Absent)
     ordered: bool = False
 
-    def run(self, services: Services) -> Answer | Work:
+    def run(self, services: Services) -> Answer | WorkerTask:
         if is_large(self.items, self.required_items, self.forbidden_items):
-            return elsewhere(self)
+            return offload(self)
         return self.answer(services)
 
     def answer(self, services: Services) -> Answer:
@@ -54,7 +54,7 @@ class HasItems(Heavy):
         return answer
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         """A check without both lists is refused. An empty list asks for nothing, be it a literal or what a path finds."""
         if all(isinstance(literals.get(name), Absent) for name in ("required_items", "forbidden_items")):
             raise ValueError("expected required_items, forbidden_items or both, got neither")

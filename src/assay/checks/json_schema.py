@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 
 from assay.checks.checker import Answer, InvalidArgument
-from assay.checks.heavy import Heavy, elsewhere
-from assay.checks.schemas import Validator, place_of, validator_for
-from assay.checks.work import Work
+from assay.checks.offload import OffloadableChecker, offload
+from assay.checks.schema_validator import Validator, format_path, validator_for
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import ValueFault
 from assay.ports import Services
 
-SHOWN = 20
+MAX_ERRORS = 20
 
 
-class JsonSchema(Heavy):
+class JsonSchema(OffloadableChecker):
     type = "json_schema"
     waits = False
     results_schema = {  # noqa: RUF012  # declared a ClassVar in Checker
@@ -25,7 +25,7 @@ class JsonSchema(Heavy):
             "passed": {"type": "boolean"},
             "errors": {
                 "type": "array",
-                "description": f"what does not fit and where, the first {SHOWN}",
+                "description": f"what does not fit and where, the first {MAX_ERRORS}",
                 "items": {
                     "type": "object",
                     "properties": {"path": {"type": "string"}, "message": {"type": "string"}},
@@ -39,16 +39,16 @@ class JsonSchema(Heavy):
     schema: dict[str, Any] | bool
     negate: bool = False
 
-    def run(self, services: Services) -> Answer | Work:
-        if self._validator().heavy(self.value):
-            return elsewhere(self, "schema", "negate")
+    def run(self, services: Services) -> Answer | WorkerTask:
+        if self._validator().is_expensive(self.value):
+            return offload(self, "schema", "negate")
         return self.answer(services)
 
     def answer(self, services: Services) -> Answer:
         validator = self._validator()
         errors = [
-            {"path": place_of(one.path), "message": one.message}
-            for one in validator.errors(self.value, SHOWN)
+            {"path": format_path(one.path), "message": one.message}
+            for one in validator.errors(self.value, MAX_ERRORS)
         ]
         answer: dict[str, Any] = {"passed": (not errors) != self.negate}
         return answer | {"errors": errors} if errors else answer
@@ -60,7 +60,7 @@ class JsonSchema(Heavy):
             raise ValueFault(f"schema: {wrong}") from None
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         if "schema" in literals:
             try:
                 validator_for(msgspec.json.encode(literals["schema"]))

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from assay.checks.checker import Answer, Checker, InvalidArgument, Opaque, Schema, Template
-from assay.checks.schemas import validator_for
-from assay.checks.usage import ModelUsage, providers_of, resolve_model
+from assay.checks.schema_validator import validator_for
+from assay.checks.usage import ModelUsage, or_none, providers_of
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.ports import Completion, CompletionRequest, Message, Model, Services
 from assay.protocol.json_types import is_object
@@ -26,11 +26,11 @@ REASONS = frozenset(
         "reason", "reasoning", "reasons", "thinking", "thoughts", "why",
     }
 )  # fmt: skip
-PLAIN = frozenset(
+OBJECT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema", "$defs"}
 )
-WHY = {"type": "string", "description": "the reasons for the answer, weighed before it is given"}
-SHOWN = 3  # things that do not fit, told to the judge and to the caller
+REASONING_SCHEMA = {"type": "string", "description": "the reasons for the answer, weighed before it is given"}
+MAX_ERRORS = 3  # things that do not fit, told to the judge and to the caller
 
 
 class LlmJudge(Checker):
@@ -53,64 +53,66 @@ class LlmJudge(Checker):
 
     async def run(self, services: Services) -> Answer:
         model, chosen = providers_of(services).model(
-            resolve_model(self.provider_config), resolve_model(self.model_config)
+            or_none(self.provider_config), or_none(self.model_config)
         )
-        wanted = reasoned(self.response_format)
-        ask = msgspec.structs.replace(
+        schema = with_reasoning(self.response_format)
+        request = msgspec.structs.replace(
             chosen,
             messages=(Message("user", self.prompt),),
-            schema=wanted,
+            schema=schema,
             check_version=self.version,
             repeat=self._repeat(services),
-            accepts=partial(self._accepts, asked_why=wanted is not self.response_format),
+            accepts=partial(self._accepts, reasoning_added=schema is not self.response_format),
         )
-        account = ModelUsage(ask.model)
+        usage = ModelUsage(request.model)
         try:
-            response, own = await self._answered(model, ask, account)
+            response, own = await self._complete(model, request, usage)
         except Fault as fault:
-            raise account.after(fault) from None
-        return {"response": response, "metadata": account.told() | own}
+            raise usage.attach_to(fault) from None
+        return {"response": response, "metadata": usage.metadata() | own}
 
-    async def _answered(
-        self, model: Model, ask: CompletionRequest, account: ModelUsage
+    async def _complete(
+        self, model: Model, request: CompletionRequest, usage: ModelUsage
     ) -> tuple[Any, dict[str, Any]]:
-        asked_why = ask.schema is not self.response_format
-        reply = heard(account.add(await model.complete(ask)))
-        response, own, wrong = self._read(reply, asked_why=asked_why)
-        if wrong is None:
+        reasoning_added = request.schema is not self.response_format
+        reply = require_complete(usage.add(await model.complete(request)))
+        response, own, problem = self._read(reply, reasoning_added=reasoning_added)
+        if problem is None:
             return response, own
-        left = None if ask.timeout is None else ask.timeout - account.seconds
+        left = None if request.timeout is None else request.timeout - usage.seconds
         if left is not None and left <= 0:
-            raise TimeFault(f"the judge's answer {wrong}, and there is no time left to have it repaired")
+            raise TimeFault(f"the judge's answer {problem}, and there is no time left to have it repaired")
         again = msgspec.structs.replace(
-            ask, messages=(*ask.messages, *repair(reply.text, wrong)), timeout=left
+            request, messages=(*request.messages, *repair(reply.text, problem)), timeout=left
         )
-        reply = heard(account.add(await model.complete(again)))
-        response, own, still = self._read(reply, asked_why=asked_why)
-        if still is not None:
-            raise ForeignFault(f"the judge's answer {still}; it was asked to repair one that {wrong}")
+        reply = require_complete(usage.add(await model.complete(again)))
+        response, own, second_problem = self._read(reply, reasoning_added=reasoning_added)
+        if second_problem is not None:
+            raise ForeignFault(
+                f"the judge's answer {second_problem}; it was asked to repair one that {problem}"
+            )
         return response, own
 
-    def _read(self, reply: Completion, *, asked_why: bool) -> tuple[Any, dict[str, Any], str | None]:
+    def _read(self, reply: Completion, *, reasoning_added: bool) -> tuple[Any, dict[str, Any], str | None]:
         """The response, what we asked for on our own, and what is wrong with it."""
         response, own = reply.value, {}
-        if asked_why and is_object(response):
+        if reasoning_added and is_object(response):
             response = dict(response)
-            why = response.pop(REASONING, None)
-            own = {REASONING: why} if isinstance(why, str) else {}
-        return response, own, reply.problem or unfit(response, self.response_format)
+            reasoning = response.pop(REASONING, None)
+            own = {REASONING: reasoning} if isinstance(reasoning, str) else {}
+        return response, own, reply.problem or format_problem(response, self.response_format)
 
-    def _accepts(self, reply: Completion, *, asked_why: bool) -> bool:
-        return self._read(reply, asked_why=asked_why)[2] is None
+    def _accepts(self, reply: Completion, *, reasoning_added: bool) -> bool:
+        return self._read(reply, reasoning_added=reasoning_added)[2] is None
 
     def _repeat(self, services: Services) -> int:
         if services.repeats is None:
             return 0
-        configured = [resolve_model(self.provider_config), resolve_model(self.model_config)]
+        configured = [or_none(self.provider_config), or_none(self.model_config)]
         return services.repeats.of(msgspec.json.encode([self.prompt, self.response_format, configured]))
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         schema: dict[str, Any] = literals["response_format"]
         try:
             validator_for(msgspec.json.encode(schema))
@@ -127,23 +129,25 @@ class LlmJudge(Checker):
             )
 
     @classmethod
-    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
-        providers_of(services).model(
-            resolve_model(literals["provider_config"]), resolve_model(literals["model_config"])
-        )
+    def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
+        providers_of(services).model(or_none(literals["provider_config"]), or_none(literals["model_config"]))
 
 
-def reasoned(schema: dict[str, Any]) -> dict[str, Any]:
+def with_reasoning(schema: dict[str, Any]) -> dict[str, Any]:
     """
     The schema with a reason before the verdict, where the caller asks for none; the same one otherwise.
 
     Reasons that stand before a verdict can still change it. A schema that is more than a list of members stays as it is.
     """
     properties = properties_of(schema)
-    if not properties or REASONS & properties.keys() or schema.keys() - PLAIN:
+    if not properties or REASONS & properties.keys() or schema.keys() - OBJECT_KEYWORDS:
         return schema
     required: list[str] = schema.get("required", [])
-    return {**schema, "properties": {REASONING: WHY, **properties}, "required": [REASONING, *required]}
+    return {
+        **schema,
+        "properties": {REASONING: REASONING_SCHEMA, **properties},
+        "required": [REASONING, *required],
+    }
 
 
 def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
@@ -151,36 +155,38 @@ def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
     return properties if is_object(properties) else {}
 
 
-def heard(reply: Completion) -> Completion:
+def require_complete(reply: Completion) -> Completion:
     """A reply that was given whole and willingly; any other is an error, and asking again would not change it."""
     if reply.refusal is not None:
         raise ForeignFault(f"the judge refused: {reply.refusal[:300]}")
     if reply.finish_reason != "stop":
-        told = {
+        reasons = {
             "length": "was cut off (finish_reason 'length'); raise max_tokens in model_config",
             "content_filter": "was filtered by its provider (finish_reason 'content_filter')",
         }
-        how = told.get(reply.finish_reason, f"did not end by itself (finish_reason {reply.finish_reason!r})")
-        raise ForeignFault(f"the judge's answer {how}")
+        reason = reasons.get(
+            reply.finish_reason, f"did not end by itself (finish_reason {reply.finish_reason!r})"
+        )
+        raise ForeignFault(f"the judge's answer {reason}")
     return reply
 
 
-def unfit(response: Any, schema: dict[str, Any]) -> str | None:
+def format_problem(response: Any, schema: dict[str, Any]) -> str | None:
     """What keeps a response from being what was asked for."""
     if not is_object(response):
         return "is no JSON object"
     if not isinstance(response.get("passed", True), bool):
         return "says neither true nor false under 'passed'"
     validator = validator_for(msgspec.json.encode(schema))
-    wrong = [
+    violations = [
         f"{'.'.join(map(str, one.path)) or 'it'}: {one.message[:200]}"
-        for one in validator.errors(response, SHOWN)
+        for one in validator.errors(response, MAX_ERRORS)
     ]
-    if not wrong:
+    if not violations:
         return None
-    return f"does not fit response_format ({'; '.join(wrong)})"
+    return f"does not fit response_format ({'; '.join(violations)})"
 
 
-def repair(said: str, wrong: str) -> tuple[Message, Message]:
-    complaint = f"Your answer {wrong}. Give the whole answer again, as one JSON object of the form that was asked for."
-    return Message("assistant", said), Message("user", complaint)
+def repair(answer: str, problem: str) -> tuple[Message, Message]:
+    complaint = f"Your answer {problem}. Give the whole answer again, as one JSON object of the form that was asked for."
+    return Message("assistant", answer), Message("user", complaint)

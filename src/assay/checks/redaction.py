@@ -22,13 +22,13 @@ def without_secrets(value: Any) -> Any:
         }
     if is_list(value):
         return [without_secrets(one) for one in value]
-    return _without_user(value) if isinstance(value, str) else value
+    return _redact_url(value) if isinstance(value, str) else value
 
 
-def kept_checks(checks: Any) -> Any:
+def redact_checks(checks: Any) -> Any:
     """Checks as they may be written down, one list or one a case: without the secrets of their configuration."""
     if is_list(checks):
-        return [kept_checks(one) for one in checks]
+        return [redact_checks(one) for one in checks]
     if not is_object(checks) or not is_object(checks.get("arguments")):
         return checks
     arguments = {
@@ -38,7 +38,7 @@ def kept_checks(checks: Any) -> Any:
     return {**checks, "arguments": arguments}
 
 
-def _without_user(text: str) -> str:
+def _redact_url(text: str) -> str:
     """An address without who logs in there, and without its query, where keys are put too."""
     if "://" not in text:
         return text

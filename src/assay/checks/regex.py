@@ -19,7 +19,7 @@ from assay.checks.checker import (
     verdict,
 )
 from assay.checks.loop_budget import spend
-from assay.checks.work import Work
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault, TimeFault, ValueFault
 from assay.patterns.search import SECONDS, TASK, Search, common, item
 from assay.ports import Services
@@ -27,8 +27,8 @@ from assay.protocol.cache import ByteCache
 from assay.workers import pool
 from assay.workers.pool import Outcome
 
-LONGEST = 20_000  # characters
-CACHED = 32 << 20  # bytes of all patterns that are remembered
+MAX_PATTERN = 20_000  # characters
+CACHE_BYTES = 32 << 20  # bytes of all patterns that are remembered
 
 
 class Flags(Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,20 +47,20 @@ class Regex(Checker):
     negate: bool = False
     flags: Flags = Flags()
 
-    def run(self, services: Services) -> Answer | Work:
+    def run(self, services: Services) -> Answer | WorkerTask:
         try:
-            pattern = compiled(self.pattern, self.flags)
+            pattern = compile_pattern(self.pattern, self.flags)
         except ValueError as wrong:
             raise ValueFault(f"pattern: {wrong}") from None
-        found = pattern.search.found(text := str(self.text))
-        return pattern.work(text, self.negate) if found is None else verdict(found != self.negate)
+        matches = pattern.search.found(text := str(self.text))
+        return pattern.task(text, self.negate) if matches is None else verdict(matches != self.negate)
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         if "pattern" in literals:
             spend(len(literals["pattern"]))
             try:
-                compiled(literals["pattern"], literals.get("flags", Flags()))
+                compile_pattern(literals["pattern"], literals.get("flags", Flags()))
             except ValueError as wrong:
                 raise InvalidArgument("pattern", str(wrong)) from None
 
@@ -68,32 +68,32 @@ class Regex(Checker):
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
         if set(literals) != {"pattern", "negate", "flags"}:
             return None
-        pattern, negate = compiled(literals["pattern"], literals["flags"]), literals["negate"]
+        pattern, negate = compile_pattern(literals["pattern"], literals["flags"]), literals["negate"]
         if pattern.search.pattern is None:
             return None
         found, missing = (FAILED, PASSED) if negate else (PASSED, FAILED)
         quick, search = pattern.search.quick, pattern.search.pattern.search
 
-        def look(text: Any) -> Answer | Work:
+        def look(text: Any) -> Answer | WorkerTask:
             if type(text) is not str:
                 return FALLBACK
             if len(text) <= quick:
                 return found if search(text) is not None else missing
-            there = pattern.search.found(text)
-            return pattern.work(text, negate) if there is None else found if there else missing
+            matches = pattern.search.found(text)
+            return pattern.task(text, negate) if matches is None else found if matches else missing
 
         return look
 
 
-class Pattern:
+class RegexPattern:
     """A pattern with its flags, searched in a text here or in a worker process."""
 
     def __init__(self, text: str, flags: int) -> None:
         self.search = Search(text, flags)
         self._common = common(text, flags)
 
-    def work(self, text: str, negate: bool) -> Work:
-        return Work(TASK, self._common, item(text), SECONDS, _negative if negate else _positive)
+    def task(self, text: str, negate: bool) -> WorkerTask:
+        return WorkerTask(TASK, self._common, item(text), SECONDS, _negative if negate else _positive)
 
 
 def _positive(outcome: Outcome) -> Answer | Fault:
@@ -112,35 +112,35 @@ def _fault(fault: Fault) -> Fault:
     return ValueFault(f"pattern: {fault}") if isinstance(fault, ValueFault) else fault
 
 
-def compiled(pattern: str, flags: Flags) -> Pattern:
+def compile_pattern(pattern: str, flags: Flags) -> RegexPattern:
     """A ValueError says what is wrong with the pattern."""
-    if len(pattern) > LONGEST:
-        raise ValueError(f"the pattern has {len(pattern)} characters; at most {LONGEST} are taken")
-    found = cached(pattern, flags)
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are taken")
+    found = cached_pattern(pattern, flags)
     if found is None:
-        chosen = _chosen(flags)
-        found = Pattern(pattern, chosen)
-        _patterns.put((pattern, chosen), found, _held(pattern), pool.owner.get())
+        re_flags = _re_flags(flags)
+        found = RegexPattern(pattern, re_flags)
+        _patterns.put((pattern, re_flags), found, _estimated_bytes(pattern), pool.owner.get())
     return found
 
 
-def cached(pattern: str, flags: Flags) -> Pattern | None:
+def cached_pattern(pattern: str, flags: Flags) -> RegexPattern | None:
     """The pattern if it is compiled already."""
-    return _patterns.get((pattern, _chosen(flags)), pool.owner.get())
+    return _patterns.get((pattern, _re_flags(flags)), pool.owner.get())
 
 
-def _chosen(flags: Flags) -> int:
-    chosen = (
+def _re_flags(flags: Flags) -> int:
+    pairs = (
         (re.IGNORECASE, flags.case_insensitive),
         (re.MULTILINE, flags.multiline),
         (re.DOTALL, flags.dot_all),
     )
-    return sum(flag for flag, on in chosen if on)
+    return sum(flag for flag, on in pairs if on)
 
 
-def _held(text: str) -> int:
+def _estimated_bytes(text: str) -> int:
     """Measured: some 200 bytes a character, compiled and as the nodes of its bound."""
     return 4_000 + 400 * len(text)
 
 
-_patterns = ByteCache[Pattern](CACHED)
+_patterns = ByteCache[RegexPattern](CACHE_BYTES)

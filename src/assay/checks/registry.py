@@ -24,8 +24,8 @@ class Registry:
             self._add(checker)
 
     def __iter__(self) -> Iterator[type[Checker]]:
-        for known in self._by_type.values():
-            yield from known.values()
+        for by_version in self._by_type.values():
+            yield from by_version.values()
 
     @property
     def types(self) -> list[str]:
@@ -36,26 +36,26 @@ class Registry:
             raise UsageError(f"extended() takes a list of checks, such as [{_name(checkers)}]")
         return type(self)([*self, *checkers])
 
-    def find(self, type: str, version: str | None, place: str = "") -> type[Checker]:
+    def find(self, type: str, version: str | None, path: str = "") -> type[Checker]:
         """The newest release, or of the major that was asked for the newest that is not below it; pre-releases where there is no release."""
-        known = self._by_type.get(type)
-        if not known:
-            raise UnknownCheck(f"{place}.type".lstrip("."), type, version, self.types)
+        by_version = self._by_type.get(type)
+        if not by_version:
+            raise UnknownCheck(f"{path}.type".lstrip("."), type, version, self.types)
         if version is None:
-            return known[versions.newest(known)]
-        least = versions.parse(version)
-        if least is None:
+            return by_version[versions.newest(by_version)]
+        lowest = versions.parse(version)
+        if lowest is None:
             raise InvalidRequest(
                 Problem(
-                    f"{place}.version".lstrip("."),
+                    f"{path}.version".lstrip("."),
                     f"expected a semantic version such as '1.0.0', got {version[:100]!r}",
                 )
             )
-        fitting = [one for one in known if one[0] == least[0] and one >= least]
-        if not fitting:
-            known_versions = [f"{one.type}@{one.version}" for one in known.values()]
-            raise UnknownCheck(f"{place}.version".lstrip("."), type, version, known_versions)
-        return known[versions.newest(fitting)]
+        compatible = [one for one in by_version if one[0] == lowest[0] and one >= lowest]
+        if not compatible:
+            available = [f"{one.type}@{one.version}" for one in by_version.values()]
+            raise UnknownCheck(f"{path}.version".lstrip("."), type, version, available)
+        return by_version[versions.newest(compatible)]
 
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):
@@ -70,8 +70,8 @@ class Registry:
             )
         if checker.run is Checker.run:
             raise UsageError(f"{name} has no `run`: define run(self, services), or async def run")
-        known = self._by_type.setdefault(checker.type, {})
-        other = known.setdefault(version, checker)
+        by_version = self._by_type.setdefault(checker.type, {})
+        other = by_version.setdefault(version, checker)
         if other is not checker:
             raise UsageError(
                 f"{name} is {checker.type}@{checker.version}, and so is {other.__module__}:{other.__qualname__};"
@@ -79,34 +79,34 @@ class Registry:
             )
 
 
-def _is_check(given: Any) -> TypeGuard[type[Checker]]:
-    return isinstance(given, type) and issubclass(given, Checker)
+def _is_check(value: Any) -> TypeGuard[type[Checker]]:
+    return isinstance(value, type) and issubclass(value, Checker)
 
 
-def _name(given: Any) -> str:
-    return given.__name__ if isinstance(given, type) else repr(given)
+def _name(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)
 
 
 def installed() -> list[type[Checker]]:
     """The checks that installed packages offer under the entry point `assay.checks`."""
     return [
-        _checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())
-        for point in _offered(tuple(map(_seen, sys.path)))
+        _load_checker(f"entry point {point.name!r} ({point.value})", lambda point=point: point.load())
+        for point in _entry_points(tuple(map(_directory_state, sys.path)))
     ]
 
 
 @lru_cache(maxsize=8)
-def _offered(places: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+def _entry_points(directories: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """Reading what every package says takes milliseconds, and stays as it is until one comes or goes."""
     return tuple(entry_points(group=GROUP))
 
 
-def _seen(place: str) -> tuple[str, int]:
+def _directory_state(directory: str) -> tuple[str, int]:
     """A folder that packages are in, and when something in it was last added or removed."""
     try:
-        return place, os.stat(place or ".").st_mtime_ns
+        return directory, os.stat(directory or ".").st_mtime_ns
     except OSError:
-        return place, 0
+        return directory, 0
 
 
 def from_module(spec: str) -> type[Checker]:
@@ -116,14 +116,14 @@ def from_module(spec: str) -> type[Checker]:
         raise UsageError(
             f"--check-module {spec!r}: expected module:Class or file.py:Class, such as my_checks:Polite"
         )
-    return _checker(f"--check-module {spec!r}", lambda: import_object(spec))
+    return _load_checker(f"--check-module {spec!r}", lambda: import_object(spec))
 
 
-def _checker(what: str, load: Any) -> type[Checker]:
+def _load_checker(source: str, load: Any) -> type[Checker]:
     try:
-        found = load()
+        checker = load()
     except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
-        raise UsageError(f"{what} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
-    if not _is_check(found):
-        raise UsageError(f"{what} is {found!r}: expected a subclass of assay.Checker")
-    return found
+        raise UsageError(f"{source} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
+    if not _is_check(checker):
+        raise UsageError(f"{source} is {checker!r}: expected a subclass of assay.Checker")
+    return checker

@@ -13,18 +13,18 @@ import msgspec
 
 from assay.protocol.json_types import JSON, is_list, is_object
 
-MOST = 100_000_000  # steps for one value, at about 25 ns each
-NESTED = 16  # steps to compare with one list or object
-_REPEATED = ("enum", "const", "required", "pattern", "dependentRequired", "format", "type")
+MAX_STEPS = 100_000_000  # steps for one value, at about 25 ns each
+NESTED_STEPS = 16  # steps to compare with one list or object
+_QUOTED_KEYWORDS = ("enum", "const", "required", "pattern", "dependentRequired", "format", "type")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
-_KNOWN = ("https://json-schema.org/", "http://json-schema.org/")
+_METASCHEMAS = ("https://json-schema.org/", "http://json-schema.org/")
 
 
-class _Place(NamedTuple):
+class _SchemaNode(NamedTuple):
     """What a schema compares itself, what it asks of a value, and of the parts of a list or an object, whichever it is."""
 
-    own: int
-    here: tuple[int, ...]
+    own_steps: int
+    same_value: tuple[int, ...]
     parts: tuple[
         tuple[tuple[int, ...], tuple[int, ...]], ...
     ]  # of each: one of the first, and all of the second
@@ -33,65 +33,68 @@ class _Place(NamedTuple):
 class SchemaCost:
     """Of one schema."""
 
-    def __init__(self, schema: Any, *, linked: bool = True) -> None:
+    def __init__(self, schema: Any, *, has_references: bool = True) -> None:
         """A schema that is not `linked` has no references."""
-        self._linked = linked
+        self._has_references = has_references
         self._ids: dict[int, int] = {}
         self._nodes: list[tuple[JSON, str]] = []
-        self._named: dict[str, list[int]] = {}
-        self._find(schema)
-        self._places = [_Place(1, (), ())] * len(self._nodes)
-        self.lost: str | None = None  # a reference that we cannot follow
+        self._by_address: dict[str, list[int]] = {}
+        self._collect(schema)
+        self._costs = [_SchemaNode(1, (), ())] * len(self._nodes)
+        self.unresolved_reference: str | None = None  # a reference that we cannot follow
         for at, (node, base) in enumerate(self._nodes):
-            self._places[at] = self._place(node, base)
-        self._order = self._inside_first()
-        self._level: list[int] | None = None  # the deepest so far
-        self._most: list[int] = []  # by depth
-        self._settled = False
+            self._costs[at] = self._node_cost(node, base)
+        self._order = self._evaluation_order()
+        self._deepest_level: list[int] | None = None  # the deepest so far
+        self._steps_by_depth: list[int] = []  # by depth
+        self._stable = False
 
     def work(self, depth: int, size: int) -> int:
         """Steps for a value that is nested so deep and has so many parts, at most; what is beyond MOST is not counted."""
-        if self.lost is not None:
-            return MOST + 1
-        return min(self.steps(depth) * size, MOST + 1)
+        if self.unresolved_reference is not None:
+            return MAX_STEPS + 1
+        return min(self.steps(depth) * size, MAX_STEPS + 1)
 
     def steps(self, depth: int) -> int:
         """For one part of a value that is nested so deep. What is asked of a part depends on how deep it stands."""
-        while len(self._most) <= depth and not self._settled and self._nodes:
-            below, self._level = self._level, self._following(self._level)
-            self._most.append(max(self._level[0], self._most[-1] if self._most else 1))
-            self._settled = self._level == below or self._most[-1] > MOST
-        return self._most[min(depth, len(self._most) - 1)] if self._most else 1
+        while len(self._steps_by_depth) <= depth and not self._stable and self._nodes:
+            below, self._deepest_level = self._deepest_level, self._next_level(self._deepest_level)
+            self._steps_by_depth.append(
+                max(self._deepest_level[0], self._steps_by_depth[-1] if self._steps_by_depth else 1)
+            )
+            self._stable = self._deepest_level == below or self._steps_by_depth[-1] > MAX_STEPS
+        return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)] if self._steps_by_depth else 1
 
-    def _following(self, below: list[int] | None) -> list[int]:
+    def _next_level(self, below: list[int] | None) -> list[int]:
         """The steps of each place for a part of the value that stands one deeper; at first, for the value itself."""
-        work = [0] * len(self._places)
+        work = [0] * len(self._costs)
         for at in self._order:
-            place = self._places[at]
-            steps = sum(work[one] for one in place.here)
+            place = self._costs[at]
+            steps = sum(work[one] for one in place.same_value)
             if below is None:
-                steps += place.own
+                steps += place.own_steps
             else:
                 steps += max(
                     max((below[one] for one in some), default=0) + sum(below[one] for one in every)
                     for some, every in place.parts
                 )
-            work[at] = min(steps, MOST + 1)
+            work[at] = min(steps, MAX_STEPS + 1)
         return work
 
-    def _find(self, schema: Any) -> None:
+    def _collect(self, schema: Any) -> None:
         """Every object in it, with its base address, and the names that references may use."""
         stack: list[tuple[Any, str, str]] = [(schema, "", "")]
         while stack:
             node, base, pointer = stack.pop()
             if is_list(node):
                 stack.extend(
-                    (one, base, f"{pointer}/{at}" if self._linked else "") for at, one in enumerate(node)
+                    (one, base, f"{pointer}/{at}" if self._has_references else "")
+                    for at, one in enumerate(node)
                 )
             if not is_object(node):
                 continue
             at = self._ids[id(node)] = len(self._nodes)
-            if not self._linked:
+            if not self._has_references:
                 self._nodes.append((node, base))
                 stack.extend(
                     [(one, base, pointer) for one in node.values() if is_object(one) or is_list(one)]
@@ -100,62 +103,68 @@ class SchemaCost:
             if isinstance(own := node.get("$id"), str):
                 base, pointer = urljoin(base, own), ""
             self._nodes.append((node, base))
-            self._named.setdefault(f"{urldefrag(base)[0]}#{pointer}", []).append(at)
+            self._by_address.setdefault(f"{urldefrag(base)[0]}#{pointer}", []).append(at)
             for name in ("$anchor", "$dynamicAnchor"):
                 if isinstance(anchor := node.get(name), str):
-                    self._named.setdefault(f"{urldefrag(base)[0]}#{anchor}", []).append(at)
-                    self._named.setdefault(f"#dynamic {anchor}", []).append(at)
+                    self._by_address.setdefault(f"{urldefrag(base)[0]}#{anchor}", []).append(at)
+                    self._by_address.setdefault(f"#dynamic {anchor}", []).append(at)
             for name, one in node.items():
                 escaped = name.replace("~", "~0").replace("/", "~1")
                 stack.append((one, base, f"{pointer}/{escaped}"))
 
-    def _place(self, node: JSON, base: str) -> _Place:
-        here = [*self._all(node, "not", "if", "then", "else"), *self._listed(node, "allOf", "anyOf", "oneOf")]
-        here += [*self._mapped(node, "dependentSchemas"), *self._mapped(node, "dependencies")]
+    def _node_cost(self, node: JSON, base: str) -> _SchemaNode:
+        here = [
+            *self._subschemas(node, "not", "if", "then", "else"),
+            *self._subschemas_in_lists(node, "allOf", "anyOf", "oneOf"),
+        ]
+        here += [
+            *self._subschemas_in_map(node, "dependentSchemas"),
+            *self._subschemas_in_map(node, "dependencies"),
+        ]
         for name in _REFERENCES:
             if isinstance(address := node.get(name), str):
-                here += self._meant(address, base, dynamic=name != "$ref")
+                here += self._resolve(address, base, dynamic=name != "$ref")
         items = node.get("items")
         one_of = [
-            *self._listed(node, "prefixItems"),
-            *(self._listed(node, "items") if is_list(items) else ()),
+            *self._subschemas_in_lists(node, "prefixItems"),
+            *(self._subschemas_in_lists(node, "items") if is_list(items) else ()),
         ]
-        every = self._all(node, "items", "additionalItems", "contains", "unevaluatedItems")
-        members = self._all(node, "additionalProperties", "unevaluatedProperties", "propertyNames")
-        return _Place(
-            _own(node),
+        every = self._subschemas(node, "items", "additionalItems", "contains", "unevaluatedItems")
+        members = self._subschemas(node, "additionalProperties", "unevaluatedProperties", "propertyNames")
+        return _SchemaNode(
+            _own_steps(node),
             tuple(here),
             (
                 (tuple(one_of), tuple(every)),
                 (
-                    tuple(self._mapped(node, "properties")),
-                    (*self._mapped(node, "patternProperties"), *members),
+                    tuple(self._subschemas_in_map(node, "properties")),
+                    (*self._subschemas_in_map(node, "patternProperties"), *members),
                 ),
             ),
         )
 
-    def _meant(self, address: str, base: str, *, dynamic: bool) -> list[int]:
-        there, fragment = urldefrag(urljoin(base, address))
-        found = self._named.get(f"{there}#{unquote(fragment)}", [])
+    def _resolve(self, address: str, base: str, *, dynamic: bool) -> list[int]:
+        document_address, fragment = urldefrag(urljoin(base, address))
+        targets = self._by_address.get(f"{document_address}#{unquote(fragment)}", [])
         if dynamic:
-            found = [*found, *self._named.get(f"#dynamic {fragment}", [])]
-        if not found and there.startswith(_KNOWN):
+            targets = [*targets, *self._by_address.get(f"#dynamic {fragment}", [])]
+        if not targets and document_address.startswith(_METASCHEMAS):
             return []
-        if not found:
-            self.lost = address
-        return list(dict.fromkeys(found))
+        if not targets:
+            self.unresolved_reference = address
+        return list(dict.fromkeys(targets))
 
-    def _inside_first(self) -> list[int]:
+    def _evaluation_order(self) -> list[int]:
         """What a place asks of the same value comes before it; a circle, which asks the same again, is cut."""
         order: list[int] = []
-        state = bytearray(len(self._places))
-        for first in range(len(self._places)):
+        state = bytearray(len(self._costs))
+        for first in range(len(self._costs)):
             stack = [first]
             while stack:
                 at = stack[-1]
                 if state[at] == 0:
                     state[at] = 1
-                    stack.extend(one for one in self._places[at].here if state[one] == 0)
+                    stack.extend(one for one in self._costs[at].same_value if state[one] == 0)
                 else:
                     stack.pop()
                     if state[at] == 1:
@@ -163,15 +172,15 @@ class SchemaCost:
                         order.append(at)
         return order
 
-    def _all(self, node: JSON, *names: str) -> list[int]:
+    def _subschemas(self, node: JSON, *names: str) -> list[int]:
         return [self._ids[id(node[name])] for name in names if is_object(node.get(name))]
 
-    def _listed(self, node: JSON, *names: str) -> Iterator[int]:
+    def _subschemas_in_lists(self, node: JSON, *names: str) -> Iterator[int]:
         for name in names:
             if is_list(some := node.get(name)):
                 yield from (self._ids[id(one)] for one in some if is_object(one))
 
-    def _mapped(self, node: JSON, name: str) -> Iterator[int]:
+    def _subschemas_in_map(self, node: JSON, name: str) -> Iterator[int]:
         if is_object(some := node.get(name)):
             yield from (self._ids[id(one)] for one in some.values() if is_object(one))
 
@@ -185,12 +194,12 @@ def longest_keyword(schema: Any) -> int:
             stack.extend(node)
         elif is_object(node):
             stack.extend(node.values())
-            repeated = [node[name] for name in _REPEATED if name in node]
-            longest = max(longest, sum(len(msgspec.json.encode(one)) for one in repeated))
+            quoted = [node[name] for name in _QUOTED_KEYWORDS if name in node]
+            longest = max(longest, sum(len(msgspec.json.encode(one)) for one in quoted))
     return longest
 
 
-def _own(node: JSON) -> int:
+def _own_steps(node: JSON) -> int:
     """What is compared at this place: names that are required, and values of an enum that are no plain ones, which are found by hash."""
     steps = 1
     for name in ("required", "properties", "patternProperties", "dependentRequired", "dependencies"):
@@ -199,7 +208,7 @@ def _own(node: JSON) -> int:
             steps += len(some)
     for name in ("enum", "const"):
         if is_list(some := node.get(name)):
-            steps += NESTED * sum(is_list(one) or is_object(one) for one in some)
+            steps += NESTED_STEPS * sum(is_list(one) or is_object(one) for one in some)
     return steps
 
 
@@ -211,7 +220,7 @@ class Size(NamedTuple):
     characters: int
 
 
-def measured(value: Any) -> Size:
+def measure(value: Any) -> Size:
     depth, parts, characters, level = 0, 1, len(value) if isinstance(value, str) else 0, [value]
     while True:
         following: list[Any] = []

@@ -13,18 +13,18 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from assay.checks.checker import Answer, Checker, Opaque, Text
 from assay.checks.threshold import check_bounds, within
-from assay.checks.usage import providers_of, resolve_model, told_of
+from assay.checks.usage import embedding_metadata, or_none, providers_of
 from assay.ports import Services
 
-Share = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
+UnitInterval = Annotated[int, Meta(ge=0, le=1)] | Annotated[float, Meta(ge=0, le=1)]
 Metric = Literal["cosine", "dot", "euclidean"]
 
 
 class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a score has to lie, as in `threshold` (decision 23)."""
 
-    min_value: Share | UnsetType = UNSET
-    max_value: Share | UnsetType = UNSET
+    min_value: UnitInterval | UnsetType = UNSET
+    max_value: UnitInterval | UnsetType = UNSET
     min_inclusive: bool = True
     max_inclusive: bool = True
     negate: bool = False
@@ -32,7 +32,7 @@ class SimilarityThreshold(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     def __post_init__(self) -> None:
         check_bounds(self.min_value, self.max_value)
 
-    def met(self, score: float) -> bool:
+    def is_met(self, score: float) -> bool:
         inside = within(score, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
         return inside != self.negate
 
@@ -67,34 +67,30 @@ class SemanticSimilarity(Checker):
 
     async def run(self, services: Services) -> Answer:
         providers = providers_of(services)
-        embed, asked_for = providers.embedding(
-            resolve_model(self.provider_config), resolve_model(self.model_config)
-        )
-        embedded = await embed([str(self.text), str(self.reference)])
-        one, other = embedded.vectors
-        score = similarity(one, other, self.similarity_metric)
+        embed, model = providers.embedding(or_none(self.provider_config), or_none(self.model_config))
+        embeddings = await embed([str(self.text), str(self.reference)])
+        left, right = embeddings.vectors
+        score = similarity(left, right, self.similarity_metric)
         response: dict[str, Any] = {"score": score}
         if self.threshold is not UNSET:
-            response["passed"] = self.threshold.met(score)
-        return {"response": response, "metadata": told_of(embedded, asked_for)}
+            response["passed"] = self.threshold.is_met(score)
+        return {"response": response, "metadata": embedding_metadata(embeddings, model)}
 
     @classmethod
-    def meet(cls, literals: Mapping[str, Any], services: Services) -> None:
+    def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
         providers = providers_of(services)
-        providers.embedding(
-            resolve_model(literals["provider_config"]), resolve_model(literals["model_config"])
-        )
+        providers.embedding(or_none(literals["provider_config"]), or_none(literals["model_config"]))
 
 
-def similarity(one: Sequence[float], other: Sequence[float], metric: Metric) -> float:
+def similarity(left: Sequence[float], right: Sequence[float], metric: Metric) -> float:
     """From 0 to 1. All of it on vectors of length 1, so that `dot` is `cosine`; below 0 is 0, and so is what means nothing."""
-    if not any(one) or not any(other):
+    if not any(left) or not any(right):
         return 0.0
     if metric == "euclidean":
-        return 1 / (1 + sqrt(sum((a - b) ** 2 for a, b in zip(_unit(one), _unit(other), strict=True))))
-    if one == other:
+        return 1 / (1 + sqrt(sum((a - b) ** 2 for a, b in zip(_unit(left), _unit(right), strict=True))))
+    if left == right:
         return 1.0  # exactly, whatever the last digit of a root
-    return min(1.0, max(0.0, sum(map(mul, _unit(one), _unit(other)))))
+    return min(1.0, max(0.0, sum(map(mul, _unit(left), _unit(right)))))
 
 
 def _unit(vector: Sequence[float]) -> list[float]:

@@ -52,7 +52,7 @@ class PromptTemplate:
                 at = text.find(OPEN, at + 1)
                 continue
             end = _end(text, start)
-            parts += [text[done:at], _blank(text, at, start, end)]
+            parts += [text[done:at], _placeholder(text, at, start, end)]
             done = len(text) if end is None else end + len(CLOSE)
             at = text.find(OPEN, done)
         return cls((*parts, text[done:])) if parts else None
@@ -78,14 +78,14 @@ def _end(text: str, start: int) -> int | None:
     path = PATH.match(text, start, start + paths.MAX_TEXT)
     if path is not None and text.startswith(CLOSE, path.end()):
         return path.end()
-    found = text.find(CLOSE, start)
-    return None if found < 0 else found
+    close = text.find(CLOSE, start)
+    return None if close < 0 else close
 
 
-def _blank(text: str, at: int, start: int, end: int | None) -> Placeholder:
+def _placeholder(text: str, at: int, start: int, end: int | None) -> Placeholder:
     if end is None:
-        told = text[start : start + 40]
-        return Placeholder(at, told, MalformedPath(told, len(text) - start, f"{OPEN} is never closed"))
+        excerpt = text[start : start + 40]
+        return Placeholder(at, excerpt, MalformedPath(excerpt, len(text) - start, f"{OPEN} is never closed"))
     path = text[start:end].rstrip()
     try:
         return Placeholder(at, path, paths.compile(path))
@@ -93,12 +93,12 @@ def _blank(text: str, at: int, start: int, end: int | None) -> Placeholder:
         return Placeholder(at, path, malformed)
 
 
-def _value(blank: Placeholder, document: Any, limits: Limits) -> str:
-    if isinstance(blank.query, MalformedPath):
-        raise PathFault(f"the placeholder at character {blank.at}: {blank.query}")
-    values = blank.query.values(document, max_nodes=limits.max_nodes)
+def _value(placeholder: Placeholder, document: Any, limits: Limits) -> str:
+    if isinstance(placeholder.query, MalformedPath):
+        raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.query}")
+    values = placeholder.query.values(document, max_nodes=limits.max_nodes)
     if len(values) != 1:
-        found = f"{len(values)} values, and a placeholder takes one" if values else "nothing"
-        raise PathFault(f"the placeholder at character {blank.at}: {blank.text} finds {found}")
+        result = f"{len(values)} values, and a placeholder takes one" if values else "nothing"
+        raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.text} finds {result}")
     (value,) = values
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

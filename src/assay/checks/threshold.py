@@ -39,7 +39,7 @@ class Threshold(Checker):
         return verdict(inside != self.negate)
 
     @classmethod
-    def vet(cls, literals: Mapping[str, Any]) -> None:
+    def validate_literals(cls, literals: Mapping[str, Any]) -> None:
         if "min_value" in literals and "max_value" in literals:
             check_bounds(literals["min_value"], literals["max_value"])
 
@@ -47,33 +47,41 @@ class Threshold(Checker):
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
         if set(literals) != set(cls.__struct_fields__) - {"value"}:
             return None
-        least, most = literals["min_value"], literals["max_value"]
-        at_least, at_most, negate = literals["min_inclusive"], literals["max_inclusive"], literals["negate"]
+        minimum, maximum = literals["min_value"], literals["max_value"]
+        min_inclusive, max_inclusive, negate = (
+            literals["min_inclusive"],
+            literals["max_inclusive"],
+            literals["negate"],
+        )
         inside, outside = (FAILED, PASSED) if negate else (PASSED, FAILED)
 
         def measure(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
                 return FALLBACK
-            return inside if within(value, least, most, at_least, at_most) else outside
+            return inside if within(value, minimum, maximum, min_inclusive, max_inclusive) else outside
 
         def measure_from(value: Any) -> Answer:
             if type(value) is not float and type(value) is not int:
                 return FALLBACK
-            return inside if value >= least else outside
+            return inside if value >= minimum else outside
 
-        return measure_from if most is UNSET and at_least else measure
+        return measure_from if maximum is UNSET and min_inclusive else measure
 
 
-def check_bounds(least: float | UnsetType, most: float | UnsetType) -> None:
-    if least is UNSET and most is UNSET:
+def check_bounds(minimum: float | UnsetType, maximum: float | UnsetType) -> None:
+    if minimum is UNSET and maximum is UNSET:
         raise ValueError("expected min_value, max_value or both, got neither")
-    if least is not UNSET and most is not UNSET and least > most:
-        raise ValueError(f"min_value {least} is above max_value {most}")
+    if minimum is not UNSET and maximum is not UNSET and minimum > maximum:
+        raise ValueError(f"min_value {minimum} is above max_value {maximum}")
 
 
 def within(
-    value: float, least: float | UnsetType, most: float | UnsetType, at_least: bool, at_most: bool
+    value: float,
+    minimum: float | UnsetType,
+    maximum: float | UnsetType,
+    min_inclusive: bool,
+    max_inclusive: bool,
 ) -> bool:
-    if least is not UNSET and not (value >= least if at_least else value > least):
+    if minimum is not UNSET and not (value >= minimum if min_inclusive else value > minimum):
         return False
-    return most is UNSET or (value <= most if at_most else value < most)
+    return maximum is UNSET or (value <= maximum if max_inclusive else value < maximum)

@@ -35,7 +35,7 @@ _NAMES = {name: name for name in _KINDS} | {
 }
 
 
-def is_typed(check: str, argument: str, value: Any) -> bool:
+def is_check_value(check: str, argument: str, value: Any) -> bool:
     """Whether it is a CheckValue, under the names of the proto or of its JSON."""
     return (
         (check, argument) in FIELDS
@@ -45,13 +45,13 @@ def is_typed(check: str, argument: str, value: Any) -> bool:
     )
 
 
-def untyped(value: dict[str, Any]) -> tuple[Any, bool]:
+def unwrap(value: dict[str, Any]) -> tuple[Any, bool]:
     """What it stands for, and whether that is a literal; a ValueError where it stands for nothing."""
     if len(value) > 1:
         raise ValueError(f"expected one of {', '.join(_KINDS)}, got {', '.join(value)}")
-    ((name, said),) = value.items()
+    ((name, content),) = value.items()
     kinds, noun = _KINDS[_NAMES[name]]
     path = _NAMES[name] == PATH
-    if type(said) not in kinds or (path and not said.startswith("$.")):
-        raise ValueError(f"expected {noun} as {name}, got {preview(said) if path else kind_of(said)}")
-    return said, not path
+    if type(content) not in kinds or (path and not content.startswith("$.")):
+        raise ValueError(f"expected {noun} as {name}, got {preview(content) if path else kind_of(content)}")
+    return content, not path

@@ -18,7 +18,7 @@ def providers_of(services: Services) -> Providers:
     return services.providers
 
 
-def resolve_model(config: Any) -> Mapping[str, Any] | None:
+def or_none(config: Any) -> Mapping[str, Any] | None:
     """An argument that may be absent."""
     return None if config is UNSET else config
 
@@ -26,8 +26,8 @@ def resolve_model(config: Any) -> Mapping[str, Any] | None:
 class ModelUsage:
     """What a check was told, in one reply or several, and what that cost. One cost that is unknown hides the sum."""
 
-    def __init__(self, asked_for: str) -> None:
-        self._asked_for = asked_for
+    def __init__(self, model: str) -> None:
+        self._model = model
         self._replies: list[Completion] = []
 
     def add(self, reply: Completion) -> Completion:
@@ -38,47 +38,47 @@ class ModelUsage:
     def seconds(self) -> float:
         return sum(reply.seconds for reply in self._replies)
 
-    def told(self) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         replies, last = self._replies, self._replies[-1]
-        read = _sum([reply.input_tokens for reply in replies])
-        written = _sum([reply.output_tokens for reply in replies])
-        told: dict[str, Any] = {
+        input_tokens = _sum([reply.input_tokens for reply in replies])
+        output_tokens = _sum([reply.output_tokens for reply in replies])
+        metadata: dict[str, Any] = {
             "provider": last.provider,
-            "model": self._asked_for,
+            "model": self._model,
             "model_version": last.model,
             "finish_reason": last.finish_reason,
             "cost_usd": _sum([reply.cost_usd for reply in replies]),
-            "tokens_used": _sum([read, written]),
-            "input_tokens": read,
-            "output_tokens": written,
+            "tokens_used": _sum([input_tokens, output_tokens]),
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
             "response_time_ms": round(self.seconds * 1000, 3),
             "attempts": sum(reply.attempts for reply in replies),
             "structured": last.structured,
             "cached": all(reply.cached for reply in replies),
         }
-        told |= {"saved_usd": _sum([reply.saved_usd for reply in replies])} if told["cached"] else {}
-        return told | ({"repaired": True} if len(replies) > 1 else {})
+        metadata |= {"saved_usd": _sum([reply.saved_usd for reply in replies])} if metadata["cached"] else {}
+        return metadata | ({"repaired": True} if len(replies) > 1 else {})
 
-    def after(self, fault: Fault) -> Fault:
+    def attach_to(self, fault: Fault) -> Fault:
         """The fault, with what was spent until it came. An answer that was too late may be billed: nobody knows."""
-        told = self.told() if self._replies else {"model": self._asked_for}
-        fault.metadata = told | ({"cost_usd": None} if isinstance(fault, TimeFault) else {})
+        metadata = self.metadata() if self._replies else {"model": self._model}
+        fault.metadata = metadata | ({"cost_usd": None} if isinstance(fault, TimeFault) else {})
         return fault
 
 
-def told_of(embedded: Embeddings, asked_for: str) -> dict[str, Any]:
-    told: dict[str, Any] = {
-        "provider": embedded.provider,
-        "model": asked_for,
-        "model_version": embedded.model,
-        "cost_usd": embedded.cost_usd,
-        "tokens_processed": embedded.tokens,
-        "dimensions_used": len(embedded.vectors[0]),
-        "response_time_ms": round(embedded.seconds * 1000, 3),
-        "attempts": embedded.attempts,
-        "cached": embedded.cached,
+def embedding_metadata(embeddings: Embeddings, model: str) -> dict[str, Any]:
+    metadata: dict[str, Any] = {
+        "provider": embeddings.provider,
+        "model": model,
+        "model_version": embeddings.model,
+        "cost_usd": embeddings.cost_usd,
+        "tokens_processed": embeddings.tokens,
+        "dimensions_used": len(embeddings.vectors[0]),
+        "response_time_ms": round(embeddings.seconds * 1000, 3),
+        "attempts": embeddings.attempts,
+        "cached": embeddings.cached,
     }
-    return told | ({"saved_usd": embedded.saved_usd} if embedded.cached else {})
+    return metadata | ({"saved_usd": embeddings.saved_usd} if embeddings.cached else {})
 
 
 def _sum(parts: list[Any]) -> Any:

@@ -16,16 +16,16 @@ _RELEASE = ((2, 0, ""),)  # sorts after every pre-release
 
 def parse(text: str) -> Version | None:
     """A key that sorts as SemVer 2.0 says, or None for what is no version. Build metadata does not count."""
-    found = _SEMVER.fullmatch(text)
-    if found is None:
+    match = _SEMVER.fullmatch(text)
+    if match is None:
         return None
-    major, minor, patch, pre = found.groups()
+    major, minor, patch, pre = match.groups()
     return int(major), int(minor), int(patch), tuple(map(_identifier, pre.split("."))) if pre else _RELEASE
 
 
-def newest(known: Collection[Version]) -> Version:
+def newest(versions: Collection[Version]) -> Version:
     """The newest release; where there is none, the newest pre-release."""
-    return max([one for one in known if one[3] == _RELEASE] or known)
+    return max([version for version in versions if version[3] == _RELEASE] or versions)
 
 
 def _identifier(part: str) -> tuple[int, int, str]:

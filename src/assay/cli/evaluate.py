@@ -14,7 +14,7 @@ import typer
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.cli.console import ProgressLine, count_of, echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.evaluate_io import (
     BadLines,
@@ -32,7 +32,7 @@ from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, sheets_of
-from assay.fep.results import metadata_of
+from assay.fep.run_result import metadata_of
 from assay.fep.sinks import RunFooter, Sink
 from assay.fep.sources import placed
 from assay.fep.tally import Tally
@@ -169,7 +169,7 @@ def main(options: EvaluateOptions) -> int:
     services = app.services(settings, policy, cache=options.cache)
     bad = BadLines()
     inputs = open_inputs(options, settings, bad)
-    check_options = Options(resolved_arguments=options.resolved_arguments, timings=options.timings)
+    check_options = ResultOptions(resolved_arguments=options.resolved_arguments, timings=options.timings)
     with stdout_to_stderr():
         plan = _plan(options, inputs, app.registry(settings, options.modules), services, check_options)
     began, started = time.perf_counter(), services.clock.now()
@@ -211,7 +211,7 @@ def _plan(
     inputs: Inputs,
     registry: Registry,
     services: Services,
-    check_options: Options,
+    check_options: ResultOptions,
 ) -> Plan:
     """The plan, or everything that is wrong with the checks and with the request file."""
     collector, parsed = ProblemCollector(), inputs.parsed

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.cli.console import ProgressLine, count_of, echo_err
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout, UsageError
 from assay.fep import resume
@@ -151,7 +151,7 @@ def _size(name: str) -> int:
 
 
 def open_sinks(
-    options: EvaluateOptions, plan: Plan, inputs: Inputs, check_options: Options, tally: Tally
+    options: EvaluateOptions, plan: Plan, inputs: Inputs, check_options: ResultOptions, tally: Tally
 ) -> list[Sink]:
     """Open the files for results. With --resume one `.jsonl` is continued, and the others are written again from it."""
     _check_distinct(options)

@@ -13,7 +13,7 @@ import msgspec
 
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.cli.jobs import BadLineAt, ByteRange, JobResult, WorkerConfig
 from assay.errors import BadLine, Refusal
 from assay.fep.context import Context
@@ -45,7 +45,7 @@ class _Worker:
         self._config = config
         settings = msgspec.structs.replace(load(), limits=config.limits, check_modules=[])
         checks = checks_from(msgspec.json.decode(config.checks))
-        options = Options(resolved_arguments=config.resolved_arguments, timings=config.timings)
+        options = ResultOptions(resolved_arguments=config.resolved_arguments, timings=config.timings)
         policy = ProviderPolicy(seconds=config.seconds, share=config.share)
         services = app.services(settings, policy, cache=config.cache)
         self._plan = Plan(checks, app.registry(settings, config.modules), services, options)

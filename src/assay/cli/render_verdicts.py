@@ -7,7 +7,7 @@ import msgspec
 from assay.auth.local_key import TENANT
 from assay.cli.console import echo, echo_err, echo_json, echo_lines
 from assay.errors import UsageError
-from assay.fep.cells import row
+from assay.fep.csv_cells import row
 from assay.fep.sinks import File
 from assay.ports import Run
 from assay.protocol.json_types import is_object

@@ -37,7 +37,7 @@ All errors.
 
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
-    checks/arguments.py, checks/run.py            a check: its fields, its construction, its result
+    checks/arguments.py, checks/runner.py            a check: its fields, its construction, its result
     fep/scheduler/scheduler.py, fep/scheduler/process_worker.py                  the same, for checks that wait
     workers/worker.py                             a task in a worker process: its exception is its answer
     agents/invocation.py                          an agent and the tools it calls
@@ -53,7 +53,7 @@ All errors.
     serve/web/handler.py                           a bug in assay: answered with the request id, without a traceback
     serve/grpc/handler.py                            the same
     serve/fep/catalogue.py                          the fields of a check that have no schema
-    api/evaluate.py, fep/shares.py                a thread's outcome, carried over to the caller's
+    api/evaluate.py, fep/scheduler/owner_threads.py                a thread's outcome, carried over to the caller's
 """
 
 from collections.abc import Iterable, Mapping, Sequence

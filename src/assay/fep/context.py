@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import Problem
-from assay.fep.places import deepest, joined, not_encoded, not_finite
+from assay.fep.error_paths import deepest, joined, not_encoded, not_finite
 from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check

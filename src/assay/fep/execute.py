@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, S
 from itertools import islice
 from typing import Any, NamedTuple
 
-from assay.checks.work import Work, answered
+from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import BudgetExceeded
 from assay.fep.context import Context
 from assay.fep.plan import Plan
@@ -80,12 +80,12 @@ def begin(
             tally.fold()
 
 
-def works_of(begun: Iterable[Any]) -> list[Work]:
+def works_of(begun: Iterable[Any]) -> list[WorkerTask]:
     return [work for one in begun if isinstance(one, PendingCase) for work in one.works]
 
 
 def _closed(held: Sequence[ScoredCase | PendingCase], tally: Tally) -> Iterator[ScoredCase]:
-    answers = iter(answered(works_of(held)))
+    answers = iter(run_tasks(works_of(held)))
     for one in held:
         scored = one.closed(islice(answers, len(one.works))) if isinstance(one, PendingCase) else one
         tally.case(scored.status)

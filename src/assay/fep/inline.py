@@ -12,19 +12,19 @@ from typing import cast
 
 from assay.checks.arguments import BoundCheck
 from assay.checks.checker import Checker
-from assay.checks.contains import SEARCHED, Contains
+from assay.checks.contains import SEARCH_LIMIT, Contains
 from assay.checks.exact_match import ExactMatch
 from assay.checks.exists import Exists
 from assay.checks.json_match import JsonMatch
-from assay.checks.regex import Flags, Regex, cached
+from assay.checks.regex import Flags, Regex, cached_pattern
 from assay.checks.threshold import Threshold
-from assay.checks.work import answers
+from assay.checks.worker_tasks import run_tasks_async
 from assay.fep.context import Context
 from assay.fep.execute import begin, works_of
 from assay.fep.plan import Plan
+from assay.fep.scheduler.owner_threads import LONGEST, in_place, in_share
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
 from assay.fep.scorer_source import ScoredParts
-from assay.fep.shares import LONGEST, in_place, in_share
 from assay.fep.tally import Tally
 from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
@@ -89,7 +89,7 @@ async def _finished(
         return cast("list[bytes]", begun)
     works = works_of(begun)
     left = None if until == math.inf else max(0.0, until - time.monotonic())
-    found = iter(await answers(works, left) if works else [])
+    found = iter(await run_tasks_async(works, left) if works else [])
     lines: list[bytes] = []
     for one in begun:
         if isinstance(one, bytes):
@@ -128,7 +128,7 @@ def _runs_inline(bound: BoundCheck) -> int:
         return 0
     if bound.checker is Contains:
         phrases = bound.literals.get("phrases")
-        return 0 if phrases is None else min(MOST, SEARCHED // len(phrases))
+        return 0 if phrases is None else min(MOST, SEARCH_LIMIT // len(phrases))
     if bound.checker in LINEAR:
         return MOST
     return _searched(bound) if bound.checker is Regex else 0
@@ -138,7 +138,7 @@ def _searched(bound: BoundCheck) -> int:
     pattern, flags = bound.literals.get("pattern"), bound.literals.get("flags", Flags())
     if not isinstance(pattern, str) or not isinstance(flags, Flags):
         return 0
-    found = cached(pattern, flags)
+    found = cached_pattern(pattern, flags)
     if found is None:
         return 0  # a thread compiles it again
     search = found.search

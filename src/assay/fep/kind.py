@@ -23,7 +23,7 @@ from assay.fep.run_header import (
     stored_checks,
     units,
 )
-from assay.fep.shares import in_place
+from assay.fep.scheduler.owner_threads import in_place
 from assay.ports import Event, Run, RunStatus, Services, Store
 from assay.ports.kinds import Ending, UnitOutcome
 from assay.ports.telemetry import telemetry

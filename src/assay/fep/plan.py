@@ -8,7 +8,7 @@ import msgspec
 
 from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import Context, NotAContext
 from assay.fep.problems import beyond, is_sequence, problems_of_checks
@@ -32,10 +32,10 @@ class Plan:
         checks: Checks,
         registry: Registry,
         services: Services | None = None,
-        options: Options | None = None,
+        options: ResultOptions | None = None,
     ) -> None:
         self.services = services or Services()
-        self.options = options or Options()
+        self.options = options or ResultOptions()
         self.checks = checks
         self._registry = registry
         self._sheets: dict[bytes, Scorer] = {}

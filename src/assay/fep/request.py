@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import (
     OPTIONAL_OF_CASE,
@@ -22,7 +22,7 @@ from assay.fep.context import (
     to_json_document,
     without_nulls,
 )
-from assay.fep.places import joined, not_encoded
+from assay.fep.error_paths import joined, not_encoded
 from assay.fep.plan import Checks, Plan, collect_problems
 from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
 from assay.fep.scorer import Scorer
@@ -238,7 +238,7 @@ def _refused_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
     ]
 
 
-def plan_of(given: Any, registry: Registry, services: Services, options: Options | None = None) -> Plan:
+def plan_of(given: Any, registry: Registry, services: Services, options: ResultOptions | None = None) -> Plan:
     """Of checks as a caller holds them. One that is no check hides nothing that is wrong with the others."""
     try:
         checks = checks_from(given)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import EnvironmentFailure, UsageError
 from assay.fep.context import Context
 from assay.fep.execute import FOLD
@@ -54,7 +54,7 @@ class _Case(Struct):
 _read = msgspec.json.Decoder(_Case).decode
 
 
-def fingerprint(plan: Plan, checks: Checks, options: Options, inputs: list[str]) -> Fingerprint:
+def fingerprint(plan: Plan, checks: Checks, options: ResultOptions, inputs: list[str]) -> Fingerprint:
     what = _digest([None if checks is None else msgspec.to_builtins(checks), plan.versions, list(options)])
     return Fingerprint(what, _files(inputs) if checks is None else "")
 

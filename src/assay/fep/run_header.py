@@ -13,13 +13,13 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.fep.context import Context, read_context
 from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.inline import score_contexts, waits
 from assay.fep.plan import Checks, Plan
 from assay.fep.request import checks_from
-from assay.fep.shares import in_place, in_share
+from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import Event, EvidenceChunk, Services, Store
 from assay.protocol.evaluation import ExperimentMetadata
@@ -86,7 +86,7 @@ class PlannedRequest:
 
     def __init__(self, request: StoredRequest, registry: Registry, services: Services) -> None:
         self.request = request
-        options = Options(resolved_arguments=request.resolved_arguments, timings=request.timings)
+        options = ResultOptions(resolved_arguments=request.resolved_arguments, timings=request.timings)
         checks: Checks = None if request.checks is None else checks_from(request.checks)
         self.plan = Plan(checks, registry, services, options)
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from assay.checks.redaction import kept_checks
+from assay.checks.redaction import redact_checks
 from assay.errors import EnvironmentFailure
 from assay.fep.plan import Checks
 from assay.fep.run_header import (
@@ -71,7 +71,7 @@ class StoreSink:
         self._opened = store
         self._store = self._do(self._open())
         request = StoredRequest(
-            checks=None if checks is None else kept_checks(msgspec.to_builtins(checks)),
+            checks=None if checks is None else redact_checks(msgspec.to_builtins(checks)),
             experiment=experiment,
             total=0,
         )

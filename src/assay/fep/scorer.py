@@ -13,27 +13,27 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from assay.checks.arguments import BoundCheck, Path, build, follow
+from assay.checks.arguments import BoundCheck, PathArgument, build, follow
 from assay.checks.checker import FALLBACK, Checker
-from assay.checks.run import (
-    Options,
+from assay.checks.runner import (
     PreparedCheck,
+    ResultOptions,
     call,
+    compiled_form,
     prepare,
-    quick_form,
-    run_here,
-    skipped,
+    run_check,
+    skip_result,
     to_result,
     validate_answer,
 )
-from assay.checks.work import Work, answered
+from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import Fault, PathFault, ValueFault
 from assay.fep.context import Context
 from assay.fep.scorer_source import Run, Score, ScoredParts, ValueReader, generate_scorer
 from assay.fep.spending import NOTHING, Spending, spending_of_all
 from assay.fep.tally import Answers, Tally
 from assay.jsonpath import MISSING, Query
-from assay.jsonpath.batch import Get, batch_getter
+from assay.jsonpath.batch_getter import Get, batch_getter
 from assay.ports import Limits, Services
 from assay.protocol.results import CheckResult, Status, TestCaseSummary
 
@@ -58,7 +58,7 @@ class Scorer:
         bounds: Sequence[BoundCheck],
         labels: Sequence[str],
         services: Services,
-        options: Options,
+        options: ResultOptions,
         *,
         patience: int = 0,
     ) -> None:
@@ -79,7 +79,7 @@ class Scorer:
         bounds, services = self.bounds, self._services
         reading, self.takes = reader(bounds, services.limits)
         self._read = reading.read
-        self._runs: list[Run] = [quick_form(bound) or default(bound, services) for bound in bounds]
+        self._runs: list[Run] = [compiled_form(bound) or default(bound, services) for bound in bounds]
         shown = self._options.resolved_arguments
         self._score = generate_scorer(bounds, self._runs, self.takes, reading, arguments=shown)
 
@@ -97,7 +97,7 @@ class Scorer:
     ) -> ScoredCase:
         """A case whose checks do not wait, from beginning to end; for work of another process this thread waits."""
         begun = self.begin(context, counts, told)
-        return begun if isinstance(begun, ScoredCase) else begun.closed(answered(begun.works))
+        return begun if isinstance(begun, ScoredCase) else begun.closed(run_tasks(begun.works))
 
     def begin(
         self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
@@ -185,7 +185,7 @@ class Scorer:
             ]
             return self.closed(context, results, counts)
 
-        if any(isinstance(one, Work) for one in answers):
+        if any(isinstance(one, WorkerTask) for one in answers):
             return PendingCase(self, answers, close)
         return close(answers)
 
@@ -194,17 +194,17 @@ class Scorer:
         results: list[CheckResult] = []
         for bound in self.bounds:
             if fail_fast and results and results[-1].status != "completed":
-                results.append(skipped(bound, self._services))
+                results.append(skip_result(bound, self._services))
             else:
-                results.append(run_here(bound, context.document, self._services, self._options))
+                results.append(run_check(bound, context.document, self._services, self._options))
         return self.closed(context, results, counts)
 
     def skip(self, bound: BoundCheck) -> CheckResult:
-        return skipped(bound, self._services)
+        return skip_result(bound, self._services)
 
     def skipped(self, context: Context, counts: Answers) -> ScoredCase:
         """A case that was not begun."""
-        return self.closed(context, [skipped(bound, self._services) for bound in self.bounds], counts)
+        return self.closed(context, [skip_result(bound, self._services) for bound in self.bounds], counts)
 
     def closed(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> ScoredCase:
         """A case from the results of its checks."""
@@ -261,12 +261,12 @@ class PendingCase:
         self, sheet: Scorer, answers: Sequence[Any], close: Callable[[Sequence[Any]], ScoredCase]
     ) -> None:
         self._sheet, self._answers, self._close = sheet, answers, close
-        self.works = [one for one in answers if isinstance(one, Work)]
+        self.works = [one for one in answers if isinstance(one, WorkerTask)]
 
     def closed(self, answers: Iterable[Any]) -> ScoredCase:
         """With the answer to each of its works; None: the check is skipped."""
         given = iter(answers)
-        found = [next(given) if isinstance(one, Work) else one for one in self._answers]
+        found = [next(given) if isinstance(one, WorkerTask) else one for one in self._answers]
         bounds = self._sheet.bounds
         return self._close(
             [self._sheet.skip(bounds[at]) if one is None else one for at, one in enumerate(found)]
@@ -310,12 +310,12 @@ def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, l
     return ValueReader(read, None), takes
 
 
-def names_of(path: Path) -> tuple[str, ...] | None:
+def names_of(path: PathArgument) -> tuple[str, ...] | None:
     """The members a path follows, where it is made of nothing else and its argument takes one value."""
     return path.query.names if isinstance(path.query, Query) and path.field.takes == "one" else None
 
 
-def getter(path: Path, limits: Limits) -> Get:
+def getter(path: PathArgument, limits: Limits) -> Get:
     """What a path yields for its argument, or MISSING where the plain form has something to say."""
     query = path.query
     if isinstance(query, Query) and query.singular and path.field.takes == "one":
@@ -338,6 +338,6 @@ def default(bound: BoundCheck, services: Services) -> Run:
         values = dict(zip(names, given, strict=True))
         prepared = PreparedCheck(bound, values, build(bound, values), 0.0)
         answer = call(prepared, services)
-        return answer if isinstance(answer, Work) else validate_answer(answer, bound.checker)
+        return answer if isinstance(answer, WorkerTask) else validate_answer(answer, bound.checker)
 
     return run

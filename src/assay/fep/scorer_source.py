@@ -14,10 +14,10 @@ from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck
 from assay.checks.checker import FAILED, FALLBACK, PASSED
-from assay.checks.work import Work
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault
 from assay.jsonpath import MISSING
-from assay.jsonpath.batch import steps
+from assay.jsonpath.batch_getter import steps
 from assay.protocol.results import TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
@@ -108,7 +108,7 @@ class _SourceBuilder:
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {
             "Fault": Fault,
-            "unusual": (Fault, Work),
+            "unusual": (Fault, WorkerTask),
             "PASSED": PASSED,
             "FAILED": FAILED,
             "PLAIN": FALLBACK,
@@ -178,11 +178,13 @@ def _arguments(
         if name in by_path:
             path, which = by_path[name]
             constant(comma + _encode(name) + b":{")
-            constant(b"" if path.shown is UNSET else b'"jsonpath":' + _encode(path.shown) + b",")
+            constant(
+                b"" if path.displayed_path is UNSET else b'"jsonpath":' + _encode(path.displayed_path) + b","
+            )
             constant(b'"value":')
             variable(f"e{which}")
             constant(b"}")
             comma = b","
-        elif name in bound.shown:
-            constant(comma + _encode(name) + b":" + _encode({"value": bound.shown[name]}))
+        elif name in bound.displayed_literals:
+            constant(comma + _encode(name) + b":" + _encode({"value": bound.displayed_literals[name]}))
             comma = b","

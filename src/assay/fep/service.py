@@ -9,12 +9,11 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.checks.registry import Registry
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import Conflict, InvalidRequest
 from assay.fep.context import Context
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Checks, Plan
-from assay.fep.results import metadata_of
 from assay.fep.run_header import (
     CONTEXTS,
     KIND,
@@ -32,8 +31,9 @@ from assay.fep.run_header import (
     shard_event,
     stored_line,
 )
+from assay.fep.run_result import metadata_of
+from assay.fep.scheduler.owner_threads import in_place
 from assay.fep.scorer_source import ScoredParts
-from assay.fep.shares import in_place
 from assay.fep.skipped import FrozenClock, SkippedCases
 from assay.fep.tally import Tally, TallyRecord
 from assay.ports import CLOSED, CreateRun, Event, PutDocument, Run, RunUpdate, Services, Store, Transaction
@@ -106,7 +106,7 @@ class EvaluationService:
         self.store, self.registry, self.services, self.lease = store, registry, services, lease
         self._metadata: dict[tuple[str, int], dict[str, Any]] = {}  # of long runs that have ended
 
-    def plan(self, checks: Checks, options: Options | None = None) -> Plan:
+    def plan(self, checks: Checks, options: ResultOptions | None = None) -> Plan:
         return Plan(checks, self.registry, self.services, options)
 
     async def score(

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep.cells import row
+from assay.fep.csv_cells import row
 from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationSummary, Status
 from assay.terminal import as_json_escapes

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from msgspec import UNSET
 
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.fep.context import Context, read_context
 from assay.fep.request import checks_from
 from assay.fep.run_header import StoredRequest
@@ -23,7 +23,7 @@ class SkippedCases:
     def __init__(self, request: StoredRequest, services: Services) -> None:
         self._checks: Any = None if request.checks is None else checks_from(request.checks)
         self._services = services
-        self._sheet = Scorer((), (), services, Options())
+        self._sheet = Scorer((), (), services, ResultOptions())
 
     def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         for at, line in enumerate(lines, first):

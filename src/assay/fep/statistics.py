@@ -8,7 +8,7 @@ from math import comb, fsum
 
 from msgspec import Struct
 
-from assay.fep.clusters import Column, Part, parts
+from assay.fep.columns import Column, Part, parts
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
 
 MOST_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out

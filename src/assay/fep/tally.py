@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from assay.fep.clusters import BLOCK, Aside, Column
+from assay.fep.columns import BLOCK, Aside, Column
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, statistics_of, totals
 from assay.protocol.json_types import is_mapping

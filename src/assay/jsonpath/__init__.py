@@ -4,11 +4,11 @@ JSONPath, RFC 9535: `compile(text)` gives a `Query`; `values(document)` are its 
     compile("$.output.value.answer").get(document)          one value, or MISSING
     compile("$.output.value.steps[*].tool").values(document)
 
-    grammar.py   text → segments; refuses what the RFC refuses
-    query.py     segments → Query: compiled getters and chains of child segments
-    bounded.py   everything else, through jsonpath-rfc9535, with a limit on nodes, time and depth
-    iregexp.py   the patterns of match() and search()
-    together.py  many getters over one document in one step
+    grammar.py       text → segments; refuses what the RFC refuses
+    query.py         segments → Query: compiled getters and chains of child segments
+    evaluator.py     queries with filters and `..`, through jsonpath-rfc9535, with limits on nodes, time and depth
+    iregexp.py       the patterns of match() and search()
+    batch_getter.py  many getters over one document in one step
 """
 
 from assay.jsonpath.grammar import MAX_NESTING, MAX_TEXT

@@ -108,7 +108,7 @@ def _getter(path: Iterable[str | int | None]) -> Getter:
 
 def _runner(segments: tuple[Segment, ...]) -> Run:
     if any(part.descend or any(isinstance(one, Filter) for one in part.selectors) for part in segments):
-        from assay.jsonpath.limits import general  # deferred import: the library takes 57 ms to load
+        from assay.jsonpath.evaluator import general  # deferred import: the library takes 57 ms to load
 
         return general(segments)
     return _chain(segments)

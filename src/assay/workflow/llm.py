@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from assay.checks.schemas import validator_for
+from assay.checks.schema_validator import validator_for
 from assay.errors import Conflict, Fault, InvalidRequest
 from assay.ports import Message, PutDocument, Services, Store, Transaction
 from assay.protocol.json_types import is_object

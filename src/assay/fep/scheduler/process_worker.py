@@ -10,7 +10,7 @@ import msgspec
 
 from assay.checks.arguments import BoundCheck, convert, fields_of
 from assay.checks.checker import Checker
-from assay.checks.run import PreparedCheck, call, fault_of, validate_answer
+from assay.checks.runner import PreparedCheck, call, fault_of, validate_answer
 from assay.errors import Fault, ForeignFault
 from assay.ports import Services
 

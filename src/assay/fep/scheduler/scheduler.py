@@ -8,15 +8,15 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from assay.checks.checker import Checker
-from assay.checks.run import Options, PreparedCheck, call, fault_of, prepare, skipped, to_result
-from assay.checks.work import Work, Works
+from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, prepare, skip_result, to_result
+from assay.checks.worker_tasks import TaskBatcher, WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
+from assay.fep.scheduler.owner_threads import is_quick, threads
 from assay.fep.scheduler.processes import CheckProcessPool
 from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
 from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
-from assay.fep.shares import is_quick, threads
 from assay.fep.spending import spending_of
 from assay.fep.tally import Answers
 from assay.jsonpath.query import stopping
@@ -87,7 +87,7 @@ class CheckScheduler:
     def __init__(
         self,
         services: Services,
-        options: Options,
+        options: ResultOptions,
         concurrency: int,
         seconds: float,
         *,
@@ -101,7 +101,7 @@ class CheckScheduler:
         self._running: set[CheckTask] = set()
         self._working: set[CheckTask] = set()
         self._open: set[Open] = set()
-        self._works = Works()
+        self._works = TaskBatcher()
         self._crew = ElasticThreadPool(concurrency, seconds)
         self._cells = CheckProcessPool()
         self._alarm = LoopWatchdog(seconds, self._spare)
@@ -114,7 +114,7 @@ class CheckScheduler:
         """What does not wait is done at once; the rest is queued."""
         for at, bound in enumerate(case.sheet.bounds):
             if self.stopped:
-                case.fill(at, skipped(bound, self._services))
+                case.fill(at, skip_result(bound, self._services))
             elif waits(bound.checker):
                 self._ready.append(CheckTask(case, at))
             else:
@@ -138,7 +138,7 @@ class CheckScheduler:
         self._working.discard(job)
         prepared, answer = found
         job.prepared = prepared
-        if isinstance(answer, Work):
+        if isinstance(answer, WorkerTask):
             job.case.begun = True
             self._working.add(job)
             self._works.add(answer, lambda found: self._worked(job, found))
@@ -215,7 +215,7 @@ class CheckScheduler:
         self._works.close()
         for job in [*self._running, *self._ready, *self._working]:
             _end(job)
-            job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+            job.case.fill(job.at, skip_result(job.case.sheet.bounds[job.at], self._services))
         for case in self._open:
             case.left = 0
         self._working.clear()
@@ -240,7 +240,7 @@ class CheckScheduler:
 
     def _drop(self, job: CheckTask) -> None:
         job.case.dropped = True
-        job.case.fill(job.at, skipped(job.case.sheet.bounds[job.at], self._services))
+        job.case.fill(job.at, skip_result(job.case.sheet.bounds[job.at], self._services))
         self._changed.set()
 
     def _start(self, job: CheckTask) -> None:

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.checks.run import Options
+from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
 from assay.fep.context import not_json, too_deep
 from assay.fep.plan import Plan
@@ -38,7 +38,7 @@ class PlanCache:
         if found is not None:
             return found
         given, office = self._given(text), self._office
-        plan = plan_of(given, office.registry, office.services, Options(resolved_arguments=arguments))
+        plan = plan_of(given, office.registry, office.services, ResultOptions(resolved_arguments=arguments))
         made = CachedPlan(plan, None if plan.checks is None else msgspec.Raw(_encode(plan.checks)))
         if plan.shared is not None and len(text) <= LONGEST:
             self._kept.put(key, made, FACTOR * len(text), owner)

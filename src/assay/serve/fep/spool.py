@@ -10,8 +10,8 @@ from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
 from assay.fep.plan import unread_problems
 from assay.fep.run_header import stored_line
+from assay.fep.scheduler.owner_threads import in_share
 from assay.fep.service import PlannedEvaluation
-from assay.fep.shares import in_share
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from assay.checks.loop_budget import OverBudget, within
 from assay.fep.context import Context
+from assay.fep.scheduler.owner_threads import in_place, in_share
 from assay.fep.service import PlannedEvaluation
-from assay.fep.shares import in_place, in_share
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.runs.ids import new_id

@@ -7,7 +7,7 @@ import msgspec
 
 from assay.errors import Problem
 from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
-from assay.fep.places import deepest, joined
+from assay.fep.error_paths import deepest, joined
 from assay.ports import Limits
 from assay.protocol.json_types import depth
 from assay.serve.grpc.codec import decode as unpacked

@@ -38,8 +38,12 @@ class CheckEncoder:
     """One check, in every case: what differs are its results, and the arguments that a path led to."""
 
     def __init__(self, bound: BoundCheck, takes: Sequence[int], *, arguments: bool) -> None:
-        shown = {name: {"value": bound.shown[name]} for name in bound.order if name in bound.shown}
-        paths = {path.field.name: path.shown for path in bound.paths}
+        shown = {
+            name: {"value": bound.displayed_literals[name]}
+            for name in bound.order
+            if name in bound.displayed_literals
+        }
+        paths = {path.field.name: path.displayed_path for path in bound.paths}
         self._type, self._metadata = bound.checker.type, _encode({"check_version": bound.checker.version})
         self._paths = paths if arguments else {}
         literals = {name: one for name, one in shown.items() if name not in paths} if arguments else {}

@@ -13,25 +13,25 @@ from typing import Any
 import msgspec
 
 from assay.checks.checker import Checker
-from assay.checks.work import Work
+from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault
 from assay.ports import Services
 from assay.protocol.json_types import base_of, is_list, is_object
 
-TASK = "assay.checks.heavy:task"
+TASK = "assay.checks.offload:task"
 SECONDS = 10.0  # of processor time, for one check of one case
-PARTS = 20_000  # values that are compared where the check stands: about a millisecond
-TEXT = 4_096  # characters that take as long as one value
-_here = Services()
+INLINE_VALUES = 20_000  # values that are compared where the check stands: about a millisecond
+CHARACTERS_PER_VALUE = 4_096  # characters that take as long as one value
+_services = Services()
 
 
 def is_large(*values: Any) -> bool:
     """Whether there are more than PARTS values in them, long texts counted as several; no more than those are looked at."""
-    left, stack = PARTS, list(values)
+    left, stack = INLINE_VALUES, list(values)
     while stack:
         part = stack.pop()
         if isinstance(part, str):
-            left -= len(part) // TEXT
+            left -= len(part) // CHARACTERS_PER_VALUE
         elif is_list(part):
             left -= len(part)
             stack.extend(part if left >= 0 else ())
@@ -43,28 +43,28 @@ def is_large(*values: Any) -> bool:
     return False
 
 
-def elsewhere(checker: Checker, *common: str) -> Work:
+def offload(checker: Checker, *common: str) -> WorkerTask:
     """The same check in a worker process. Arguments that all cases have in `common` are sent once for many of them."""
     kind = type(checker)
     arguments = {name: getattr(checker, name) for name in kind.__struct_fields__}
     shared = {name: arguments.pop(name) for name in common}
-    named = f"{kind.__module__}:{kind.__qualname__}", shared
-    return Work(TASK, _encode(named), _encode(arguments), SECONDS, _answer)
+    class_name = f"{kind.__module__}:{kind.__qualname__}", shared
+    return WorkerTask(TASK, _encode(class_name), _encode(arguments), SECONDS, _answer)
 
 
 def task(common: bytes) -> Callable[[bytes], bytes]:
     """In a worker process: the arguments of a check to its answer."""
-    named, shared = _decode(common)
-    kind = _class(named)
+    class_name, shared = _decode(common)
+    kind = _import_class(class_name)
 
     def run(item: bytes) -> bytes:
         checker = kind(**shared, **_decode(item))
-        return _encode(dict(checker.answer(_here)))
+        return _encode(dict(checker.answer(_services)))
 
     return run
 
 
-class Heavy(Checker):
+class OffloadableChecker(Checker):
     """A check whose `answer` may take long. `run` gives it away where it is large."""
 
     def answer(self, services: Services) -> Mapping[str, Any]:
@@ -73,8 +73,8 @@ class Heavy(Checker):
 
 
 @lru_cache(maxsize=16)
-def _class(named: str) -> type[Heavy]:
-    module, _, name = named.partition(":")
+def _import_class(class_name: str) -> type[OffloadableChecker]:
+    module, _, name = class_name.partition(":")
     return getattr(import_module(module), name)
 
 

@@ -10,12 +10,12 @@ from assay.errors import Fault
 from assay.workers import pool
 from assay.workers.pool import Batch, Outcome
 
-TOGETHER = 256  # items of one batch: several batches run at once
+BATCH_ITEMS = 256  # items of one batch: several batches run at once
 
 Report = Callable[[Any], None]
 
 
-class Work(Struct, frozen=True):
+class WorkerTask(Struct, frozen=True):
     """
     A task of a worker process (`assay.workers`) and one item for it; `answer` makes the check's answer of the outcome.
 
@@ -26,76 +26,76 @@ class Work(Struct, frozen=True):
     common: bytes
     item: bytes
     seconds: float  # of processor time
-    answer: Callable[[Outcome], Mapping[str, Any] | Fault]
+    to_answer: Callable[[Outcome], Mapping[str, Any] | Fault]
 
 
-def batches(works: Sequence[Work]) -> Iterator[tuple[Batch, list[int]]]:
+def batches(tasks: Sequence[WorkerTask]) -> Iterator[tuple[Batch, list[int]]]:
     """What has its task in common, and which of the works it is."""
     groups: dict[tuple[str, bytes, float], list[int]] = {}
-    for at, one in enumerate(works):
+    for at, one in enumerate(tasks):
         groups.setdefault((one.task, one.common, one.seconds), []).append(at)
-    for (task, common, seconds), places in groups.items():
-        for first in range(0, len(places), TOGETHER):
-            part = places[first : first + TOGETHER]
-            yield Batch(task, [works[at].item for at in part], seconds, common=common), part
+    for (task, common, seconds), indexes in groups.items():
+        for first in range(0, len(indexes), BATCH_ITEMS):
+            part = indexes[first : first + BATCH_ITEMS]
+            yield Batch(task, [tasks[at].item for at in part], seconds, common=common), part
 
 
-def answered(works: Iterable[Work]) -> list[Any]:
+def run_tasks(tasks: Iterable[WorkerTask]) -> list[Any]:
     """The answer or fault of each; this thread waits."""
-    works = list(works)
-    answers: list[Any] = [None] * len(works)
-    asked = [(pool.submit(batch), places) for batch, places in batches(works)]
-    for future, places in asked:
+    tasks = list(tasks)
+    answers: list[Any] = [None] * len(tasks)
+    futures = [(pool.submit(batch), places) for batch, places in batches(tasks)]
+    for future, places in futures:
         for at, outcome in zip(places, future.result(), strict=True):
-            answers[at] = works[at].answer(outcome)
+            answers[at] = tasks[at].to_answer(outcome)
     return answers
 
 
-async def answers(works: Sequence[Work], seconds: float | None = None) -> list[Any]:
+async def run_tasks_async(tasks: Sequence[WorkerTask], seconds: float | None = None) -> list[Any]:
     """The same for an event loop, which goes on meanwhile; None for those that have no answer within `seconds`."""
-    found: list[Any] = [None] * len(works)
-    asked = [(asyncio.wrap_future(pool.submit(batch)), places) for batch, places in batches(works)]
-    futures = [future for future, _ in asked]
+    answers: list[Any] = [None] * len(tasks)
+    submitted = [(asyncio.wrap_future(pool.submit(batch)), places) for batch, places in batches(tasks)]
+    futures = [future for future, _ in submitted]
     try:
         await asyncio.wait(futures, timeout=seconds)
     finally:
         for future in futures:
             future.cancel()
-    for future, places in asked:
+    for future, places in submitted:
         if not future.cancelled():
             for at, outcome in zip(places, future.result(), strict=True):
-                found[at] = works[at].answer(outcome)
-    return found
+                answers[at] = tasks[at].to_answer(outcome)
+    return answers
 
 
-class Works:
+class TaskBatcher:
     """Works of an event loop as they come: those of one turn go together, and each is reported there."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._new: list[tuple[Work, Report]] = []
-        self._asked: set[asyncio.Future[list[Outcome]]] = set()
+        self._queue: list[tuple[WorkerTask, Report]] = []
+        self._futures: set[asyncio.Future[list[Outcome]]] = set()
 
-    def add(self, work: Work, report: Report) -> None:
-        if not self._new:
+    def add(self, task: WorkerTask, report: Report) -> None:
+        if not self._queue:
             self._loop.call_soon(self._send)
-        self._new.append((work, report))
+        self._queue.append((task, report))
 
     def close(self) -> None:
         """Nothing more is reported."""
-        self._new.clear()
-        for future in list(self._asked):
+        self._queue.clear()
+        for future in list(self._futures):
             future.cancel()
 
     def _send(self) -> None:
-        new, self._new = self._new, []
+        new, self._queue = self._queue, []
         for batch, places in batches([work for work, _ in new]):
             future = asyncio.wrap_future(pool.submit(batch))
-            self._asked.add(future)
+            self._futures.add(future)
             future.add_done_callback(lambda done, part=[new[at] for at in places]: self._report(done, part))
 
-    def _report(self, done: "asyncio.Future[list[Outcome]]", part: list[tuple[Work, Report]]) -> None:
-        self._asked.discard(done)
+    def _report(self, done: "asyncio.Future[list[Outcome]]", part: list[tuple[WorkerTask, Report]]) -> None:
+        self._futures.discard(done)
         if not done.cancelled():
             for (work, report), outcome in zip(part, done.result(), strict=True):
-                report(work.answer(outcome))
+                report(work.to_answer(outcome))

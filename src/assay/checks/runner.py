@@ -15,20 +15,20 @@ from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck, build, resolve
 from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, Checker
-from assay.checks.work import Work, answered
+from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
 from assay.protocol.json_types import base_of, is_deeper, is_finite, is_mapping
 from assay.protocol.redaction import redact_text
 from assay.protocol.results import CheckError, CheckResult, ResolvedArgument
 
-LONGEST_MESSAGE = 2_000
-DEEPEST = 500  # objects and lists inside one another, in an answer
+MAX_MESSAGE = 2_000
+MAX_ANSWER_DEPTH = 500  # objects and lists inside one another, in an answer
 decode = msgspec.json.Decoder().decode
 ERROR_TYPES = get_args(ErrorType)
 
 
-class Options(NamedTuple):
+class ResultOptions(NamedTuple):
     """What a result says beside the answer."""
 
     resolved_arguments: bool = True
@@ -46,16 +46,16 @@ class PreparedCheck(NamedTuple):
 
 def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedCheck:
     began = time.perf_counter()
-    values, trouble = resolve(bound, document, services.limits)
-    if trouble is None:
-        try:
-            return PreparedCheck(bound, values, build(bound, values), began)
-        except Fault as fault:
-            trouble = fault
-    return PreparedCheck(bound, values, trouble, began)
+    values, fault = resolve(bound, document, services.limits)
+    if fault is not None:
+        return PreparedCheck(bound, values, fault, began)
+    try:
+        return PreparedCheck(bound, values, build(bound, values), began)
+    except Fault as build_fault:
+        return PreparedCheck(bound, values, build_fault, began)
 
 
-def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | Work | Fault:
+def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | WorkerTask | Fault:
     """The answer, something to wait for, work for another process, or the fault; never an exception."""
     if isinstance(prepared.ready, Fault):
         return prepared.ready
@@ -67,7 +67,7 @@ def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answ
         return fault_of(surprise, prepared.bound.checker)
 
 
-def quick_form(bound: BoundCheck) -> Callable[..., Any] | None:
+def compiled_form(bound: BoundCheck) -> Callable[..., Any] | None:
     """The check's own faster form, if it has one; where it does not work, the plain form answers."""
     try:
         quick = bound.checker.compile(bound.literals)
@@ -113,24 +113,26 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
         kind = "nothing" if answer is None else type(answer).__name__
         return ForeignFault(f"{checker.type} answered {kind}; expected an object, such as {{'passed': true}}")
     try:
-        encoded, odd = _encoded(answer)
+        encoded, converted = _encode_answer(answer)
         # NaN would be written as null: find it where a null was written
-        plain: dict[str, Any] = decode(encoded) if odd or b"null" in encoded else dict(answer)
+        plain: dict[str, Any] = decode(encoded) if converted or b"null" in encoded else dict(answer)
         suspect = plain != answer
-        if encoded.count(b"[") + encoded.count(b"{") > DEEPEST and is_deeper(decode(encoded), DEEPEST):
-            return ForeignFault(f"{checker.type} answered something nested more than {DEEPEST} deep")
+        if encoded.count(b"[") + encoded.count(b"{") > MAX_ANSWER_DEPTH and is_deeper(
+            decode(encoded), MAX_ANSWER_DEPTH
+        ):
+            return ForeignFault(f"{checker.type} answered something nested more than {MAX_ANSWER_DEPTH} deep")
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
         return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
     if suspect and not is_finite(answer):
         return ForeignFault(f"{checker.type} answered NaN or infinity, which is no JSON number")
-    for place in (answer, answer.get("response")):
-        passed = place.get("passed", True) if is_mapping(place) else True
+    for part in (answer, answer.get("response")):
+        passed = part.get("passed", True) if is_mapping(part) else True
         if not isinstance(passed, bool):
             return ForeignFault(f"{checker.type} answered passed: {passed!r}; expected true or false")
     return plain
 
 
-def _encoded(answer: Answer) -> tuple[bytes, bool]:
+def _encode_answer(answer: Answer) -> tuple[bytes, bool]:
     """Also where values are of a kind of text or number of their own, an argument that is `Text` say; then it is odd."""
     try:
         return msgspec.json.encode(answer), False
@@ -142,7 +144,7 @@ def to_result(
     prepared: PreparedCheck,
     answer: Any,
     services: Services,
-    options: Options,
+    options: ResultOptions,
     *,
     seconds: float | None = None,
 ) -> CheckResult:
@@ -160,14 +162,16 @@ def to_result(
         check_type=bound.checker.type,
         status="error" if failed else "completed",
         results={} if failed else dict(outcome),
-        resolved_arguments=_resolved(bound, prepared.values) if options.resolved_arguments else UNSET,
+        resolved_arguments=_resolved_arguments(bound, prepared.values)
+        if options.resolved_arguments
+        else UNSET,
         evaluated_at=services.clock.now(),
         metadata=metadata,
         error=_error(outcome) if failed else UNSET,
     )
 
 
-def skipped(bound: BoundCheck, services: Services) -> CheckResult:
+def skip_result(bound: BoundCheck, services: Services) -> CheckResult:
     """A check that was not executed: the run was cancelled, or stopped at another's error (decision 28)."""
     return CheckResult(
         check_type=bound.checker.type,
@@ -178,30 +182,30 @@ def skipped(bound: BoundCheck, services: Services) -> CheckResult:
     )
 
 
-def run_here(bound: BoundCheck, document: Any, services: Services, options: Options) -> CheckResult:
+def run_check(bound: BoundCheck, document: Any, services: Services, options: ResultOptions) -> CheckResult:
     """One check that does not wait, from beginning to end; for work of another process this thread waits."""
     prepared = prepare(bound, document, services)
     answer = call(prepared, services)
-    if isinstance(answer, Work):
-        (answer,) = answered([answer])
+    if isinstance(answer, WorkerTask):
+        (answer,) = run_tasks([answer])
     return to_result(prepared, answer, services, options)
 
 
 def _error(fault: Fault) -> CheckError:
     message = redact_text(_message(fault).encode("utf-8", "replace").decode())
-    if len(message) > LONGEST_MESSAGE:
-        message = message[:LONGEST_MESSAGE] + "…"
+    if len(message) > MAX_MESSAGE:
+        message = message[:MAX_MESSAGE] + "…"
     # a check may bring a Fault of its own
     kind = fault.type if fault.type in ERROR_TYPES else "unknown_error"
     return CheckError(type=kind, message=message, recoverable=bool(fault.recoverable))
 
 
-def _resolved(bound: BoundCheck, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
-    texts = {path.field.name: path.shown for path in bound.paths}
-    shown: dict[str, ResolvedArgument] = {}
+def _resolved_arguments(bound: BoundCheck, values: dict[str, Any]) -> dict[str, ResolvedArgument]:
+    texts = {path.field.name: path.displayed_path for path in bound.paths}
+    resolved: dict[str, ResolvedArgument] = {}
     for name in bound.order:
         if name in values:
-            shown[name] = ResolvedArgument(jsonpath=texts[name], value=values[name])
-        elif name in bound.shown:
-            shown[name] = ResolvedArgument(value=bound.shown[name])
-    return shown
+            resolved[name] = ResolvedArgument(jsonpath=texts[name], value=values[name])
+        elif name in bound.displayed_literals:
+            resolved[name] = ResolvedArgument(value=bound.displayed_literals[name])
+    return resolved

@@ -461,10 +461,10 @@ async def test_what_a_command_says_on_stderr_is_kept_in_bounds(tmp_path):
 @pytest.mark.parametrize(
     ("frame", "told"),
     [
-        ({"type": "dance"}, "frame that makes no sense"),
+        ({"type": "dance"}, "an invalid frame"),
         ({"type": "result"}, "exactly one of"),
-        ({"type": "usage", "provider": "p"}, "frame that makes no sense"),
-        ({"type": "error"}, "it said no more"),
+        ({"type": "usage", "provider": "p"}, "an invalid frame"),
+        ({"type": "error"}, "an error without a message"),
     ],
     ids=["unknown", "empty", "usage", "error"],
 )
@@ -583,7 +583,7 @@ def test_an_agent_is_given_in_many_ways(folder, what, kind, id):
 @pytest.mark.parametrize(
     ("what", "told"),
     [
-        ("nobody", r"--agent 'nobody': expected module:function, .*; declared are local.shop.bot"),
+        ("nobody", r"--agent 'nobody': expected module:function, .*; configured are local.shop.bot"),
         (
             "support.fake_agents:nothing",
             "--agent 'support.fake_agents:nothing'.target: 'support.fake_agents:nothing' cannot be loaded: AttributeError",
@@ -676,7 +676,7 @@ def test_hand_off_schemas_are_read_from_their_files(folder):
     ):
         app.agents(load({})).cards()
     (folder / "task.json").write_text("[")
-    with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is no JSON'):
+    with pytest.raises(InvalidRequest, match=r'agents."local.a.b".task_schema: task.json is not JSON'):
         app.agents(load({})).cards()
 
 

@@ -147,7 +147,7 @@ async def test_tools_go_over_the_wire_and_calls_come_back():
         ToolCall(id="call-2", tool="nowhere", problem=reply.tool_calls[1].problem),
         ToolCall(id="c3", tool="shop:orders"),
     )
-    assert reply.tool_calls[1].problem.startswith("is no JSON")
+    assert reply.tool_calls[1].problem.startswith("is not JSON")
     assert (reply.finish_reason, reply.problem) == ("tool_calls", None)
     assert body["tools"] == [
         {

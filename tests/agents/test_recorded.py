@@ -87,7 +87,7 @@ def test_a_trial_that_is_done_again_gets_its_own_record(tmp_path):
 
 def test_a_line_that_is_not_json_is_refused_with_its_number(tmp_path):
     (tmp_path / "a.jsonl").write_text('{"taskId": "t", "result": "one line"}\n\n{"taskId"\n')
-    with pytest.raises(UsageError, match=r"a\.jsonl:3: no JSON"):
+    with pytest.raises(UsageError, match=r"a\.jsonl:3: expected JSON"):
         RecordedAgent(card("recorded"), str(tmp_path / "a.jsonl"))
 
 

@@ -165,15 +165,15 @@ def test_a_response_is_what_the_caller_asked_for(said, response):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        (["no", "again no"], "is no JSON"),
+        (["no", "again no"], "is not JSON"),
         ([{}, {}], 'does not fit response_format (it: "passed" is a required property)'),
         ([{"passed": 1}, {"passed": 0}], "says neither true nor false under 'passed'"),
         (['{"passed": true, "passed": false}'] * 2, "says 'passed' twice"),  # it contradicts itself
-        (['{"passed": true} {"passed": false}'] * 2, "is no JSON: Extra data"),
+        (['{"passed": true} {"passed": false}'] * 2, "is not JSON: Extra data"),
         ([{"passed": True, "score": 1}] * 2, "'score' was unexpected"),
         ([["passed"]] * 2, "is no JSON object"),
         ([{"passed": None}] * 2, "says neither true nor false"),
-        (['{"passed": NaN}'] * 2, "which is no JSON number"),
+        (['{"passed": NaN}'] * 2, "which is not a JSON number"),
     ],
 )
 def test_an_answer_that_stays_wrong_is_an_error_and_no_score(said, told):
@@ -188,7 +188,7 @@ def test_a_repair_shows_the_judge_what_it_said_and_what_is_wrong():
     _, asks = ask(["nonsense", {"passed": True}])
     assert [message.role for message in asks[1].messages] == ["user", "assistant", "user"]
     assert asks[1].messages[:2] == (*asks[0].messages, type(asks[0].messages[0])("assistant", "nonsense"))
-    assert "is no JSON" in asks[1].messages[2].content
+    assert "is not JSON" in asks[1].messages[2].content
 
 
 def reply(**more):
@@ -398,14 +398,14 @@ GOOD = [
 ]
 BAD = [
     ("wrong", "unknown_error", False, "does not fit response_format"),
-    ("prose", "unknown_error", False, "is no JSON"),
-    ("torn", "unknown_error", False, "is no JSON"),
+    ("prose", "unknown_error", False, "is not JSON"),
+    ("torn", "unknown_error", False, "is not JSON"),
     ("twice", "unknown_error", False, "says 'passed' twice"),
     ("length", "unknown_error", False, "was cut off"),
     ("filter", "unknown_error", False, "was filtered"),
     ("refusal", "unknown_error", False, "the judge refused: I cannot judge this."),
     ("endless", "unknown_error", False, "did not end by itself"),
-    ("echo", "unknown_error", False, "is no JSON"),
+    ("echo", "unknown_error", False, "is not JSON"),
     ("429", "unknown_error", True, "answered 429"),
     ("429:5000", "unknown_error", True, "answered 429"),
     ("quota", "unknown_error", True, "exceeded your current quota"),

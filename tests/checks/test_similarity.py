@@ -150,10 +150,10 @@ def test_a_threshold_decides(threshold, passed):
         ({"threshold": {"least": 0.5}}, "arguments.threshold.least: no such member; there are min_value"),
         ({"threshold": 0.5}, "arguments.threshold: expected"),
         ({"similarity_metric": "manhattan"}, "arguments.similarity_metric: "),
-        ({"model_config": {"model": "ada"}}, "there is nobody to ask for that model: set OPENAI_API_KEY"),
+        ({"model_config": {"model": "ada"}}, "there is no provider for that model: set OPENAI_API_KEY"),
         ({"model_config": {"dimensions": 100}}, "vectors of 64, 128, 256 numbers"),
         ({"model_config": {"dimensions": 0}}, "model_config.dimensions: expected a whole number above 0"),
-        ({"model_config": {"encoding_format": "base64"}}, "only 'float' is asked for"),
+        ({"model_config": {"encoding_format": "base64"}}, "expected 'float'"),
         ({"model_config": {"temperature": 1}}, "embeddings take model, dimensions and encoding_format"),
         ({"model_config": {"model": 5}}, "model_config.model: expected a name"),
         (

@@ -183,7 +183,7 @@ def test_a_rubric_without_a_judge_is_refused_with_what_to_do(assay, tmp_path):
     ended = assay("run", "suite.json", "--agent", "mine:upper")
     assert ended.code == 2
     assert (
-        "mode 'rubric' is not offered here (there is nobody to ask for a judgement: set OPENAI_API_KEY"
+        "mode 'rubric' is not offered here (there is no provider for a judgement: set OPENAI_API_KEY"
         in ended.err
     )
 

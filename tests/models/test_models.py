@@ -97,7 +97,7 @@ def ask(script="ok", **more: Any) -> CompletionRequest:
             "wrong",
             {"value": {"unexpected": 1}, "problem": None},
         ),  # JSON; whether it fits is the check's to say
-        ("prose", {"value": msgspec.UNSET, "problem": "is no JSON: Expecting value at character 0"}),
+        ("prose", {"value": msgspec.UNSET, "problem": "is not JSON: Expecting value at character 0"}),
         ("twice", {"value": msgspec.UNSET, "problem": "says 'passed' twice"}),  # it contradicts itself
         ("length", {"value": msgspec.UNSET, "finish_reason": "length", "text": '{"passed": tru'}),
         ("refusal", {"text": "", "refusal": "I cannot judge this."}),
@@ -673,13 +673,13 @@ async def test_who_is_let_in_while_leaving_gives_the_slot_back():
         (" 3 \n", 3, None),
         ('```json\n{"a": 1}\n```', {"a": 1}, None),
         ('<think>hm {"a": 2}</think>\n{"a": 1}', {"a": 1}, None),
-        ("", msgspec.UNSET, "is no JSON: Expecting value at character 0"),
-        ('{"a": 1} and more', msgspec.UNSET, "is no JSON: Extra data at character 9"),
-        ('{"a": 1}{"a": 2}', msgspec.UNSET, "is no JSON: Extra data at character 8"),
-        ('The answer: ```json\n{"a": 1}\n```', msgspec.UNSET, "is no JSON: Expecting value at character 0"),
+        ("", msgspec.UNSET, "is not JSON: Expecting value at character 0"),
+        ('{"a": 1} and more', msgspec.UNSET, "is not JSON: Extra data at character 9"),
+        ('{"a": 1}{"a": 2}', msgspec.UNSET, "is not JSON: Extra data at character 8"),
+        ('The answer: ```json\n{"a": 1}\n```', msgspec.UNSET, "is not JSON: Expecting value at character 0"),
         ('{"a": {"b": 1, "b": 1}}', msgspec.UNSET, "says 'b' twice"),
-        ('{"score": NaN}', msgspec.UNSET, "says NaN, which is no JSON number"),
-        ('{"score": -Infinity}', msgspec.UNSET, "says -Infinity, which is no JSON number"),
+        ('{"score": NaN}', msgspec.UNSET, "says NaN, which is not a JSON number"),
+        ('{"score": -Infinity}', msgspec.UNSET, "says -Infinity, which is not a JSON number"),
         ("[" * 100_000, msgspec.UNSET, "is nested too deeply"),
     ],
 )
@@ -750,7 +750,7 @@ async def test_a_scripted_model_says_that_it_is_one():
     judge = ScriptedModel([{"passed": True}, "well", TimeFault("too slow")])
     first, second = await judge.complete(ask()), await judge.complete(ask())
     assert (first.value, first.model, first.cost_usd) == ({"passed": True}, "scripted:ok", None)
-    assert second.problem == "is no JSON: Expecting value at character 0"
+    assert second.problem == "is not JSON: Expecting value at character 0"
     with pytest.raises(TimeFault, match="too slow"):
         await judge.complete(ask())
     with pytest.raises(ForeignFault, match="no more answers"):

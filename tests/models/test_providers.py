@@ -80,12 +80,12 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
 @pytest.mark.parametrize(
     ("known", "provider_config", "model_config", "place", "said"),
     [
-        ([], None, None, "provider_config", "there is nobody to ask for a judgement: set OPENAI_API_KEY"),
-        ([LOCAL], None, None, "model_config.model", "which model of 'local'? Say it here, or judge under [models]"),
+        ([], None, None, "provider_config", "there is no provider for a judgement: set OPENAI_API_KEY"),
+        ([LOCAL], None, None, "model_config.model", "expected a model of 'local'; set it here, or judge under [models]"),
         ([LOCAL, OTHER], None, {"model": "m"}, "provider_config", "Name a provider by provider_name"),
         ([LOCAL], {"provider_name": "vibes"}, {"model": "m"}, "provider_config.provider_name", "no provider 'vibes'; there are wordllama, local"),
         ([LOCAL], {"provider_name": "openai"}, {"model": "m"}, "provider_config.provider_name", "set OPENAI_API_KEY"),
-        ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "gives embeddings, and cannot judge"),
+        ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "has only embeddings; it cannot judge"),
         ([LOCAL], {"provider_name": 5}, {"model": "m"}, "provider_config.provider_name", "expected a name"),
         ([LOCAL], {"base_urls": "x"}, {"model": "m"}, "provider_config.base_urls", "no such setting of a provider; there are kind, base_url"),
         ([LOCAL], {"kind": "gemini"}, {"model": "m"}, "provider_config.kind", "expected one of openai_compatible, scripted, wordllama, got 'gemini'"),

@@ -69,9 +69,9 @@ def test_what_was_changed_moved_or_sealed_by_another_key_is_refused(data, place,
         ("a", KeyRing({"a": B}), sealed, place),
         ("b", BOTH, sealed, place),
     ):
-        with pytest.raises(EnvironmentFailure, match=f"cannot be opened with key '{id}'"):
+        with pytest.raises(EnvironmentFailure, match=f"cannot be decrypted with key '{id}'"):
             ring.open(id, changed, where)
-    with pytest.raises(EnvironmentFailure, match="sealed with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"):
+    with pytest.raises(EnvironmentFailure, match="encrypted with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"):
         NEW.open("a", sealed, place)
 
 
@@ -104,8 +104,8 @@ def test_no_nonce_comes_twice_in_threads_or_after_a_fork():
         ("hunter2", "key 1: expected ID:KEY"),
         (text_of(A), "key 1: expected ID:KEY"),
         ("a b:hunter2", "key 1: expected ID:KEY"),
-        ("a:hunter2!and!more", "key 'a' is no base64"),
-        (f"a:{text_of(A)[:-4]}", "key 'a' has 30 bytes, and 32 are wanted"),
+        ("a:hunter2!and!more", "key 'a' is not base64"),
+        (f"a:{text_of(A)[:-4]}", "key 'a': expected 32 bytes, got 30"),
         (f"a:{text_of(A)},a:{text_of(B)}", "key 2: there are two of the id 'a'"),
         (",", "there is no key in it"),
         ("file:/nowhere/at/all", "/nowhere/at/all cannot be read: No such file"),
@@ -239,8 +239,8 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
 @pytest.mark.parametrize(
     ("cipher", "said"),
     [
-        (None, "sealed with key 'a': set ASSAY_EVIDENCE_KEY"),
-        (NEW, "sealed with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it; it has only b"),
+        (None, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY"),
+        (NEW, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it; it has only b"),
         (KeyRing({"a": B}), "has a key 'a', and it is not the 'a' that this store is sealed with"),
     ],
     ids=["none", "another", "wrong"],
@@ -428,7 +428,7 @@ def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
     assert told(old, *save)[0] == 0
     assert CANARY.encode() not in everything_of(address)
-    wanted = "assay: this store holds what is sealed with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it"
+    wanted = "assay: this store has records encrypted with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it"
     assert told("", "list") == (2, "", wanted)
     assert told("", "serve", "--port", "0") == (2, "", wanted)
     code, out, _ = told(both, "rekey", "--json")

@@ -600,6 +600,6 @@ async def test_with_a_cipher_no_content_is_in_clear(tmp_path, canary):
         assert await store.chunks("r", "results") == [piece]
         assert (await store.document("t", "k", "d")).data == canary
         assert [slot.size for slot in await store.chunk_infos("r", "results")] == [len(canary)]
-    with pytest.raises(UsageError, match="sealed with key 'k1'"):
+    with pytest.raises(UsageError, match="encrypted with key 'k1'"):
         async with opened(address):
             pass

@@ -1,1 +1,1 @@
-"""What assay stands on, one file a port; nothing here knows what it is used for."""
+"""Implementations of the ports. They import the ports and the protocol only."""

@@ -1,4 +1,4 @@
-"""Where an issuer's keys come from: a file, or the one address the operator named. No request ever names one."""
+"""Fetches an issuer's key set from the file or URL that the operator configured. A request cannot choose it."""
 
 import asyncio
 import http.client
@@ -18,21 +18,21 @@ MAX_BYTES = 1024 * 1024
 SECONDS = 5.0
 
 
-class Unmoved(urllib.request.HTTPRedirectHandler):
-    """Another address was not named by the operator."""
+class NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Refuses redirects: the operator did not configure their target."""
 
     def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         return None
 
 
 def source(where: str, seconds: float = SECONDS) -> Callable[[], Awaitable[bytes]]:
-    """What fetches the set. Whatever goes wrong is Broken, with what and where."""
+    """Return a function that fetches the key set. Any failure is an EnvironmentFailure."""
     read = partial(_from_address, seconds=seconds) if "://" in where else _from_file
     return _Fetching(read, where, seconds * 2).fetch
 
 
 class _Fetching:
-    """One at a time, each in a thread of its own, which nobody waits for longer than so many seconds."""
+    """Fetches one at a time, in a thread. The caller waits at most `seconds`."""
 
     def __init__(self, read: Callable[[str], bytes], where: str, seconds: float) -> None:
         self._read, self._where, self._seconds = read, where, seconds
@@ -40,15 +40,15 @@ class _Fetching:
 
     async def fetch(self) -> bytes:
         if self._under_way:
-            raise EnvironmentFailure(f"{self._where}: has not answered since it was last asked")
+            raise EnvironmentFailure(f"{self._where}: has not answered the previous request")
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._under_way = True
         threading.Thread(target=self._work, args=(answer,), daemon=True).start()
         try:
             async with asyncio.timeout(self._seconds):
                 return await answer
-        except TimeoutError:  # byte after byte, each in its time
-            raise EnvironmentFailure(f"{self._where}: does not come to an end") from None
+        except TimeoutError:  # a slow answer, byte by byte, passes the socket's timeout
+            raise EnvironmentFailure(f"{self._where}: the answer did not end in time") from None
 
     def _work(self, answer: "asyncio.Future[bytes]") -> None:
         data, trouble = b"", None
@@ -56,7 +56,7 @@ class _Fetching:
             data = self._read(self._where)
         except EnvironmentFailure as wrong:
             trouble = wrong
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the event loop is closed
             answer.get_loop().call_soon_threadsafe(self._tell, answer, data, trouble)
 
     def _tell(self, answer: "asyncio.Future[bytes]", data: bytes, trouble: EnvironmentFailure | None) -> None:
@@ -80,7 +80,7 @@ def _from_file(where: str) -> bytes:
 def _from_address(where: str, *, seconds: float) -> bytes:
     asking = urllib.request.Request(where, headers={"Accept": "application/json", "User-Agent": "assay"})  # noqa: S310
     try:
-        with urllib.request.build_opener(Unmoved).open(asking, timeout=seconds) as answer:
+        with urllib.request.build_opener(NoRedirects).open(asking, timeout=seconds) as answer:
             return _bounded(_read(answer, where, seconds), where)
     except urllib.error.HTTPError as wrong:
         wrong.close()

@@ -1,4 +1,4 @@
-"""Providers that are made when the first check asks: most runs ask nobody, and need not load what it takes."""
+"""Providers that are created at the first use: most runs call no model and need not load the clients."""
 
 from collections.abc import Callable
 

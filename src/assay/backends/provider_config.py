@@ -1,7 +1,7 @@
 """
-A provider as somebody writes it down: `[providers.NAME]` in assay.toml, or `provider_config` of a check.
+Parses a provider's configuration: `[providers.NAME]` in assay.toml, or `provider_config` of a check.
 
-A message repeats no value but the kind of a provider, without what has the shape of a key: any other may be a key.
+Messages quote no value except the provider's kind, redacted: any other value may be a key.
 """
 
 import re
@@ -22,15 +22,15 @@ FIELDS = tuple(name for name in Provider.__struct_fields__ if name != "name")
 
 
 class ProviderPolicy(NamedTuple):
-    """What whoever asks may decide, and how far they may go."""
+    """What a caller may configure, and its limits."""
 
-    seconds: float = 60.0  # for one answer, its repair included
-    trusted: bool = True  # False: a request, which may only name a provider that was configured
-    share: int = 1  # processes that ask at the same time, and share what a provider allows
+    seconds: float = 60.0  # for one answer, including its repair
+    trusted: bool = True  # False: a request, which may only name a configured provider
+    share: int = 1  # processes that share a provider's limits
 
 
 class InvalidProviderConfig(ValueError):
-    """Something is wrong with one member of a provider, or, where `member` is empty, with all of it."""
+    """An invalid member of a provider's configuration; an empty `member` means all of it."""
 
     def __init__(self, member: str, why: str) -> None:
         self.member = member
@@ -39,9 +39,9 @@ class InvalidProviderConfig(ValueError):
 
 def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> Provider:
     """
-    The provider that a table describes, or `base` with what the table says otherwise; `${VARIABLES}` stay as they are.
+    Parse a table, as changes to `base` if there is one. `${VARIABLES}` are not expanded.
 
-    A key goes only to the address it was configured for: another `base_url` loses the key of `base`.
+    A key is sent only to the URL it was configured for: another `base_url` drops the key of `base`.
     """
     for member in table:
         if member not in FIELDS:
@@ -64,7 +64,7 @@ def read(name: str, table: Mapping[str, Any], base: Provider | None = None) -> P
 
 
 def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
-    """With its `${VARIABLES}` filled in, and an address that can be asked."""
+    """Expand its `${VARIABLES}` and check its URL."""
     key = provider.api_key and Secret(expanded(provider.api_key.reveal(), environment, "api_key"))
     url = provider.base_url and expanded(provider.base_url, environment, "base_url").rstrip("/")
     if provider.kind == "openai_compatible":
@@ -77,7 +77,7 @@ def ready(provider: Provider, environment: Mapping[str, str]) -> Provider:
 
 
 def host_of(url: str) -> str:
-    """A name for a provider that has none."""
+    """A name for a provider without one."""
     try:
         return urlsplit(url).hostname or "unnamed"
     except ValueError:

@@ -1,4 +1,4 @@
-"""Who may be asked here, and how one is chosen (FEP 2.3.6, decision 39): names become models and embedders."""
+"""Chooses models and embedders by name (FEP 2.3.6, decision 39)."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -25,13 +25,13 @@ from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, E
 from assay.ports.telemetry import telemetry
 
 OFFLINE = Provider(name="wordllama", kind="wordllama")
-REMEMBERED = 4_096  # choices; a request may bring any number of them
+CHOICES = 4_096  # in the cache; requests may contain any number
 Purpose = Literal["judge", "embedding"]
 
 
 class ConfiguredProviders:
     """
-    The providers and models of the settings, and those a check describes, each with one line however often it is chosen.
+    The providers and models of the settings, and those that checks configure. Each provider has one client.
 
         providers = ConfiguredProviders({"local": Provider(name="local", base_url=…)}, {"judge": "local:llama3:8b"})
         model, ask = providers.model(None, {"temperature": 0})
@@ -56,7 +56,7 @@ class ConfiguredProviders:
 
     @property
     def remote(self) -> bool:
-        """Whether anything that was chosen so far is asked over the network."""
+        """Whether any model chosen so far is reached over the network."""
         return bool(self._lines)
 
     def model(self, provider_config: Config, model_config: Config) -> tuple[Model, CompletionRequest]:
@@ -64,10 +64,10 @@ class ConfiguredProviders:
             provider, name, rest = self._choice("judge", provider_config or {}, model_config or {})
             if provider.kind == "wordllama":
                 raise _wrong(
-                    "provider_config", f"provider {provider.name!r} gives embeddings, and cannot judge"
+                    "provider_config", f"provider {provider.name!r} has only embeddings; it cannot judge"
                 )
             if taken := sorted(RESERVED_PARAMETERS & rest.keys()):
-                raise _wrong(f"model_config.{taken[0]}", "this is not the caller's to set")
+                raise _wrong(f"model_config.{taken[0]}", "this parameter is reserved; a caller cannot set it")
             return self._model(provider), CompletionRequest(
                 messages=(), model=name, parameters=rest, timeout=provider.deadline
             )
@@ -81,7 +81,7 @@ class ConfiguredProviders:
             if provider.kind == "scripted":
                 raise _wrong(
                     "provider_config",
-                    f"provider {provider.name!r} says what a script says, and embeds nothing",
+                    f"provider {provider.name!r} is scripted; it has no embeddings",
                 )
             if provider.kind == "wordllama":
                 _check_offline(provider.name, name, size)
@@ -98,7 +98,7 @@ class ConfiguredProviders:
         found = self._chosen.get(key)
         if found is None:
             found = choose()
-            if len(self._chosen) >= REMEMBERED:
+            if len(self._chosen) >= CHOICES:
                 self._chosen.clear()
             self._chosen[key] = found
         return found
@@ -106,7 +106,7 @@ class ConfiguredProviders:
     def _choice(
         self, purpose: Purpose, provider: Mapping[str, Any], model: Mapping[str, Any]
     ) -> tuple[Provider, str, dict[str, Any]]:
-        """Which provider, which of its models, and the rest of `model_config`."""
+        """The provider, the model's name, and the rest of `model_config`."""
         rest = dict(model)
         said, named = rest.pop("model", None), provider.get("provider_name")
         for place, value in (("model_config.model", said), ("provider_config.provider_name", named)):
@@ -121,12 +121,14 @@ class ConfiguredProviders:
             )
         chosen = self._provider(purpose, named or (None if "base_url" in described else whose), described)
         if name is None:
-            told = f"which model of {chosen.name!r}? Say it here, or {purpose} under [models] in assay.toml"
-            raise _wrong("model_config.model", told)
+            message = (
+                f"expected a model of {chosen.name!r}; set it here, or {purpose} under [models] in assay.toml"
+            )
+            raise _wrong("model_config.model", message)
         return chosen, name, rest
 
     def _named(self, purpose: Purpose, said: str | None, named: str | None) -> tuple[str | None, str | None]:
-        """A provider and a model, as far as names tell: `said` is a model, a class of `[models]`, or provider:model."""
+        """Resolve names to a provider and a model: `said` is a model, a class of `[models]`, or provider:model."""
         usual = self._of_class(purpose) or (("wordllama", WORDLLAMA) if purpose == "embedding" else None)
         if said is None:
             if named is None or (usual and usual[0] == named):
@@ -154,7 +156,7 @@ class ConfiguredProviders:
         return provider, model
 
     def _default(self, purpose: Purpose) -> str | None:
-        """Whose model it is when nobody says: of `[models]`, or the only one there is."""
+        """The default provider: that of `[models]`, or the only one."""
         if found := self._of_class(purpose):
             return found[0]
         configured = [name for name in self.known if name != OFFLINE.name]
@@ -166,7 +168,7 @@ class ConfiguredProviders:
     def _provider(self, purpose: Purpose, name: str | None, described: dict[str, Any]) -> Provider:
         base = self.known.get(name) if name else None
         if base is None and "base_url" not in described:
-            raise self._nobody(purpose, name)
+            raise self._no_provider(purpose, name)
         url = described.get("base_url")
         try:
             provider = provider_tables.read(
@@ -187,16 +189,16 @@ class ConfiguredProviders:
             and provider.requests_per_minute / self._policy.share,
         )
 
-    def _nobody(self, purpose: Purpose, name: str | None) -> InvalidRequest:
+    def _no_provider(self, purpose: Purpose, name: str | None) -> InvalidRequest:
         there = ", ".join(self.known)
         if name is not None:
             key = "; set OPENAI_API_KEY" if name == "openai" else ""
             return _wrong("provider_config.provider_name", f"no provider {name!r}; there are {there}{key}")
         if len(self.known) > 1:
-            return _wrong("provider_config", f"whose model is it? Name a provider by provider_name: {there}")
+            return _wrong("provider_config", f"expected provider_name, one of {there}")
         return _wrong(
             "provider_config",
-            f"there is nobody to ask for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY, or"
+            f"there is no provider for {'a judgement' if purpose == 'judge' else 'that model'}: set OPENAI_API_KEY, or"
             f" [providers.NAME] and {purpose} under [models] in assay.toml",
         )
 
@@ -222,7 +224,7 @@ class ConfiguredProviders:
         return embedder
 
     def _line(self, provider: Provider) -> ProviderClient:
-        """What it stands on is loaded here, before anything is timed."""
+        """Load the transport now, before anything is timed."""
         line = self._lines.get(provider)
         if line is None:
             load_transport(provider)
@@ -234,12 +236,12 @@ class ConfiguredProviders:
 
 
 def _dimensions(rest: dict[str, Any]) -> int | None:
-    """What else a `model_config` may say of embeddings; vectors come as floats anyway."""
+    """Read the other members of an embedding's `model_config`."""
     size = rest.pop("dimensions", None)
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         raise _wrong("model_config.dimensions", "expected a whole number above 0")
     if rest.pop("encoding_format", "float") != "float":
-        raise _wrong("model_config.encoding_format", "only 'float' is asked for")
+        raise _wrong("model_config.encoding_format", "expected 'float'")
     if rest:
         name = next(iter(rest))
         raise _wrong(f"model_config.{name}", "embeddings take model, dimensions and encoding_format")

@@ -1,1 +1,1 @@
-"""Agents under test, one file a kind; what they all promise is in tests/agents/test_agents.py."""
+"""Agents under test, one file per kind. tests/agents/test_agents.py tests what all kinds guarantee."""

@@ -17,8 +17,9 @@ T = TypeVar("T")
 
 class CallableAgent:
     """
-    What it returns is its result, or a Finish; what it raises is its failure, and `Refused` its refusal. A plain function runs in a
-    thread, and its context waits for it: `ctx.tool("shop:orders", id=17)` without `await`.
+    Calls a Python function. Its return value is the result, or an InvocationResult; an exception is its failure, and
+    AgentRefusal its refusal. A synchronous function runs in a thread, and its context is synchronous too:
+    `ctx.tool("shop:orders", id=17)` without `await`.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class CallableAgent:
     async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         try:
             result = await self._call(task, scene)
-        except (ForeignFault, TimeFault):  # it could not ask its own model, and says so in our words
+        except (ForeignFault, TimeFault):  # raised by the function: its own model was not reachable
             raise
         except AgentRefusal as refused:
             return InvocationResult(outcome="refused", error=str(refused))
@@ -55,13 +56,13 @@ class CallableAgent:
         else:
             context = (SyncAgentContext(scene, asyncio.get_running_loop()),) if self._takes_context else ()
             result = await run_in_thread(lambda: self._function(task, *context))
-        while inspect.isawaitable(result):  # a wrapper that forgot to await what it wraps
+        while inspect.isawaitable(result):  # a wrapper returned a coroutine without awaiting it
             result = await result
         return result
 
 
 class SyncAgentContext:
-    """A Scene for a thread: the same, without `await`."""
+    """An AgentContext for a thread: the same, without `await`."""
 
     def __init__(self, scene: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
         self._scene, self._loop = scene, loop
@@ -104,13 +105,13 @@ class SyncAgentContext:
         self._wait(lambda: _soon(lambda: self._scene.reason(text, full=full)))
 
     def _wait(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Asked on the loop. A thread that was given up may come when that is closed: then it is over for it."""
+        """Run a coroutine on the event loop. An abandoned thread may call this after the loop was closed."""
         ended: Future[T] = Future()
 
         async def answer() -> None:
             try:
                 ended.set_result(await ask())
-            except BaseException as failure:  # noqa: BLE001  # whatever it is, it is the thread's to know
+            except BaseException as failure:  # noqa: BLE001  # the thread gets every exception
                 ended.set_exception(failure)
 
         def start() -> None:
@@ -121,7 +122,7 @@ class SyncAgentContext:
         try:
             self._loop.call_soon_threadsafe(start)
         except RuntimeError:
-            raise ToolFailure("over", "the invocation is over, and nothing can be called any more") from None
+            raise ToolFailure("over", "the invocation is over; nothing can be called any more") from None
         return ended.result()
 
 
@@ -143,16 +144,16 @@ def _words(surprise: BaseException) -> str:
     try:
         return f"{type(surprise).__name__}: {surprise}"
     except Exception as another:  # noqa: BLE001  # its message is foreign code too
-        return f"{type(surprise).__name__} (no message: {type(another).__name__} while it was made)"
+        return f"{type(surprise).__name__} (no message: its text raised {type(another).__name__})"
 
 
 async def _soon(work: Callable[[], T]) -> T:
-    """On the loop, where the record is kept in its order."""
+    """Run it on the event loop, so that steps are recorded in order."""
     return work()
 
 
 def agent_from_callable(function: Callable[..., Any], *, free: bool = False) -> CallableAgent:
-    """A function as an agent; its id is made of its module and name."""
+    """An agent that calls the function. Its id is made of the module and the name."""
     module, name = getattr(function, "__module__", "python"), getattr(function, "__qualname__", "function")
     agent_id = local_id(str(module), str(name))
     takes = takes_context(function, agent_id)

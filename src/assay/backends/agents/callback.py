@@ -1,13 +1,13 @@
 """
-Where an HTTP agent calls back: a server of ours on this machine's loopback, with an address for one invocation alone.
+The callback server for HTTP agents, on loopback, with one URL per invocation.
 
-Each POST to it is a frame (docs/agent-protocol.md), answered as a command's are. Once the invocation is over its address is gone.
+Each POST is a frame (docs/agent-protocol.md), answered as for a command. The URL is valid until the invocation ends.
 """
 
 import asyncio
 import secrets
 
-from aiohttp import web  # an extra: only `http.py` imports this file, when somebody asks
+from aiohttp import web  # an extra: only `http.py` imports this file
 
 from assay.backends.agents.frames import ProtocolError, handle, read_frame, read_json
 from assay.ports.agents import AgentContext
@@ -16,14 +16,14 @@ BODY = 16 * 1024 * 1024  # bytes of a frame
 
 
 class OpenInvocation:
-    """An open invocation, and whether the agent has called."""
+    """An invocation in progress, and whether the agent has called back."""
 
     def __init__(self, scene: AgentContext) -> None:
         self.scene, self.called = scene, False
 
 
 class Callbacks:
-    """One server on one event loop; it begins with the first invocation that needs it."""
+    """One server per event loop. It starts with the first invocation that needs it."""
 
     def __init__(self) -> None:
         self._open: dict[str, OpenInvocation] = {}
@@ -32,13 +32,13 @@ class Callbacks:
         self._base = ""
 
     async def open(self, scene: AgentContext) -> tuple[str, OpenInvocation]:
-        """The address of this invocation. It is a secret as long as it lives."""
+        """Return the callback URL of an invocation. It is a secret while the invocation runs."""
         async with self._starting:
             if self._runner is None:
                 await self._start()
         token = secrets.token_urlsafe(32)
-        visit = self._open[token] = OpenInvocation(scene)
-        return f"{self._base}/{token}", visit
+        invocation = self._open[token] = OpenInvocation(scene)
+        return f"{self._base}/{token}", invocation
 
     def forget(self, address: str) -> None:
         self._open.pop(address.rpartition("/")[2], None)
@@ -50,7 +50,7 @@ class Callbacks:
 
     async def _start(self) -> None:
         app = web.Application(client_max_size=BODY)
-        app.router.add_post("/{token}", self._heard)
+        app.router.add_post("/{token}", self._receive)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -58,14 +58,14 @@ class Callbacks:
         host, port = runner.addresses[0][:2]
         self._runner, self._base = runner, f"http://{host}:{port}"
 
-    async def _heard(self, request: web.Request) -> web.Response:
-        visit = self._open.get(request.match_info["token"])
-        if visit is None:
+    async def _receive(self, request: web.Request) -> web.Response:
+        invocation = self._open.get(request.match_info["token"])
+        if invocation is None:
             return _error(404, "over", "there is no such invocation, or it is over")
-        visit.called = True
+        invocation.called = True
         try:
             frame = read_frame(read_json(await request.read()))
-            return web.json_response(await handle(frame, visit.scene))
+            return web.json_response(await handle(frame, invocation.scene))
         except (ProtocolError, ValueError) as wrong:
             return _error(400, "invalid_frame", str(wrong))
 

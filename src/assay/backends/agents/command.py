@@ -1,4 +1,4 @@
-"""An agent that is a command: JSON lines on stdin and stdout, a process of its own for every invocation (docs/agent-protocol.md)."""
+"""An agent that is a command: JSON lines on stdin and stdout, one process per invocation (docs/agent-protocol.md)."""
 
 import asyncio
 import os
@@ -28,16 +28,16 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.json_types import is_object
 
 LINE = 16 * 1024 * 1024  # bytes of one frame
-KEPT = 2_000  # bytes of stderr, the last
-MOMENT = 1.0  # seconds to end by itself after its result
+STDERR = 2_000  # last bytes of stderr
+MOMENT = 1.0  # seconds to exit after its result
 ENDS = frozenset({"result", "error"})
 
 
 class CommandAgent:
     """
-    Starts the command, sends it the task, answers its frames until one says `result` or `error`, and ends its whole process group.
+    Starts the command, sends the task, answers its frames until `result` or `error`, and kills its process group.
 
-    A process for each: one invocation cannot see or break another's, and a hang is killed.
+    Each invocation has its own process, so that invocations cannot affect each other and a hanging one can be killed.
     """
 
     def __init__(
@@ -66,36 +66,37 @@ class CommandAgent:
                 stdout=PIPE,
                 stderr=PIPE,
                 limit=LINE,
-                start_new_session=True,  # so that its children can be ended with it
+                start_new_session=True,  # so that its children are killed with it
                 env={**os.environ, **self._env},
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
-        talk = CommandSession(process, scene, self._hidden)
+        session = CommandSession(process, scene, self._hidden)
         try:
-            finish = await talk.finish(self._first(task, scene))
-            await talk.leave()
-            return finish
+            result = await session.run(self._task_frame(task, scene))
+            await session.wait_for_exit()
+            return result
         finally:
-            await talk.end()
+            await session.close()
 
-    def _first(self, task: Any, scene: AgentContext) -> dict[str, Any]:
-        first = {"type": "task", "task": task, "invocationId": scene.invocation_id}
-        first |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
-        return first | {"memory": self.card.takes_memory}
+    def _task_frame(self, task: Any, scene: AgentContext) -> dict[str, Any]:
+        frame = {"type": "task", "task": task, "invocationId": scene.invocation_id}
+        frame |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
+        return frame | {"memory": self.card.takes_memory}
 
 
 class CommandSession:
-    """One process, from its first frame to its end."""
+    """The dialogue with one process."""
 
     def __init__(self, process: Process, scene: AgentContext, hidden: HiddenWords) -> None:
         self._process, self._scene, self._hidden = process, scene, hidden
-        self._said = b""  # on stderr, the last of it
+        self._stderr = b""  # the end of it
         self._listening = asyncio.ensure_future(self._listen())
-        self._acting: set[asyncio.Task[None]] = set()
+        self._answering: set[asyncio.Task[None]] = set()
 
-    async def finish(self, first: dict[str, Any]) -> InvocationResult:
-        await self._send(first)
+    async def run(self, task_frame: dict[str, Any]) -> InvocationResult:
+        """Send the task and handle frames until the result."""
+        await self._send(task_frame)
         stdout = self._process.stdout
         assert stdout is not None
         while True:
@@ -108,14 +109,14 @@ class CommandSession:
             if line.isspace():
                 continue
             try:
-                if (finish := self._hear(self._hidden.out_of(read_json(line)))) is not None:
-                    await self._acted()
-                    return finish
+                if (result := self._receive(self._hidden.out_of(read_json(line)))) is not None:
+                    await self._wait_for_answers()
+                    return result
             except (ProtocolError, ValueError) as wrong:
-                return _failed(f"it wrote a frame that makes no sense: {wrong}")
+                return _failed(f"it wrote an invalid frame: {wrong}")
 
-    async def leave(self) -> None:
-        """It may end by itself."""
+    async def wait_for_exit(self) -> None:
+        """Close its input and give it a moment to exit."""
         stdin = self._process.stdin
         if stdin is not None:
             stdin.close()
@@ -123,43 +124,44 @@ class CommandSession:
             async with asyncio.timeout(MOMENT):
                 await self._process.wait()
 
-    async def end(self) -> None:
-        for task in self._acting:
+    async def close(self) -> None:
+        """Kill the process group."""
+        for task in self._answering:
             task.cancel()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._listening.cancel()
-        # a grandchild that left the group may hold the pipes open: they are closed from our side
+        # a grandchild that left the group may hold the pipes open: close this end
         self._process._transport.close()  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue]
         await self._process.wait()
 
-    def _hear(self, said: Any) -> InvocationResult | None:
-        if is_object(said) and said.get("type") in ENDS:
-            kind = said["type"]
-            rest = {name: value for name, value in said.items() if name != "type"}
+    def _receive(self, value: Any) -> InvocationResult | None:
+        if is_object(value) and value.get("type") in ENDS:
+            kind = value["type"]
+            rest = {name: member for name, member in value.items() if name != "type"}
             if kind == "error" and "error" not in rest:
-                rest = {"error": rest.pop("message", "it said no more"), **rest}
+                rest = {"error": rest.pop("message", "an error without a message"), **rest}
             return read_end(rest, self._scene)
-        frame = read_frame(said)
+        frame = read_frame(value)
         if apply_note(frame, self._scene):
             return None
         task = asyncio.ensure_future(self._answer(frame))
-        self._acting.add(task)
-        task.add_done_callback(self._acting.discard)
+        self._answering.add(task)
+        task.add_done_callback(self._answering.discard)
         return None
 
     async def _answer(self, frame: Any) -> None:
         await self._send({"type": "answer", **await handle(frame, self._scene)})
 
-    async def _acted(self) -> None:
-        """What it asked for and did not wait for still belongs to it."""
-        if self._acting:
-            await asyncio.wait(self._acting)
+    async def _wait_for_answers(self) -> None:
+        """Calls that the agent did not wait for still belong to the invocation."""
+        if self._answering:
+            await asyncio.wait(self._answering)
 
     async def _send(self, frame: dict[str, Any]) -> None:
         stdin = self._process.stdin
         assert stdin is not None
-        with suppress(ConnectionError):  # it reads no more; what it says then is its end
+        with suppress(ConnectionError):  # it closed its input; it may still write a result
             stdin.write(msgspec.json.encode(frame) + b"\n")
             await stdin.drain()
 
@@ -169,16 +171,16 @@ class CommandSession:
                 await asyncio.shield(self._listening)
                 await self._process.wait()
         code = self._process.returncode
-        how = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
-        how = "closed its output" if code is None else how
-        last = self._hidden.out_of(self._said.decode(errors="replace").strip())
-        return _failed(f"it {how} and gave no result" + (f": {last}" if last else ""))
+        cause = f"was killed by signal {-code}" if code and code < 0 else f"ended with exit code {code}"
+        cause = "closed its output" if code is None else cause
+        last = self._hidden.out_of(self._stderr.decode(errors="replace").strip())
+        return _failed(f"it {cause} and gave no result" + (f": {last}" if last else ""))
 
     async def _listen(self) -> None:
         stderr = self._process.stderr
         assert stderr is not None
         while part := await stderr.read(65_536):
-            self._said = (self._said + part)[-KEPT:]
+            self._stderr = (self._stderr + part)[-STDERR:]
 
 
 def _failed(why: str) -> InvocationResult:

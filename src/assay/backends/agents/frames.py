@@ -1,4 +1,4 @@
-"""What an agent on the other side of a wire says (docs/agent-protocol.md): its end, and the frames by which it acts before."""
+"""Frames of remote agents (docs/agent-protocol.md): the result, and the calls before it."""
 
 from typing import Annotated, Any
 
@@ -16,7 +16,7 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class ProtocolError(ValueError):
-    """What it said is nothing that the protocol knows."""
+    """A frame that the protocol does not allow."""
 
 
 class UsageFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -32,7 +32,7 @@ class UsageFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkno
 
 
 class FinishFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """`{"result": …}`, `{"error": "why"}` or `{"refused": "why"}`, with what it used and thought."""
+    """`{"result": …}`, `{"error": "why"}` or `{"refused": "why"}`, with usage and reasoning."""
 
     result: Any = UNSET
     error: str | dict[str, Any] | UnsetType = UNSET
@@ -43,30 +43,30 @@ class FinishFrame(Struct, frozen=True, kw_only=True, rename="camel", forbid_unkn
     reasoning: str | list[str] | None = None
 
 
-def parse_end(said: Any) -> tuple[FinishFrame, list[str]]:
-    """The end of an agent's work, and the names of its outcomes; Unheard where it does not fit."""
-    end: FinishFrame = _read(said, FinishFrame, "expected result, error, refused or escalated")
-    told = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
-    if len(told) != 1 and told != ["result", "escalated"]:
+def parse_end(value: Any) -> tuple[FinishFrame, list[str]]:
+    """Parse the final frame; return it and the names of its outcomes. An invalid frame is a ProtocolError."""
+    end: FinishFrame = _read(value, FinishFrame, "expected result, error, refused or escalated")
+    names = [name for name in ("result", "error", "refused", "escalated") if getattr(end, name) is not UNSET]
+    if len(names) != 1 and names != ["result", "escalated"]:
         raise ProtocolError(
-            f"expected exactly one of result, error, refused and escalated, got {told or 'none'}"
+            f"expected exactly one of result, error, refused and escalated, got {names or 'none'}"
         )
-    return end, told
+    return end, names
 
 
-def read_end(said: Any, scene: AgentContext) -> InvocationResult:
-    """How it ended, and its usage and reasoning noted in the scene; Unheard where it makes no sense."""
-    end, told = parse_end(said)
+def read_end(value: Any, scene: AgentContext) -> InvocationResult:
+    """Parse the final frame, and record its usage and reasoning. An invalid frame is a ProtocolError."""
+    end, names = parse_end(value)
     for text in _many(end.reasoning):
         scene.reason(text)
-    for used in _many(end.usage):
-        scene.used(used.usage())
+    for frame in _many(end.usage):
+        scene.used(frame.usage())
     if not isinstance(end.error, UnsetType):
         return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
     outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
     why = end.refused if isinstance(end.refused, str) else end.escalated
     return InvocationResult(
-        outcome=outcomes.get(told[-1], "completed"),
+        outcome=outcomes.get(names[-1], "completed"),
         result=end.result,
         confidence=end.confidence,
         error=why if isinstance(why, str) else None,
@@ -115,8 +115,8 @@ class _Usage(
     id: Any = None
 
     def usage(self) -> Usage:
-        told = msgspec.structs.asdict(self)
-        return Usage(**{name: told[name] for name in Usage.__struct_fields__})
+        members = msgspec.structs.asdict(self)
+        return Usage(**{name: members[name] for name in Usage.__struct_fields__})
 
 
 class _Reason(Struct, frozen=True, kw_only=True, tag="reason", tag_field="type", forbid_unknown_fields=True):
@@ -129,23 +129,23 @@ Frame = _Tool | _List | _Get | _Write | _Usage | _Reason
 FRAMES = "tool, memory.list, memory.get, memory.write, usage and reason"
 
 
-def read_frame(said: Any) -> Frame:
-    return _read(said, Frame, f"there are the frames {FRAMES}")
+def read_frame(value: Any) -> Frame:
+    return _read(value, Frame, f"there are the frames {FRAMES}")
 
 
 async def handle(frame: Frame, scene: AgentContext) -> dict[str, Any]:
-    """Do it, and what to answer: `{"result": …}`, or `{"error": {"code", "message"}}`, with the frame's own `id`."""
+    """Execute a frame and return the answer: `{"result": …}` or `{"error": {"code", "message"}}`, with the frame's `id`."""
     try:
         answer: dict[str, Any] = {"result": await _act(frame, scene)}
     except ToolFailure as failure:
         answer = {"error": {"code": failure.code, "message": str(failure)}}
-    except Refusal as refusal:  # what it remembers cannot be had: it waits for an answer all the same
+    except Refusal as refusal:  # memory is not available: the agent still waits for an answer
         answer = {"error": {"code": refusal.code, "message": str(refusal)}}
     return answer | ({} if frame.id is None else {"id": frame.id})
 
 
 def apply_note(frame: Frame, scene: AgentContext) -> bool:
-    """Whether it only says something, which is then recorded at once and needs no answer."""
+    """Record a frame that needs no answer (usage, reasoning); False for any other frame."""
     if isinstance(frame, _Usage):
         scene.used(frame.usage())
     elif isinstance(frame, _Reason):
@@ -174,10 +174,10 @@ async def _act(frame: Frame, scene: AgentContext) -> Any:
 
 
 def tool_specs(tools: Any) -> list[dict[str, Any]]:
-    """Tools as an agent is told of them."""
-    told: list[ToolSpec] = list(tools)
+    """Tools as they are described to an agent."""
+    specs: list[ToolSpec] = list(tools)
     return [
-        {"id": spec.id, "description": spec.description, "inputSchema": spec.input_schema} for spec in told
+        {"id": spec.id, "description": spec.description, "inputSchema": spec.input_schema} for spec in specs
     ]
 
 
@@ -185,21 +185,21 @@ def read_json(text: bytes | str) -> Any:
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise ProtocolError(f"no JSON: {wrong}") from None
+        raise ProtocolError(f"expected JSON: {wrong}") from None
     if not is_finite(value):
-        raise ProtocolError("no JSON: a number is not finite")
+        raise ProtocolError("expected JSON: a number is not finite")
     return value
 
 
-def _read(said: Any, kind: Any, wanted: str) -> Any:
-    if not is_object(said):
-        raise ProtocolError(f"expected an object: {wanted}")
+def _read(value: Any, kind: Any, expected: str) -> Any:
+    if not is_object(value):
+        raise ProtocolError(f"expected an object: {expected}")
     try:
-        return msgspec.convert(said, kind)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as wrong:
         place = place_in(wrong).lstrip(".")
-        told = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
-        raise ProtocolError(f"{told}; {wanted}") from None
+        message = f"{place}: {message_of(wrong, kind)}".removeprefix(": ")
+        raise ProtocolError(f"{message}; {expected}") from None
 
 
 def _words(error: str | dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The agents of the settings (`[agents."<agentId>"]`), each made when somebody wants it."""
+"""The agents of the settings (`[agents."<agentId>"]`), each created when it is first used."""
 
 import os
 import re
@@ -29,9 +29,9 @@ Choice = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 class ConfiguredAgents:
     """
-    Who can be run here. Making one reads its files and imports its module, and refuses with its place what cannot be.
+    Creates agents from their tables. It reads their files and imports their modules; an error names the setting.
 
-        agents = DeclaredAgents({"local.shop.bot": DeclaredAgent(kind="callable", target="shop:bot")})
+        agents = ConfiguredAgents({"local.shop.bot": AgentConfig(kind="callable", target="shop:bot")})
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class ConfiguredAgents:
         return [self._agent(agent_id).card for agent_id in sorted(self._declared)]
 
     def get(self, agent_id: str) -> Agent | None:
-        """One that is ready to be run: a manifest's model is chosen, or refused, here."""
+        """An agent that is ready to run. The model of a manifest is chosen, or refused, now."""
         if agent_id not in self._declared:
             return None
         agent = self._agent(agent_id)
@@ -60,13 +60,17 @@ class ConfiguredAgents:
         return agent
 
     def given(self, what: str) -> Agent:
-        """Who an operator means: by id, or by a description such as `module:function`. It may start anything: never for a request."""
+        """
+        The agent that an operator names by id or by a spec such as `module:function`.
+
+        A spec can execute any code, so it must never come from a request.
+        """
         if (agent := self.get(what)) is not None:
             return agent
         described = parse_spec(what)
         if described is None:
-            there = f"; declared are {', '.join(sorted(self._declared))}" if self._declared else ""
-            raise UsageError(f"--agent {what!r}: expected {FORMS}{there}")
+            ids = f"; configured are {', '.join(sorted(self._declared))}" if self._declared else ""
+            raise UsageError(f"--agent {what!r}: expected {FORMS}{ids}")
         agent = self.make(*described, f"--agent {what!r}")
         if isinstance(agent, ManifestAgent):
             agent.ready()
@@ -85,7 +89,7 @@ class ConfiguredAgents:
         return agent
 
     def make(self, agent_id: str, declared: AgentConfig, place: str | None = None) -> Agent:
-        """The agent that a table describes; an id that is empty is the manifest's own."""
+        """Create the agent of a table. With an empty id, the manifest's id is used."""
         place = place or f'settings: agents."{agent_id}"'
         if declared.kind == "manifest":
             return self._manifest(agent_id, declared, place)
@@ -110,7 +114,7 @@ class ConfiguredAgents:
     def _http(self, card: AgentCard, declared: AgentConfig, place: str) -> Agent:
         if find_spec("aiohttp") is None:
             raise UsageError(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
-        from assay.backends.agents.http import HttpAgent  # deferred import
+        from assay.backends.agents.http import HttpAgent  # deferred import: an extra
 
         try:
             url = expanded(declared.target, self._environment, "target")
@@ -145,7 +149,7 @@ class ConfiguredAgents:
         )
 
     def _choice(self, card: AgentCard, declared: AgentConfig, place: str) -> Choice:
-        """The model that the run wants, or its own, or that of its class, or the general one."""
+        """The model of the run, else of the agent, else of its class, else the general one."""
 
         def choose(tuning: ModelOverrides) -> tuple[Model, CompletionRequest]:
             usual = declared.model or self._models.get(card.model_class) or self._models.get("general")

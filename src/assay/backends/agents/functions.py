@@ -1,4 +1,4 @@
-"""`module:function` as code that can be called: how it is found, and what it wants to be given."""
+"""Loads `module:function` and inspects its parameters."""
 
 import inspect
 import re
@@ -12,7 +12,7 @@ CONTEXT = frozenset({"ctx", "context", "scene"})
 
 
 def load(target: str, place: str) -> Callable[..., Any]:
-    """What `module:function` or `file.py:function` names. Whatever loading it does is said, with its place."""
+    """Import `module:function` or `file.py:function`. Any failure is a UsageError."""
     module, _, name = target.partition(":")
     if not module or not name:
         raise UsageError(
@@ -30,10 +30,10 @@ def load(target: str, place: str) -> Callable[..., Any]:
 
 
 def takes_context(function: Callable[..., Any], place: str) -> bool:
-    """Whether it has a second parameter that must be given, or one that is called `ctx`, `context` or `scene`."""
+    """Whether its second parameter is required, or is called `ctx`, `context` or `scene`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # built in: it is given the task alone
+    except (TypeError, ValueError):  # a builtin: it gets only the task
         return False
     positional = [one for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = [one for one in parameters if one.default is one.empty and one not in positional[:2]]
@@ -51,7 +51,7 @@ def is_async(function: Any) -> bool:
 
 
 def local_id(*words: str) -> str:
-    """`local.<module>.<function>`, made to fit what an agent id may be."""
+    """`local.<module>.<function>` as a valid agent id."""
     parts = [
         re.sub(r"[^a-z0-9_-]+", "-", part.lower()).lstrip("-_0123456789").rstrip("-_")
         for word in words

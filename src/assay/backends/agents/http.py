@@ -1,10 +1,10 @@
-"""An agent behind an address: JSON in, JSON out, and a callback for tools and memory (docs/agent-protocol.md)."""
+"""An agent behind a URL: JSON in, JSON out, and a callback for tools and memory (docs/agent-protocol.md)."""
 
 import asyncio
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import aiohttp  # an extra: `made.py` imports this file when somebody asks
+import aiohttp  # an extra: `from_settings.py` imports this file on demand
 import msgspec
 
 from assay.backends.agents.callback import Callbacks, OpenInvocation
@@ -18,18 +18,18 @@ from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.redaction import redact_text
 
 BODY = 64 * 1024 * 1024  # bytes of an answer
-LOOKED = 4_000  # bytes of an error body that are looked at
-SAID = 300  # characters of an error body that are repeated
-# Not the agent's answer but that of what stands before it, or of an address where no agent is: nothing was measured.
+READ = 4_000  # bytes of an error body that are read
+QUOTED = 300  # characters of an error body that are quoted
+# Answers of a proxy, or of a URL without an agent: nothing was measured.
 ELSEWHERE = frozenset({401, 403, 404, 405, 407, 408, 413, 415, 429, 502, 503, 504, 529})
 PASSING = frozenset({408, 429, 502, 503, 504, 529})
 TRIES = 3
-WAIT = 0.2  # seconds before the second try, doubled before the third
-LONGEST = 30.0  # seconds that `Retry-After` is obeyed for
+WAIT = 0.2  # seconds before the second attempt, doubled before the third
+LONGEST = 30.0  # seconds of `Retry-After` that are honoured
 
 
 class _Place(NamedTuple):
-    """What belongs to one event loop."""
+    """The state of one event loop."""
 
     session: aiohttp.ClientSession
     callbacks: Callbacks
@@ -39,8 +39,8 @@ class HttpAgent:
     """
     POSTs `{task, invocationId, callback?, tools?, memory?}` and reads `{result}`, `{error}` or `{refused}`.
 
-    A 500, a 400, a 422 and a 2xx that makes no sense are the agent's own failure. What could not be reached, may not be
-    asked or is throttled is tried again, as long as it has not called back, and then is a fault: it was not measured.
+    A 500, 400 or 422, and an invalid 2xx, are the agent's own failure. If the agent is unreachable, forbidden or throttled, the
+    request is repeated unless the agent has called back already; then it is a fault, and nothing was measured.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class HttpAgent:
             if not again:
                 return self._read(response.status, said, scene)
             await asyncio.sleep(max(_asked(response.headers), self._wait * 2 ** (attempt - 1)))
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _read(self, status: int, said: bytes, scene: AgentContext) -> InvocationResult:
         if len(said) > BODY:
@@ -112,11 +112,11 @@ class HttpAgent:
             raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
         try:
             finish = read_end(self._hidden.out_of(read_json(said)), scene)
-        except ValueError as wrong:  # Unheard, or usage that cannot be
+        except ValueError as wrong:  # a ProtocolError, or invalid usage
             why = (
                 str(wrong)
                 if isinstance(wrong, ProtocolError) and status < 400
-                else self._hidden.out_of(said[:LOOKED].decode(errors="replace"))[:SAID]
+                else self._hidden.out_of(said[:READ].decode(errors="replace"))[:QUOTED]
             )
             return InvocationResult(outcome="failed", error=f"it answered {status}: {why}")
         if status >= 400 and finish.outcome == "completed":
@@ -135,7 +135,7 @@ class HttpAgent:
             session = aiohttp.ClientSession(
                 headers=self._headers,
                 connector=aiohttp.TCPConnector(limit=0),
-                timeout=aiohttp.ClientTimeout(total=None),  # the scene keeps the time
+                timeout=aiohttp.ClientTimeout(total=None),  # the deadline is enforced by `with_deadline`
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
             place = self._places[loop] = _Place(session, Callbacks())
@@ -143,11 +143,11 @@ class HttpAgent:
 
 
 def _brief(lost: BaseException) -> str:
-    return f"{type(lost).__name__}: {lost}"[:SAID] if str(lost) else type(lost).__name__
+    return f"{type(lost).__name__}: {lost}"[:QUOTED] if str(lost) else type(lost).__name__
 
 
 def _asked(headers: Mapping[str, str]) -> float:
     try:
         return min(LONGEST, max(0.0, float(headers.get("Retry-After", 0))))
-    except ValueError:  # a date: the usual wait
+    except ValueError:  # a date: use the default wait
         return 0.0

@@ -1,4 +1,4 @@
-"""An agent that is a manifest (contract §7.1): a prompt, a model and tools, in a loop until the model has an answer."""
+"""An agent from a manifest (contract §7.1): a prompt, a model and tools, in a loop until the model answers."""
 
 from collections.abc import Callable
 from copy import copy
@@ -11,7 +11,7 @@ from assay.ports import Completion, CompletionRequest, Message, Model, ToolCall
 from assay.ports.agents import AgentContext, ModelOverrides, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
-REMEMBERED = 100  # entries of its memory that it is told of
+ENTRIES = 100  # of its memory, in the prompt
 WRITE = ToolSpec(
     id="memory:write",
     description="Remember something for later conversations.",
@@ -29,9 +29,9 @@ Choose = Callable[[ModelOverrides], tuple[Model, CompletionRequest]]
 
 class ManifestAgent:
     """
-    Asks its model, calls the tools it wants, and asks again. What keeps the model from answering is a fault: not measured.
+    Calls its model, executes the requested tool calls, and repeats. A failure of the model is a fault: nothing was measured.
 
-    `choose` gives the model when it is first needed. With memory, it is told what it remembers, and may write.
+    `choose` returns the model when it is first needed. With memory, the prompt lists the entries and the agent may write.
     """
 
     def __init__(
@@ -49,14 +49,14 @@ class ManifestAgent:
         self._asked: set[Model] = set()
 
     def ready(self) -> None:
-        """Refuse now, before anything runs, where there is no model to ask."""
+        """Refuse before anything runs if there is no model."""
         self._choose(self._tuning)
 
     def with_overrides(self, tuning: ModelOverrides) -> "ManifestAgent":
-        again = copy(self)  # what either asks, closing the first lets go of
-        again._tuning = tuning
-        again.ready()
-        return again
+        agent = copy(self)  # it shares the set of models, so closing the original closes them
+        agent._tuning = tuning
+        agent.ready()
+        return agent
 
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
         model, ask = self._choose(self._tuning)
@@ -64,7 +64,7 @@ class ManifestAgent:
         return await with_deadline(scene, self._seconds, self._loop(model, ask, task, scene))
 
     async def close(self) -> None:
-        """Of its model, this event loop's connections."""
+        """Close this event loop's connections to the models."""
         for model in self._asked:
             await model.close()
 
@@ -88,13 +88,13 @@ class ManifestAgent:
             answers = [(call.id, await _answer(call, scene, self.card)) for call in reply.tool_calls]
             messages += [Message("tool", text, tool_call_id=id) for id, text in answers]
         return InvocationResult(
-            outcome="failed", error=f"no answer after {self._max_rounds} questions to its model"
+            outcome="failed", error=f"no answer after {self._max_rounds} calls of its model"
         )
 
     async def _opening(self, scene: AgentContext) -> list[Message]:
         if not self.card.takes_memory:
             return [Message("system", self._prompt)]
-        entries = await scene.memory.list(limit=REMEMBERED)
+        entries = await scene.memory.list(limit=ENTRIES)
         told = "\n\nWhat you remember:\n" + "\n".join(map(_remembered, entries)) if entries else ""
         return [Message("system", self._prompt + told)]
 
@@ -113,7 +113,7 @@ class ManifestAgent:
 
 
 async def _answer(call: ToolCall, scene: AgentContext, card: AgentCard) -> str:
-    """What the model is told: the tool's answer, or why there is none, from which it may go on."""
+    """The tool's answer for the model, or the error, after which it may continue."""
     try:
         if call.problem is not None:
             raise ToolFailure("invalid_arguments", f"the text of the arguments {call.problem}")

@@ -90,7 +90,7 @@ def read_document(path: Path, place: str) -> Any:
     except OSError as refused:
         raise InvalidRequest(Problem(place, f"{path} cannot be read: {refused.strerror}")) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as wrong:
-        raise InvalidRequest(Problem(place, f"{path} is no JSON: {wrong}")) from None
+        raise InvalidRequest(Problem(place, f"{path} is not JSON: {wrong}")) from None
 
 
 def _schema_beside(manifest: Path, ref: str, place: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An agent whose answers are in a file: several records for one task are its trials, in their order."""
+"""An agent whose answers are in a file. Several records of one task are its trials, in their order."""
 
 import json
 from collections import Counter, defaultdict
@@ -21,7 +21,7 @@ LISTED = 20  # problems that a refusal lists
 
 
 class Record(Struct, frozen=True):
-    """One answer, and where it stands in the file: `answers.jsonl:3`."""
+    """One answer and its place in the file: `answers.jsonl:3`."""
 
     place: str
     end: dict[str, Any]
@@ -38,7 +38,7 @@ class RecordedAgent:
         self.card, self._file = card, Path(file).name
         self._by_id: defaultdict[str, list[Record]] = defaultdict(list)
         self._by_input: defaultdict[str, list[Record]] = defaultdict(list)
-        self._inputs: list[tuple[str, Record]] = []  # of records that name no task
+        self._inputs: list[tuple[str, Record]] = []  # of records without a task id
         place = place or card.agent_id
         for where, record in _records(Path(file), place):
             self._add(record, where, f"{place}: {file}: {where}")
@@ -51,7 +51,7 @@ class RecordedAgent:
         try:
             return read_end(records[scene.trial].end, scene)
         except ValueError as wrong:
-            return InvocationResult(outcome="failed", error=f"its record makes no sense: {wrong}")
+            return InvocationResult(outcome="failed", error=f"its record is invalid: {wrong}")
 
     async def close(self) -> None: ...
 
@@ -97,7 +97,7 @@ class RecordedAgent:
                     )
 
     def _of(self, task_id: str, task: Any) -> list[Record]:
-        """By the id of the task, else by its input."""
+        """The records of a task, by its id or else by its input."""
         if task_id in self._by_id:
             return self._by_id[task_id]
         return self._by_input.get(canonical(task), []) if self._by_input else []
@@ -141,7 +141,7 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
 
 
 def _once(text: str, place: str) -> None:
-    """An object has one record a task: of a name that is written twice, one would be lost."""
+    """Refuse a duplicate name in the object: one of the records would be lost."""
     names: list[str] = []
 
     def members(pairs: list[tuple[str, Any]]) -> None:

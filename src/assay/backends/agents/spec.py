@@ -1,4 +1,4 @@
-"""An agent as one gives it on the command line: `module:function`, an address, a command, a file."""
+"""Parses the agent specs of the command line: `module:function`, a URL, a command, a file."""
 
 import re
 import shlex
@@ -17,15 +17,15 @@ FORMS = "module:function, file.py:function, http://…, cmd:COMMAND, ./script, r
 
 class AgentSpec(NamedTuple):
     agent_id: str
-    declared: AgentConfig
+    config: AgentConfig
 
 
 def parse_spec(what: str) -> AgentSpec | None:
     """
-    What a text describes; None where it may only be an id.
+    Parse a spec; None if the text can only be an id.
 
-        given("shop.bot:answer").agent_id == "local.shop.bot.answer"
-        given("cmd:python bot.py").declared.kind == "command"
+        parse_spec("shop.bot:answer").agent_id == "local.shop.bot.answer"
+        parse_spec("cmd:python bot.py").config.kind == "command"
     """
     if what.startswith(("http://", "https://")):
         host = urlsplit(what).hostname or ""
@@ -43,7 +43,7 @@ def parse_spec(what: str) -> AgentSpec | None:
         file = what.removeprefix("recorded:")
         return AgentSpec(local_id("recorded", _stem(file)), AgentConfig(kind="recorded", target=file))
     if what.endswith(".json") and Path(what).suffix:
-        return AgentSpec("", AgentConfig(kind="manifest", target=what))  # it says its id itself
+        return AgentSpec("", AgentConfig(kind="manifest", target=what))  # it contains its id
     if FUNCTION.match(what):
         return AgentSpec(local_id(*what.split(":")), AgentConfig(kind="callable", target=what))
     return None

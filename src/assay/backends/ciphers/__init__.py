@@ -1,1 +1,1 @@
-"""What seals the record at rest: `ring`, made of the keys in `ASSAY_EVIDENCE_KEY`."""
+"""Encryption at rest: `keyring`, with the keys of `ASSAY_EVIDENCE_KEY`."""

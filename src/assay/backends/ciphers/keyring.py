@@ -1,8 +1,8 @@
 """
-AES-256-GCM under a ring of keys: the first seals, all of them open (FEP 6.4).
+AES-256-GCM with a key ring: the first key encrypts, all keys decrypt (FEP 6.4).
 
-A sealed thing is `salt (16) | nonce (12) | ciphertext | tag (16)`. Every process seals with a key of its own, which it derives
-from the ring's and a salt that it draws at its start, and counts its nonces: however much is sealed, none comes twice.
+A ciphertext is `salt (16) | nonce (12) | ciphertext | tag (16)`. Every process encrypts with its own key, derived from the
+ring's key and a random salt drawn at its start, and counts its nonces: no nonce is used twice.
 """
 
 import base64
@@ -22,15 +22,15 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.ports import Secret
 
 SALT, NONCE = 16, 12
-REMEMBERED = 1024  # keys of processes that sealed something, ready to open it
+DERIVED = 1024  # derived keys in the cache
 FILE = "file:"
 _ID = re.compile(r"[A-Za-z0-9_.-]{1,64}")
-_WANTED = "expected ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
+_EXPECTED = "expected ID:KEY, the newest first and commas between, where KEY is the base64 of 32 bytes (openssl rand -base64 32)"
 
 
 class KeyRing:
     """
-    Keys by id, the newest first.
+    Keys by id, newest first.
 
     >>> ring = KeyRing({"b": bytes(32), "a": bytes(range(32))})
     >>> ring.open("b", ring.seal(b"what", b"where"), b"where")
@@ -59,19 +59,19 @@ class KeyRing:
         if key_id not in self._keys:
             there = ", ".join(map(repr, self._keys))
             raise EnvironmentFailure(
-                f"this is sealed with key {key_id!r}, and ASSAY_EVIDENCE_KEY has only {there}"
+                f"this is encrypted with key {key_id!r}, and ASSAY_EVIDENCE_KEY has only {there}"
             )
         salt, nonce, rest = sealed[:SALT], sealed[SALT : SALT + NONCE], sealed[SALT + NONCE :]
         try:
             return self._under(key_id, salt).decrypt(nonce, rest, place)
         except (InvalidTag, ValueError):
             raise EnvironmentFailure(
-                f"this cannot be opened with key {key_id!r}: it was changed, moved from another place, "
-                f"or sealed with another key of that id"
+                f"this cannot be decrypted with key {key_id!r}: it was changed, moved from another place, "
+                f"or encrypted with another key of that id"
             ) from None
 
     def blind(self, name: str) -> list[str]:
-        """A name under each key, the newest first: it can be looked for, and does not tell itself."""
+        """A keyed hash of a name for each key, newest first: it can be searched for and does not reveal the name."""
         return [f"~{hmac.digest(key, name.encode(), 'sha256').hex()[:48]}" for key in self._names.values()]
 
     def _begin(self) -> None:
@@ -83,16 +83,16 @@ class KeyRing:
     def _under(self, key_id: str, salt: bytes) -> AESGCM:
         found = self._derived.get((key_id, salt))
         if found is None:
-            if len(self._derived) >= REMEMBERED:
+            if len(self._derived) >= DERIVED:
                 self._derived.clear()
             found = AESGCM(hmac.digest(self._keys[key_id], b"assay evidence" + salt, "sha256"))
             self._derived[key_id, salt] = found
         return found
 
 
-def read_keys(said: Secret) -> dict[str, bytes]:
-    """`new:BASE64,old:BASE64`, or `file:PATH` of such lines. What is wrong with it is told without repeating it."""
-    text = said.reveal().strip()
+def read_keys(setting: Secret) -> dict[str, bytes]:
+    """Parse `new:BASE64,old:BASE64`, or `file:PATH` with such lines. Messages do not quote the keys."""
+    text = setting.reveal().strip()
     if text.startswith(FILE):
         path = Path(text.removeprefix(FILE))
         try:
@@ -104,12 +104,12 @@ def read_keys(said: Secret) -> dict[str, bytes]:
     for number, part in enumerate(filter(None, (one.strip() for one in re.split(r"[,\s]+", text))), 1):
         id, colon, encoded = part.partition(":")
         if not colon or not _ID.fullmatch(id):
-            raise UsageError(f"evidence_key: key {number}: {_WANTED}")
+            raise UsageError(f"evidence_key: key {number}: {_EXPECTED}")
         if id in keys:
             raise UsageError(f"evidence_key: key {number}: there are two of the id {id!r}")
         keys[id] = _decoded(encoded, f"evidence_key: key {id!r}")
     if not keys:
-        raise UsageError(f"evidence_key: there is no key in it; {_WANTED}")
+        raise UsageError(f"evidence_key: there is no key in it; {_EXPECTED}")
     return keys
 
 
@@ -121,7 +121,7 @@ def _decoded(encoded: str, place: str) -> bytes:
             validate=True,
         )
     except (binascii.Error, ValueError):
-        raise UsageError(f"{place} is no base64; {_WANTED}") from None
+        raise UsageError(f"{place} is not base64; {_EXPECTED}") from None
     if len(key) != 32:
-        raise UsageError(f"{place} has {len(key)} bytes, and 32 are wanted")
+        raise UsageError(f"{place}: expected 32 bytes, got {len(key)}")
     return key

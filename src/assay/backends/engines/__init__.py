@@ -1,1 +1,1 @@
-"""Where units of work are done."""
+"""Engines that run units of work."""

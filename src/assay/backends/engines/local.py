@@ -1,4 +1,4 @@
-"""Units done in this process, several at a time."""
+"""Runs units in this process, several at a time."""
 
 import asyncio
 from collections import deque
@@ -10,7 +10,7 @@ Perform = Callable[[str, bytes], Awaitable[bytes]]
 
 
 class LocalEngine:
-    """`perform(work, unit)` on this event loop; `concurrency` units in flight, no unit drawn before it has a place."""
+    """Runs `perform(work, unit)` on this event loop, with `concurrency` units in flight. A unit is drawn only when it can start."""
 
     def __init__(self, perform: Perform, concurrency: int) -> None:
         self._perform, self._concurrency = perform, concurrency
@@ -47,15 +47,15 @@ class LocalEngine:
                         running.add(begun)
                         begun.add_done_callback(end)
         finally:
-            await _dropped(running | {drawing} if drawing else running)
+            await _cancel(running | {drawing} if drawing else running)
 
 
 async def _next(units: AsyncIterator[bytes]) -> bytes | None:
-    """The next unit, which may wait for what an earlier one comes to."""
+    """The next unit. It may wait for the result of an earlier one."""
     return await anext(units, None)
 
 
-async def _dropped(tasks: set[asyncio.Task[Any]]) -> None:
+async def _cancel(tasks: set[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     for task in tasks:

@@ -24,7 +24,7 @@ def read_value(text: str) -> tuple[Any, str | None]:
     try:
         return _decode(text), None
     except json.JSONDecodeError as wrong:
-        return msgspec.UNSET, f"is no JSON: {wrong.msg} at character {wrong.pos}"
+        return msgspec.UNSET, f"is not JSON: {wrong.msg} at character {wrong.pos}"
     except RecursionError:
         return msgspec.UNSET, "is nested too deeply"
     except ValueError as wrong:
@@ -41,7 +41,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"says {name}, which is no JSON number")
+    raise ValueError(f"says {name}, which is not a JSON number")
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode

@@ -103,7 +103,7 @@ class RecordCodec:
     def _opened(self, id: str, data: bytes, label: bytes, place: tuple[str | int, ...]) -> bytes:
         if self._opens is None:
             raise EnvironmentFailure(
-                f"{_told(place)} is sealed with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
+                f"{_told(place)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
             )
         try:
             return self._opens.open(id, data, label)

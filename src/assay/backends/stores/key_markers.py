@@ -21,7 +21,7 @@ def compare(engine: Engine, vault: RecordCodec) -> None:
     for id, row in marked.items():
         if id not in vault.ids:
             there = f"; it has only {', '.join(sorted(vault.ids))}" if vault.ids else ""
-            raise UsageError(f"this store holds what is sealed with key {id!r}: {HOW}{there}")
+            raise UsageError(f"this store has records encrypted with key {id!r}: {HOW}{there}")
         _try(vault, id, row)
     if vault.key_id and vault.key_id not in marked:
         _mark(engine, vault)

@@ -1,1 +1,1 @@
-"""Where spans go: `otel`, to a collector that speaks OTLP."""
+"""Exporters of trace spans: `otel`, to an OTLP collector."""

@@ -1,4 +1,4 @@
-"""Spans to a collector, over OTLP/HTTP: where to is said by OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…)."""
+"""Exports spans over OTLP/HTTP. OpenTelemetry's own variables (OTEL_EXPORTER_OTLP_…) configure the collector."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -17,7 +17,7 @@ from assay.ports.telemetry import Attributes, traceparent_of
 
 
 class OtelTracer:
-    """One of our own, beside whatever the program has. What fails is marked by the name of its class: a message may be content."""
+    """A tracer independent of the program's own. A failed span has only the exception's class, because a message may be content."""
 
     def __init__(self, service: str = "assay") -> None:
         self._provider = TracerProvider(
@@ -52,13 +52,13 @@ class OtelTracer:
         self._tracer.start_span(name, within, attributes=dict(attributes), start_time=began).end(now)
 
     def close(self) -> None:
-        """What has not been sent yet is sent, if that does not take long."""
+        """Send the remaining spans, for at most three seconds."""
         self._provider.force_flush(3_000)
         self._provider.shutdown()
 
     def _parent(self, headers: Mapping[str, str] | None) -> context.Context | None:
         if headers is None:
             return None
-        said = traceparent_of(headers.get("traceparent"))
+        header = traceparent_of(headers.get("traceparent"))
         root = trace.set_span_in_context(trace.INVALID_SPAN)
-        return self._read.extract({"traceparent": said}, root) if said else root
+        return self._read.extract({"traceparent": header}, root) if header else root

@@ -56,7 +56,7 @@ def _plain(answer: Any) -> Any:
             return msgspec.json.decode(msgspec.json.encode(answer))
     except (TypeError, ValueError, RecursionError):
         pass
-    raise ToolFailure("tool_error", f"its answer, a {type(answer).__name__}, is no JSON value")
+    raise ToolFailure("tool_error", f"its answer, a {type(answer).__name__}, is not a JSON value")
 
 
 def _schema(function: Callable[..., Any]) -> dict[str, Any]:

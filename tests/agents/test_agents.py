@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from assay import app
+from assay import app, foreign
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
-from assay.backends.agents import deadlines as bounded
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
@@ -162,21 +161,21 @@ async def test_an_agent_that_is_cancelled_lets_go(agent):
 
 
 def hands():
-    return {one for one in threading.enumerate() if isinstance(one, bounded.AbandonableThread)}
+    return {one for one in threading.enumerate() if isinstance(one, foreign.AbandonableThread)}
 
 
 async def test_threads_that_hang_are_given_up_and_bounded():
     LET_GO.clear()
-    lost, others = bounded._abandoned, hands()  # by tests before this one
+    lost, others = foreign._abandoned, hands()  # by tests before this one
     agent = CallableAgent(card("callable"), plain)
     many = await asyncio.gather(
-        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(bounded.ABANDONED))
+        *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(foreign.ABANDONED))
     )
     assert {finish.outcome for finish, _ in many} == {"failed"}
     with pytest.raises(ForeignFault, match="still hang in threads"):
         await done(agent, {"do": "say", "value": 1})
     LET_GO.set()
-    await until(lambda: bounded._abandoned <= lost and not hands() - others)
+    await until(lambda: foreign._abandoned <= lost and not hands() - others)
     assert (await done(agent, {"do": "say", "value": 1}))[0].result == 1
 
 

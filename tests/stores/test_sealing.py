@@ -71,7 +71,9 @@ def test_what_was_changed_moved_or_sealed_by_another_key_is_refused(data, place,
     ):
         with pytest.raises(EnvironmentFailure, match=f"cannot be decrypted with key '{id}'"):
             ring.open(id, changed, where)
-    with pytest.raises(EnvironmentFailure, match="encrypted with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"):
+    with pytest.raises(
+        EnvironmentFailure, match="encrypted with key 'a', and ASSAY_EVIDENCE_KEY has only 'b'"
+    ):
         NEW.open("a", sealed, place)
 
 

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from assay.backends.agents.deadlines import run_in_thread, with_deadline
+from assay.backends.agents.deadlines import with_deadline
 from assay.backends.agents.functions import is_async, local_id, takes_context
 from assay.errors import ForeignFault, TimeFault
+from assay.foreign import run_in_thread
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 

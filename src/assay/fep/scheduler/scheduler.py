@@ -19,6 +19,7 @@ from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits
 from assay.fep.spending import spending_of
 from assay.fep.tally import Answers
+from assay.foreign import detach_task
 from assay.jsonpath.query import stopping
 from assay.ports import Services
 from assay.ports.telemetry import telemetry
@@ -307,7 +308,7 @@ class CheckScheduler:
         """It may tidy up for a moment; one that does not let itself be cancelled is waited for no longer."""
         assert job.task is not None
         if job.expired:
-            _detach(job.task)
+            detach_task(job.task)
             self._report(job, TimeFault(f"no answer within {self._seconds:g} s, and it does not stop"))
         else:
             job.expired = True
@@ -372,9 +373,3 @@ def _end(job: CheckTask) -> None:
         job.late.cancel()
     if job.task is not None:
         job.task.cancel()
-
-
-def _detach(task: asyncio.Task[Any]) -> None:
-    """So that closing the loop does not wait for it: what asyncio documents for tasks that are not its own."""
-    asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage]
-    task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,0 +1,84 @@
+"""Runs foreign code that may hang: threads that can be abandoned, and tasks that can be left behind (decision 32)."""
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from assay.errors import ForeignFault
+
+ABANDONED = 64  # hanging threads in one process
+
+_abandoned = 0
+_lock = threading.Lock()
+
+
+async def run_in_thread(work: Callable[[], Any]) -> Any:
+    """
+    Run synchronous foreign code in a thread.
+
+    A thread cannot be killed. If the caller is cancelled, the thread is abandoned. Once too many abandoned threads hang, a call
+    raises ForeignFault.
+    """
+    if _abandoned >= ABANDONED:
+        raise ForeignFault(
+            f"{_abandoned} agents still hang in threads that cannot be killed, and no more are started;"
+            " run such an agent as a command, which can be"
+        )
+    thread = AbandonableThread(work)
+    thread.start()
+    try:
+        result, surprise = await thread.outcome
+    except asyncio.CancelledError:
+        thread.abandon()
+        raise
+    if surprise is not None:
+        raise surprise
+    return result
+
+
+class AbandonableThread(threading.Thread):
+    """A thread for one call. After `abandon` it reports nothing."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__(name="assay-agent", daemon=True)
+        self._work, self._context = work, contextvars.copy_context()
+        self._loop = asyncio.get_running_loop()
+        self._settled = False  # it has finished, or it was abandoned
+        self.outcome: asyncio.Future[tuple[Any, BaseException | None]] = self._loop.create_future()
+
+    def run(self) -> None:
+        try:
+            outcome = self._context.run(self._work), None
+        except BaseException as surprise:  # noqa: BLE001  # foreign code may raise anything, SystemExit too
+            outcome = None, surprise
+        if self._settle(-1):
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._report, outcome)
+        except RuntimeError:  # the event loop is closed
+            return
+
+    def abandon(self) -> None:
+        self._settle(+1)
+
+    def _settle(self, change: int) -> bool:
+        """Return whether the other side was first. An abandoned thread counts as lost until it finishes."""
+        global _abandoned  # noqa: PLW0603  # the threads this process has lost
+        with _lock:
+            before, self._settled = self._settled, True
+            if (change > 0) != before:
+                _abandoned += change
+        return before
+
+    def _report(self, outcome: tuple[Any, BaseException | None]) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+def detach_task(task: "asyncio.Future[Any]") -> None:
+    """Unregister a task, so that closing the event loop does not wait for it; asyncio documents this for third-party tasks."""
+    if isinstance(task, asyncio.Task):
+        asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage, reportUnknownArgumentType]
+        task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]

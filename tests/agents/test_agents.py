@@ -485,7 +485,7 @@ async def test_a_command_that_cannot_be_started_is_not_measured():
 @pytest.mark.parametrize(
     ("task", "outcome", "told"),
     [
-        ("again", "failed", "no answer after 3 questions"),
+        ("again", "failed", "no answer after 3 calls of its model"),
         ("cut", "failed", "cut off"),
         ("garbled", "completed", None),
     ],
@@ -623,7 +623,7 @@ async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
     assert (finish.result, [one.usage.model for one in stage.steps]) == ("Done.", ["scripted:other"])
     _, ask = agent._choose(ModelOverrides(temperature=0.5, max_tokens=7))
     assert (ask.model, ask.parameters) == ("any", {"temperature": 0.5, "max_tokens": 7})
-    with pytest.raises(InvalidRequest, match="gives embeddings"):
+    with pytest.raises(InvalidRequest, match="has only embeddings"):
         agent.with_overrides(ModelOverrides(model="wordllama:any"))
     await agent.close()
 

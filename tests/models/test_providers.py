@@ -82,7 +82,7 @@ def test_whom_a_check_asks(provider_config, model_config, provider, model):
     [
         ([], None, None, "provider_config", "there is no provider for a judgement: set OPENAI_API_KEY"),
         ([LOCAL], None, None, "model_config.model", "expected a model of 'local'; set it here, or judge under [models]"),
-        ([LOCAL, OTHER], None, {"model": "m"}, "provider_config", "Name a provider by provider_name"),
+        ([LOCAL, OTHER], None, {"model": "m"}, "provider_config", "expected provider_name, one of"),
         ([LOCAL], {"provider_name": "vibes"}, {"model": "m"}, "provider_config.provider_name", "no provider 'vibes'; there are wordllama, local"),
         ([LOCAL], {"provider_name": "openai"}, {"model": "m"}, "provider_config.provider_name", "set OPENAI_API_KEY"),
         ([LOCAL], {"provider_name": "wordllama"}, {"model": "m"}, "provider_config", "has only embeddings; it cannot judge"),

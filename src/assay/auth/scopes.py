@@ -11,7 +11,7 @@ SCOPES: dict[str, str] = {
     "runs:create": "start and fork runs",
     "runs:read": "read runs, their events, summaries and reports",
     "runs:cancel": "cancel, pause and resume runs",
-    "artifacts:read": "read what runs have made",
+    "artifacts:read": "read the artifacts of runs",
     "approvals:respond": "answer a run that waits for a person",
     "manifest:read": "read agents, deployments and workflows",
     "suites:read": "read suites",
@@ -24,7 +24,7 @@ SCOPES: dict[str, str] = {
     "webhooks:manage": "register and remove webhooks",
     "audit:read": "read the audit log",
     "metrics:read": "read metrics",
-    "keys:manage": "create, list and revoke keys of one's own tenant",
+    "keys:manage": "create, list and revoke keys of the own tenant",
 }
 DEFAULT: frozenset[str] = frozenset(SCOPES)  # of the local key, and of a key created without scopes
 

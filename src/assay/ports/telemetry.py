@@ -46,27 +46,25 @@ class Metric(NamedTuple):
 
 
 COUNTERS = {
-    "assay_requests": Metric(
-        "answers given, by transport, route and status", ("transport", "route", "status")
-    ),
+    "assay_requests": Metric("responses, by transport, route and status", ("transport", "route", "status")),
     "assay_runs": Metric("runs that ended", ("kind", "status")),
-    "assay_units": Metric("units of runs that were done", ("kind",)),
+    "assay_units": Metric("units that were completed", ("kind",)),
     "assay_events": Metric("events that were written"),
-    "assay_task_deaths": Metric("background tasks that died, and were started again", ("task",)),
-    "assay_model_calls": Metric("answers of providers, and calls that failed", ("provider", "outcome")),
-    "assay_model_tokens": Metric("tokens, as providers counted them", ("provider", "direction")),
-    "assay_model_cost_usd": Metric("US dollars, where the price is known", ("provider",)),
+    "assay_task_deaths": Metric("background tasks that died and were restarted", ("task",)),
+    "assay_model_calls": Metric("calls of providers, by outcome", ("provider", "outcome")),
+    "assay_model_tokens": Metric("tokens, as reported by providers", ("provider", "direction")),
+    "assay_model_cost_usd": Metric("cost in US dollars, if the price is known", ("provider",)),
 }
 TIMES = {
-    "assay_request_seconds": Metric("until an answer was given", ("transport", "route")),
-    "assay_commit_seconds": Metric("until the store had written a batch, its place in line included"),
-    "assay_model_seconds": Metric("until a provider had answered, with every retry", ("provider",)),
+    "assay_request_seconds": Metric("time to the response", ("transport", "route")),
+    "assay_commit_seconds": Metric("time to commit a batch, with its wait in the queue"),
+    "assay_model_seconds": Metric("time to the answer of a provider, with all retries", ("provider",)),
 }
 GAUGES = {
-    "assay_requests_in_flight": "requests being answered, followers aside",
-    "assay_event_streams": "followers of events",
-    "assay_request_body_bytes": "bytes of bodies held in memory",
-    "assay_runs_in_flight": "runs conducted by this process",
+    "assay_requests_in_flight": "requests in progress, without event streams",
+    "assay_event_streams": "open event streams",
+    "assay_request_body_bytes": "bytes of request bodies in memory",
+    "assay_runs_in_flight": "runs that this process executes",
 }
 
 

@@ -1,4 +1,4 @@
-"""Starts, finds, cancels, follows and adopts runs of every kind; renews their leases."""
+"""Starts, finds, cancels and follows runs of every kind; its heartbeat renews leases and adopts lost runs."""
 
 import asyncio
 import logging
@@ -18,25 +18,23 @@ from assay.ports import (
     PutDocument,
     Run,
     RunQuery,
-    RunStatus,
     RunUpdate,
     Store,
     Transaction,
 )
 from assay.ports.audit import acting
 from assay.ports.audit import audit_entry as audited
-from assay.ports.kinds import LOCAL_ONLY, RunKind
+from assay.ports.kinds import RunKind
 from assay.ports.supervise import run_guarded, supervise
 from assay.protocol.event_record import CANCELLED, CONTENT
 from assay.protocol.redaction import redact_text
+from assay.runs.adoption import Adoption
 from assay.runs.conductor import Conductor
 from assay.runs.follow import follow
+from assay.runs.leases import HEARTBEATS, LEASE, Leases
 
 log = logging.getLogger("assay.runs")
 log.addHandler(logging.NullHandler())  # a command reports errors itself
-LEASE = 10.0  # seconds without a heartbeat after which another process may adopt a run
-HEARTBEATS = 5  # within a lease
-PROBATION = 3.0  # leases during which the last attempt of a run has no other beside it
 
 
 @contextmanager
@@ -68,10 +66,12 @@ class RunExecutor:
         """`attempts`: how many processes in a row may die with a run before it fails; None: any number."""
         self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
         self.attempts = attempts
-        self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
         self.executor_id = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
-        self._orphaned: set[str] = set()  # its conductor could not write; the lease is still held here
+        self._leases = Leases(store, self.executor_id, lease)
+        self._adoption = Adoption(
+            store, self._leases, kinds, attempts, conducted=self._conductors, start=self.start
+        )
         self._restart: set[str] = set()  # claimed again while its last conductor was still ending
         self._following: set[asyncio.Task[None]] = set()
         self._closing = False
@@ -101,7 +101,7 @@ class RunExecutor:
         """The run ended, rests, or has another holder; or it was orphaned by an error, which is logged."""
         self._conductors.pop(run, None)
         if not task.cancelled() and (trouble := task.exception()) is not None:
-            self._orphaned.add(run)
+            self._leases.orphan(run)
             log.warning(
                 "run %s is paused until the store can be written again: %s", run, type(trouble).__name__
             )
@@ -113,13 +113,13 @@ class RunExecutor:
 
     async def _take_over_guarded(self, run: str) -> None:
         if await run_guarded("takeover", self._take_over(run), EnvironmentFailure) is not None:
-            self._orphaned.add(run)
+            self._leases.orphan(run)
 
     async def _take_over(self, run: str) -> None:
         """Start a run again that was claimed here while its last conductor was ending, unless it has ended."""
-        claimed = await self.store.claim(run, self.executor_id, seconds=self.lease)
+        claimed = await self._leases.claim(run)
         if claimed is not None and self._closing:
-            self._orphaned.add(run)
+            self._leases.orphan(run)
         elif claimed is not None:
             self.start(claimed)
 
@@ -208,7 +208,7 @@ class RunExecutor:
             with _status_may_differ():
                 entry = RunUpdate(run=run.id, when=frozenset({run.status}), status="cancelling")
                 await self.store.commit(Transaction(entries=[entry]))
-        claimed = await self.store.claim(run.id, self.executor_id, seconds=self.lease)
+        claimed = await self._leases.claim(run.id)
         if claimed is not None:
             self.start(claimed)
             self._conductors[run.id][0].cancel()
@@ -250,11 +250,11 @@ class RunExecutor:
             for task in late:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._orphaned |= {run for run, (_, task) in held if task in late}
+            self._leases.orphan(*(run for run, (_, task) in held if task in late))
         if self._following:
             await asyncio.wait(self._following)
         with suppress(EnvironmentFailure):  # their leases will end
-            await self._release_orphans()
+            await self._leases.release_orphans()
 
     async def _heartbeat_loop(self) -> None:
         while True:
@@ -271,60 +271,13 @@ class RunExecutor:
     async def _renew_leases(self) -> None:
         """Renew the leases held here. Stop conducting a run that another process holds by now."""
         mine = list(self._conductors.items())  # a run that starts meanwhile is not in the answer
-        await self._release_orphans()
-        held: dict[str, RunStatus] = await self.store.renew(self.executor_id, seconds=self.lease)
+        held = await self._leases.renew()
         for run, (conductor, task) in mine:
             if run not in held:
                 task.cancel()  # another process holds it
             elif held[run] == "cancelling":
                 conductor.cancel()
 
-    async def _release_orphans(self) -> None:
-        """Release runs whose conductors could not write."""
-        for run in list(self._orphaned):
-            await self.store.release(run, self.executor_id)
-            self._orphaned.discard(run)
-
     async def _adopt(self) -> None:
-        if not self._adopting:
-            return
-        last = self.attempts - 1 if self.attempts and self.attempts > 1 else None
-        sparing = last if self._occupied else None
-        runs = await self.store.adopt(self.executor_id, seconds=self.lease, limit=1000, sparing=sparing)
-        final = [run for run in runs if run.takeovers == last]
-        for run in final[
-            1:
-        ]:  # before any run begins: one that kills this process must not cost them their attempt
-            release = self.store.release(run.id, self.executor_id)
-            if await run_guarded("adoption", release, EnvironmentFailure) is not None:
-                self._orphaned.add(run.id)
-        for run in [*(run for run in runs if run.takeovers != last), *final[:1]]:
-            if (
-                await run_guarded("adoption", self._take_up(run, run.takeovers == last), EnvironmentFailure)
-                is not None
-            ):
-                self._orphaned.add(run.id)  # it is released at the next heartbeat
-
-    async def _take_up(self, run: Run, last: bool) -> None:
-        known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
-        if not known and run.id not in self._conductors:
-            await self.store.release(run.id, self.executor_id)
-        elif not last:
-            self.start(run)
-        elif self._occupied:
-            await self.store.release(
-                run.id, self.executor_id
-            )  # it is tried later; this does not count as an attempt
-        else:
-            self._alone = run.id
-            self._alone_until = asyncio.get_running_loop().time() + PROBATION * self.lease
-            self.start(run)
-
-    @property
-    def _occupied(self) -> bool:
-        """
-        Whether a run is at its last attempt here; other such runs wait.
-
-        Runs that were lost together have their last attempts one by one, so that only the one that kills its process fails.
-        """
-        return self._alone in self._conductors and asyncio.get_running_loop().time() < self._alone_until
+        if self._adopting:
+            await self._adoption.adopt()

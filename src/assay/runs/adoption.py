@@ -1,0 +1,68 @@
+"""Adopts the runs of processes that died: active runs without a holder, or whose lease has ended."""
+
+import asyncio
+from collections.abc import Callable, Container, Mapping
+
+from assay.errors import EnvironmentFailure
+from assay.ports import Run, Store
+from assay.ports.kinds import LOCAL_ONLY, RunKind
+from assay.ports.supervise import run_guarded
+from assay.runs.leases import Leases
+
+PROBATION = 3.0  # leases during which the last attempt of a run has no other beside it
+LIMIT = 1000  # runs adopted at one heartbeat
+
+
+class Adoption:
+    """
+    Takes up lost runs, and bounds how often a run may lose its process.
+
+    Runs that were lost together have their last attempts one by one, so that only the one that kills its process fails.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        leases: Leases,
+        kinds: Mapping[str, RunKind],
+        attempts: int | None,
+        *,
+        conducted: Container[str],
+        start: Callable[[Run], None],
+    ) -> None:
+        """`conducted`: the runs that this process conducts. `start` conducts one more."""
+        self._store, self._leases, self._kinds = store, leases, kinds
+        self._last = attempts - 1 if attempts and attempts > 1 else None
+        self._conducted, self._start = conducted, start
+        self._alone, self._alone_until = "", 0.0  # a run at its last attempt; until then no other starts one
+
+    async def adopt(self) -> None:
+        sparing = self._last if self._occupied else None
+        leases = self._leases
+        runs = await self._store.adopt(leases.holder, seconds=leases.seconds, limit=LIMIT, sparing=sparing)
+        final = [run for run in runs if run.takeovers == self._last]
+        # Before any run begins: one that kills this process must not cost the others their last attempt.
+        for run in final[1:]:
+            if await run_guarded("adoption", leases.release(run.id), EnvironmentFailure) is not None:
+                leases.orphan(run.id)
+        for run in [*(run for run in runs if run.takeovers != self._last), *final[:1]]:
+            if await run_guarded("adoption", self._take_up(run), EnvironmentFailure) is not None:
+                leases.orphan(run.id)
+
+    async def _take_up(self, run: Run) -> None:
+        known = run.kind in self._kinds and not run.head.get(LOCAL_ONLY)
+        if not known and run.id not in self._conducted:
+            await self._leases.release(run.id)
+        elif run.takeovers != self._last:
+            self._start(run)
+        elif self._occupied:
+            await self._leases.release(run.id)  # it is tried later; this does not count as an attempt
+        else:
+            self._alone = run.id
+            self._alone_until = asyncio.get_running_loop().time() + PROBATION * self._leases.seconds
+            self._start(run)
+
+    @property
+    def _occupied(self) -> bool:
+        """Whether a run is at its last attempt here; other such runs wait."""
+        return self._alone in self._conducted and asyncio.get_running_loop().time() < self._alone_until

@@ -93,7 +93,12 @@ def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, argume
             3,
             "on the work of local.bots.write: it gave no verdict: ValueError: the disk is full!!!",
         ),
-        ("write", "write", 3, "its own work: it gave no verdict: a verdict is one of pass, revise, fail: "),
+        (
+            "write",
+            "write",
+            3,
+            "its own work: it gave no verdict: expected a verdict, one of pass, revise, fail: ",
+        ),
         (
             "write",
             "rejects",
@@ -322,7 +327,7 @@ def test_the_library_commits_only_what_passed(tmp_path, monkeypatch):
     assert (came.result, came.committed, came.status) == (None, False, "waiting-approval")
     came = asyncio.run(assay.verify(write, write, "do it", max_turns=1))
     assert came.verdicts[0].self_verified
-    assert [(one.role, one.why[:16]) for one in came.failures] == [("critic", "a verdict is one")]
+    assert [(one.role, one.why[:16]) for one in came.failures] == [("critic", "expected a verdi")]
     with pytest.raises(assay.InvalidRequest):
         asyncio.run(assay.verify(write, [lambda about: "pass", lambda about: "fail"], "do it"))
     with pytest.raises(assay.InvalidRequest):

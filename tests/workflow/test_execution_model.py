@@ -649,7 +649,7 @@ async def test_phase_4_bounds_come_before_what_is_kept():
 
     async with House() as house:
         source = await house.run("conformance-noop")
-        with pytest.raises(ForkRejected, match="nothing begins at 99") as refused:
+        with pytest.raises(ForkRejected, match="a fork cannot start at 99") as refused:
             await fork(house.room, ME, source.id, "replay", 99)
         assert refused.value.code == "invalid_from_seq"
         await house.store.erase(source.id, kind="step")

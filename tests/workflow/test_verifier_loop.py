@@ -368,7 +368,7 @@ async def test_checks_are_a_critic_and_say_which_criterion_holds():
     assert run.status == "completed"
     assert [one.verdict for one in report.verdicts] == ["revise", "pass"]
     assert report.verdicts[0].criteria == ("names-it", "is-there")
-    assert worker.tasks[1]["notes"] == ["names-it does not hold"]
+    assert worker.tasks[1]["notes"] == ["names-it did not pass"]
     assert report.success_criteria == ({"key": "names-it", "met": True}, {"key": "is-there", "met": True})
 
 

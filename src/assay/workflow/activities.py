@@ -1,4 +1,4 @@
-"""Effects carried out: the only part of a workflow that touches the world."""
+"""Carries out the effects of a workflow. No other part of a workflow has side effects."""
 
 import asyncio
 from datetime import datetime
@@ -26,13 +26,13 @@ from assay.workflow.steps import read_request, read_steps
 from assay.workflow.turns import AgentTurn
 from assay.workflow.verified_tools import VerifiedTools
 
-PATIENCE = 5.0  # seconds between two looks at a child that says nothing
-SECONDS = 120.0  # an agent's turn
-DEEPEST = 16  # children of children
+PATIENCE = 5.0  # seconds between two looks at a child run without events
+SECONDS = 120.0  # that an agent's turn may take
+DEEPEST = 16  # levels of child runs
 
 
 class Executor(Protocol):
-    """Who conducts runs here: the desk."""
+    """What activities need of the RunExecutor."""
 
     @property
     def executor_id(self) -> str: ...
@@ -44,19 +44,19 @@ class Executor(Protocol):
 
 
 class StepUnit(Struct, frozen=True, kw_only=True):
-    """One step, as it crosses an engine."""
+    """One step, as it is sent through an engine."""
 
     run: str
     tenant: str
     step: int
     effect: AnyEffect
-    attempt: int = 0  # how often this effect was asked for at its node before
+    attempt: int = 0  # how often this node had an effect of this type before
     deadline: datetime | None = None
     began: datetime | None = None
     scope: str = "default"
-    turn_step: int = 0  # from where memory is seen
+    turn_step: int = 0  # the step as of which memory is read
     turn_at: datetime | None = None
-    source: str | None = None  # of which run the result is to be taken
+    source: str | None = None  # the run whose recorded result is used
     replay: bool = False
 
 
@@ -81,10 +81,10 @@ class ActivityRunner:
             seconds,
         )
         self.clock = services.clock
-        self.executor: Executor | None = None  # met when the desk is made
+        self.executor: Executor | None = None  # set once the RunExecutor exists
 
     async def perform(self, unit: StepUnit) -> Result:
-        """What comes back; a run that takes too long comes back too."""
+        """The result of one effect. When the run's time is up, the result says by how many milliseconds."""
         if unit.source is not None:
             return await self._replayed(unit)
         left = None
@@ -123,7 +123,7 @@ class ActivityRunner:
     async def _invoke(self, unit: StepUnit, wanted: effects.Invoke) -> Any:
         agent = self._agents.get(wanted.agent)
         if agent is None:
-            return EffectError("capability_not_provided", f"there is no agent {wanted.agent!r} here")
+            return EffectError("capability_not_provided", f"this host has no agent {wanted.agent!r}")
         now = self._services.clock.now()
         view = AsOf(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
         place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
@@ -140,9 +140,11 @@ class ActivityRunner:
             max_depth=self._services.limits.max_depth,
         )
         try:
-            finish = await invoke(agent, wanted.task, stage, floor=0.0)  # the workflow weighs how sure it is
+            finish = await invoke(
+                agent, wanted.task, stage, floor=0.0
+            )  # the workflow compares its confidence
         except Fault as fault:
-            what = f"{wanted.agent} could not be asked: {type(fault).__name__}"
+            what = f"agent {wanted.agent} could not be called: {type(fault).__name__}"
             return EffectError("agent_unreachable", what, redact_text(str(fault)))
         turn = AgentTurn(
             agent=agent.card.agent_id,
@@ -164,10 +166,10 @@ class ActivityRunner:
     async def _start(self, unit: StepUnit, wanted: effects.StartChild) -> Any:
         workflow = self._library.get(wanted.workflow)
         if workflow is None:
-            return EffectError("unknown_child_workflow", f"there is no workflow {wanted.workflow!r} here")
+            return EffectError("unknown_child_workflow", f"this host has no workflow {wanted.workflow!r}")
         parent = await read_request(self._store, unit.run)
         if parent.depth >= DEEPEST:
-            return EffectError("recursion_limit_exceeded", f"no child of a child beyond {DEEPEST} deep")
+            return EffectError("recursion_limit_exceeded", f"child runs may be nested at most {DEEPEST} deep")
         request = WorkflowRequest(
             workflow=workflow,
             inputs=wanted.inputs,
@@ -195,7 +197,7 @@ class ActivityRunner:
         return {"run": wanted.child}
 
     async def _await(self, child: str) -> Any:
-        """Its end; a child that nobody conducts any more is taken up for it."""
+        """Wait for the end of a child run. A child without a holder is claimed first."""
         assert self.executor is not None
         claimed = await self._store.claim(child, self.executor.executor_id, seconds=self.executor.lease)
         if claimed is not None:
@@ -205,7 +207,7 @@ class ActivityRunner:
             if run is None:
                 return {
                     "status": "failed",
-                    "error": {"code": "not_found", "message": "the child run is gone"},
+                    "error": {"code": "not_found", "message": "the child run does not exist any more"},
                 }
             if run.status in CLOSED:
                 break
@@ -222,7 +224,7 @@ class ActivityRunner:
         return {"status": run.status, "error": {"code": error["code"], "message": error["message"]}}
 
     async def _replayed(self, unit: StepUnit) -> Result:
-        """Of a fork: what its source was told at this node, this often; an LLM's answer may be asked for again (§13.9)."""
+        """The result that the source of a fork recorded at this node and attempt. A replay may call a model again (§13.9)."""
         assert unit.source is not None
         same = [
             kept
@@ -245,8 +247,8 @@ class ActivityRunner:
     async def _missing(self, source: str) -> EffectError:
         run = await self._store.run(source)
         if run is not None and run.status == "cancelled":
-            return EffectError(CANCELLED, "the source was cancelled here")
-        return EffectError("replay_source_missing", "the source has no record of this")
+            return EffectError(CANCELLED, "the source run was cancelled at this step")
+        return EffectError("replay_source_missing", "the source run recorded no result for this step")
 
     async def _original(self, unit: StepUnit, kept: Result) -> dict[str, Any]:
         assert unit.source is not None
@@ -260,6 +262,6 @@ class ActivityRunner:
 
 
 def inherited(configurable: dict[str, Any]) -> dict[str, Any]:
-    """What of a parent's options holds for its children; bounds are each run's own."""
+    """The options that a child run inherits. Limits are not inherited."""
     own = ("runTimeoutMs", "maxLoopIterations", "recursionLimit")
     return {name: value for name, value in configurable.items() if name not in own}

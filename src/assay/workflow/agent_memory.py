@@ -1,7 +1,7 @@
 """
-What agents of a scope remember across runs (contract §13.7): a journal that only grows, folded as of a moment.
+What the agents of a scope remember across runs (contract §13.7): an append-only journal, read as of a moment.
 
-Rows lie among the documents of the tenant, under scope, reference and moment, and are written in the transaction of the step that wrote them.
+The rows are documents of the tenant, by scope, reference and moment. They are written in the transaction of the step that made them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ LONGEST_REF = 200
 
 
 class MemoryWrite(Struct, frozen=True, kw_only=True):
-    """One write, by which run and at which of its steps."""
+    """One write, with the run and the step that made it."""
 
     entry: MemoryEntry
     run: str
@@ -32,7 +32,7 @@ class MemoryWrite(Struct, frozen=True, kw_only=True):
 
 
 class AsOf(Struct, frozen=True, kw_only=True):
-    """From where one looks: a run, before its step, at a moment. What others write later is not seen."""
+    """The point of view of a reader: a run, before one of its steps, at a moment. Later writes of other runs are not visible."""
 
     run: str
     step: int
@@ -40,7 +40,7 @@ class AsOf(Struct, frozen=True, kw_only=True):
 
 
 def entries_as_of(rows: Iterable[MemoryWrite], view: AsOf) -> list[MemoryEntry]:
-    """What is remembered there and then; whether an entry has expired is asked of that moment, not of today."""
+    """The entries that are visible from there. Expiry is decided by that moment, not by the present."""
     seen = [
         row.entry
         for row in rows
@@ -55,7 +55,7 @@ def expired(entry: MemoryEntry, at: datetime) -> bool:
 
 
 class JournalMemory:
-    """A Memory over the journal: frozen at its view, and what is written waits in `written` for the step to be recorded."""
+    """A Memory over the journal. Reads are as of its view. Writes wait in `written` until the step is recorded."""
 
     def __init__(self, store: Store, tenant: str, place: tuple[str, str], view: AsOf, clock: Clock) -> None:
         self._store, self._tenant, self._place, self._view, self._clock = store, tenant, place, view, clock
@@ -95,7 +95,7 @@ def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Journ
 
 
 async def read_writes(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
-    """All writes under a reference, in their order. One that is malformed, or another tenant's, has none."""
+    """All writes under a reference, in order. A malformed reference, or one of another tenant, has none."""
     documents = read_documents(store, tenant, KIND, prefix=_prefix(*place))
     return [msgspec.json.decode(document.data, type=MemoryWrite) async for document in documents]
 
@@ -103,7 +103,7 @@ async def read_writes(store: Store, tenant: str, place: tuple[str, str]) -> list
 def memory_puts(
     tenant: str, place: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
 ) -> list[PutDocument]:
-    """The rows of one step."""
+    """The documents for the writes of one step."""
     changes: list[PutDocument] = []
     for number, one in enumerate(written):
         row = MemoryWrite(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
@@ -115,7 +115,7 @@ def memory_puts(
 
 
 def _prefix(scope: str, ref: str) -> str:
-    """Names of any form, made short and safe."""
+    """Scope and reference may be any text; their digests are short and safe."""
     return f"{stable_id('scope', scope)}/{stable_id('ref', ref[:LONGEST_REF])}/"
 
 

@@ -1,4 +1,4 @@
-"""Which answer of a model is the same answer (contract §13.9, `openwop-semantic-request-v2`): what changes the outcome counts, nothing else."""
+"""The cache key of a model call (contract §13.9, `openwop-semantic-request-v2`): it covers all that changes the outcome."""
 
 from collections.abc import Mapping
 from hashlib import sha256
@@ -13,31 +13,31 @@ NUMBERS = ("temperature", "topP", "topK", "maxOutputTokens", "seed")
 OBJECTS = ("responseFormat", "safetySettings")
 
 
-def cache_key(given: Mapping[str, Any]) -> str:
-    """64 hex digits of a flat request; what is wrong with it is an InvalidRequest."""
+def cache_key(call: Mapping[str, Any]) -> str:
+    """64 hex digits for a flat request, or an InvalidRequest with every problem."""
     problems = [
         Problem(name, "expected a text")
         for name in ("provider", "model")
-        if not isinstance(given.get(name), str)
+        if not isinstance(call.get(name), str)
     ]
-    if not is_list(given.get("messages")):
+    if not is_list(call.get("messages")):
         problems.append(Problem("messages", "expected a list"))
     if problems:
         raise InvalidRequest(problems)
-    request: dict[str, Any] = {"messages": given["messages"]}
-    tools = given.get("tools")
+    request: dict[str, Any] = {"messages": call["messages"]}
+    tools = call.get("tools")
     if is_list(tools) and tools:
         request["tools"] = sorted(tools, key=_by_name)
     for name in NUMBERS:
-        if isinstance(given.get(name), int | float) and not isinstance(given[name], bool):
-            request[name] = given[name]
-    if is_list(given.get("stop")):
-        request["stop"] = given["stop"]
-    request |= {name: given[name] for name in OBJECTS if is_object(given.get(name))}
-    whole = {"recipe": RECIPE, "provider": given["provider"], "model": given["model"], "request": request}
-    if is_object(options := given.get("providerOptions")) and options:
-        whole["providerOptions"] = options
-    return sha256(canonical(whole).encode("utf-8", "surrogatepass")).hexdigest()
+        if isinstance(call.get(name), int | float) and not isinstance(call[name], bool):
+            request[name] = call[name]
+    if is_list(call.get("stop")):
+        request["stop"] = call["stop"]
+    request |= {name: call[name] for name in OBJECTS if is_object(call.get(name))}
+    document = {"recipe": RECIPE, "provider": call["provider"], "model": call["model"], "request": request}
+    if is_object(options := call.get("providerOptions")) and options:
+        document["providerOptions"] = options
+    return sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _by_name(tool: Any) -> bytes:

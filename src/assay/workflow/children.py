@@ -1,4 +1,4 @@
-"""A child run, from its dispatch to its merge (contract §8.3, §13.3, §13.5): harvested, attested, verified, approved, and only then merged."""
+"""A child run, from its dispatch to the merge of its outputs (contract §8.3, §13.3, §13.5)."""
 
 from hashlib import sha256
 from typing import Any, Literal
@@ -22,17 +22,17 @@ PHASES: dict[str, Phase] = {
 
 
 class ChildSpec(Struct, frozen=True, kw_only=True):
-    """How a child is given work, and how its work is taken."""
+    """What a child run gets, and under which conditions its outputs are merged."""
 
     node: str
     worker: str
-    key: tuple[object, ...]  # under which it is created once, and found again
-    cause: str  # the event that asked for it
+    key: tuple[object, ...]  # makes its id: the child is created once, and found again
+    cause: str  # the event that dispatched it
     kind: Literal["core.subWorkflow", "core.dispatch"] = "core.dispatch"
     inputs: dict[str, str] = {}  # child's variable: parent's
     values: dict[str, Any] = {}  # child's variable: its value
     outputs: dict[str, str] = {}  # parent's variable: child's
-    only: str = ""  # the one output that is the work: critics see it as itself
+    only: str = ""  # critics see this output alone, not an object of outputs
     attest: bool = False
     approve: bool = False
     expires: float | None = None
@@ -42,23 +42,27 @@ class ChildSpec(Struct, frozen=True, kw_only=True):
 
 
 class ChildResult(Struct, frozen=True, kw_only=True):
-    """What became of it."""
+    """How a child run ended, and whether its outputs were merged."""
 
     run: str
     status: str
-    error: str | None = None  # of one that did not complete
-    gave_up: bool = False  # it completed, and did not reach its goal
+    error: str | None = None  # if it did not complete
+    gave_up: bool = False  # it completed without reaching its goal
     harvest: dict[str, Any] = {}
     merged: bool = False
     verdict: Verdict | None = None
     verdicts: tuple[CriticResult, ...] = ()
-    workers: tuple[str, ...] = ()  # whose work it is
+    workers: tuple[str, ...] = ()  # the agents that worked in it
 
 
 def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
-    """The chain of hand-off events, each caused by the one before; what comes back changes nothing until it may."""
+    """
+    Start a child run, wait for it, and take its outputs.
+
+    Each hand-off event is caused by the one before. Outputs are harvested, attested, verified and approved, and only then merged.
+    """
     began = _chain(execution, spec, "dispatch.began", spec.cause)
-    given = {
+    inputs = {
         child: execution.variables[parent]
         for child, parent in spec.inputs.items()
         if parent in execution.variables
@@ -67,7 +71,7 @@ def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
         node=spec.node,
         child=stable_id("run", execution.run, *spec.key),
         workflow=spec.worker,
-        inputs=given,
+        inputs=inputs,
         cause=spec.kind,
     )
     started = yield from execution.perform(effect)
@@ -87,12 +91,12 @@ def child_run(execution: Execution, spec: ChildSpec) -> Steps[ChildResult]:
         return ChildResult(run=run, status=status, error=f"{error.code}: {error.message}")
     done = _chain(execution, spec, "child.completed", succeeded, child_run_id=run)
     if not ended.value.get("goalSatisfied", True):
-        return ChildResult(run=run, status=status, gave_up=True)  # a give-up has nothing that could be taken
-    taken = yield from _taken(execution, spec, run, done, ended.value["variables"])
-    return structs.replace(taken, workers=tuple(ended.value.get("workers", ())))
+        return ChildResult(run=run, status=status, gave_up=True)  # a run that gave up has no outputs to take
+    result = yield from _take_outputs(execution, spec, run, done, ended.value["variables"])
+    return structs.replace(result, workers=tuple(ended.value.get("workers", ())))
 
 
-def _taken(
+def _take_outputs(
     execution: Execution, spec: ChildSpec, run: str, done: str, variables: dict[str, Any]
 ) -> Steps[ChildResult]:
     harvest = {name: variables[name] for name in spec.outputs.values() if name in variables}
@@ -126,7 +130,7 @@ def _taken(
     may = verdict in (None, "pass") or not spec.gating
     if may and spec.approve:
         answer = yield from approval(
-            execution, spec.node, "A sub-run's output", run, about="outputs", seconds=spec.expires, cause=carrier,
+            execution, spec.node, "The output of a child run", run, about="outputs", seconds=spec.expires, cause=carrier,
             actions=("accept", "edit-accept", "reject"), outputs=harvest,
         )  # fmt: skip
         may = answer.accepted
@@ -142,7 +146,7 @@ def _taken(
 
 
 def attestation(outputs: dict[str, Any]) -> Attestation:
-    """What was harvested, as a digest that anybody can make again (RFC 0063): SHA-256 over its RFC 8785 form."""
+    """A digest of the outputs that a client can recompute (RFC 0063): SHA-256 over their RFC 8785 form."""
     digest = sha256(canonical(outputs).encode("utf-8", "surrogatepass")).hexdigest()
     return Attestation(checksum=digest, algorithm="sha256")
 

@@ -1,7 +1,7 @@
 """
-Who says whether a result is good: an agent, or checks by the key of the criterion they stand for (an `llm_judge` is one).
+Critics give a verdict on a result: an agent, or checks by the key of their criterion (an `llm_judge` is one).
 
-Whatever goes wrong on the way to a verdict is a fail (contract §8.2): a crash, a deadline, an answer that makes no sense.
+A critic that gives no verdict counts as a `fail` (contract §8.2): it crashed, ran out of time, or gave an invalid answer.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from assay.workflow.gating import VERDICTS, Verdict
 from assay.workflow.turns import USABLE, CriticResult
 from assay.workflow.vocabulary import event_keys
 
-CHECKS = "local.assay.checks"  # who is said to have looked, where checks did
+CHECKS = "local.assay.checks"  # the agent id in events where checks are the critic
 SECONDS = 60.0
 
 
 class CriticAnswer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A critic agent's answer. A `target` it names must be the one it was asked about; its `criteria` may be keys of its own."""
+    """A critic agent's answer. Its `target`, if present, must be the one in the request. Its `criteria` may be keys of its own."""
 
     verdict: Verdict
     target: str | UnsetType = UNSET
@@ -54,13 +54,13 @@ class Critics:
     async def judge(
         self, critic: Mapping[str, Any], task: Any, result: Any, target: str, criteria: Sequence[str]
     ) -> CriticResult:
-        """Always a verdict."""
+        """The verdict of one critic. An error is a `fail`."""
         if "checks" in critic:
             return await self._by_checks(critic, task, result)
         return await self._by_agent(critic["agent"], task, result, target, criteria)
 
     def problems(self, critic: Mapping[str, Any], place: str) -> list[Problem]:
-        """What keeps it from judging at all, before anything has run."""
+        """Why this critic cannot judge, found before a run starts."""
         if "checks" in critic:
             try:
                 self._plan(critic["checks"])
@@ -72,7 +72,7 @@ class Critics:
                 ]
             return []
         if self._agents.get(critic.get("agent", "")) is None:
-            return [Problem(f"{place}.critics", f"there is no agent {critic.get('agent')!r} here")]
+            return [Problem(f"{place}.critics", f"this host has no agent {critic.get('agent')!r}")]
         return []
 
     async def _by_agent(
@@ -80,15 +80,15 @@ class Critics:
     ) -> CriticResult:
         agent = self._agents.get(id)
         if agent is None:
-            return _failed(id, "there is no such critic")
+            return _failed(id, "this host has no such agent")
         stage = Invocation(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
         asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
-            finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow weighs how sure it is
+            finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow compares its confidence
         except Fault as fault:
             return _failed(id, redact_text(str(fault)), stage.steps)
         if finish.outcome not in USABLE:
-            return _failed(id, finish.error or f"it ended as {finish.outcome}", stage.steps)
+            return _failed(id, finish.error or f"its turn ended as {finish.outcome}", stage.steps)
         try:
             said = _read(finish.result, target)
         except ValueError as nonsense:
@@ -108,7 +108,7 @@ class Critics:
         )
 
     async def _by_checks(self, critic: Mapping[str, Any], task: Any, result: Any) -> CriticResult:
-        """A check that does not hold asks for another try, or rejects, as the critic is told to; one that errs rejects."""
+        """A check that does not pass gives `failing`: `revise` or `fail`. A check that errs gives `fail`."""
         id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
         failing: Literal["revise", "fail"] = critic.get("failing", "revise")
         heard = None if self._services.providers is None else MeteredProviders(self._services.providers)
@@ -121,7 +121,7 @@ class Critics:
             async with asyncio.timeout(self._seconds + 5):
                 (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
         except (Refusal, Fault, TimeoutError) as wrong:
-            why = f"the checks could not be put to it: {wrong}"
+            why = f"the checks could not run: {wrong}"
             return _failed(id, why, _used(heard), criteria=keys)
         answers: list[dict[str, Any]] = msgspec.json.decode(scored.line)["check_results"]
         told = dict(zip(keys, answers, strict=True))
@@ -134,7 +134,7 @@ class Critics:
             outcome="failed" if errors else "completed",
             criteria=keys,
             met={key: bool(held) for key, held in met.items()},
-            notes="; ".join(f"{key} does not hold" for key, held in met.items() if not held),
+            notes="; ".join(f"{key} did not pass" for key, held in met.items() if not held),
             error="; ".join(f"{key}: {_why(told[key])}" for key in errors) or None,
             steps=_used(heard),
         )
@@ -145,22 +145,22 @@ class Critics:
 
 
 def _named(place: str, keys: Sequence[str]) -> str:
-    """Of a check by its number, by the key it has here."""
+    """Replace the number of a check by its key."""
     return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
 
 
 def _read(said: Any, target: str) -> CriticAnswer:
-    """A bare verdict will do."""
+    """Parse an answer: an object, or the verdict alone."""
     try:
         answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, CriticAnswer)
     except msgspec.ValidationError as wrong:
-        wanted = f"a verdict is one of {', '.join(reversed(VERDICTS))}"
-        raise ValueError(f"{wanted}: {str(wrong).replace('Expected', 'wanted')}") from None
+        expected = f"expected a verdict, one of {', '.join(reversed(VERDICTS))}"
+        raise ValueError(f"{expected}: {str(wrong).replace('Expected', 'expected')}") from None
     if answer.target not in (UNSET, target):
-        raise ValueError(f"it speaks of {answer.target!r}, and was asked about {target!r}")
+        raise ValueError(f"target: expected {target!r}, got {answer.target!r}")
     named = () if answer.criteria is UNSET else answer.criteria
     if len(set(named)) < len(named):
-        raise ValueError("it names a criterion twice")
+        raise ValueError("criteria: a criterion is named twice")
     return answer
 
 
@@ -177,7 +177,7 @@ def _failed(agent: str, why: str, steps: Sequence[Step] = (), criteria: tuple[st
 
 
 def _passed(answer: dict[str, Any]) -> bool | None:
-    """None where the check gave no answer that says so."""
+    """None: the check gave no answer that says whether it passed."""
     if answer["status"] != "completed":
         return None
     results: dict[str, Any] = answer["results"]
@@ -187,7 +187,7 @@ def _passed(answer: dict[str, Any]) -> bool | None:
 
 
 def _why(answer: dict[str, Any]) -> str:
-    """Of a check that gave no answer that says so."""
+    """Why the check did not say whether it passed."""
     if answer["status"] != "completed":
         error: dict[str, Any] = answer.get("error") or {}
         return redact_text(error.get("message", answer["status"]))
@@ -195,5 +195,5 @@ def _why(answer: dict[str, Any]) -> str:
 
 
 def _used(heard: MeteredProviders | None) -> tuple[Step, ...]:
-    """One for every call of a judge, the repairs too (RFC 0026)."""
+    """One step for each call of a judge, including repairs (RFC 0026)."""
     return () if heard is None else tuple(UsageStep(usage=usage) for usage in heard.usages)

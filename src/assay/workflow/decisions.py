@@ -1,4 +1,4 @@
-"""What a supervisor may decide (`orchestrator-decision.schema.json`, contract §8.5), said once and in its order (CO-1)."""
+"""The decisions of a supervisor (`orchestrator-decision.schema.json`, contract §8.5). Each is recorded once, before its effects (CO-1)."""
 
 from collections.abc import Collection
 from typing import Annotated, Any, Literal
@@ -42,10 +42,10 @@ class Terminate(Struct, tag="terminate", tag_field="kind", forbid_unknown_fields
 DecisionDocument = NextWorker | AskUser | Terminate
 
 
-def read_decision(said: Any) -> dict[str, Any]:
-    """A decision, or a ValueError that says why it is none."""
+def read_decision(value: Any) -> dict[str, Any]:
+    """Parse a decision. A ValueError says why it is not valid."""
     try:
-        decision = msgspec.convert(said, DecisionDocument)
+        decision = msgspec.convert(value, DecisionDocument)
     except msgspec.ValidationError as wrong:
         place = place_in(wrong).lstrip(".")
         raise ValueError(f"{place}: {message_of(wrong, DecisionDocument)}".removeprefix(": ")) from None
@@ -58,9 +58,9 @@ def read_decision(said: Any) -> dict[str, Any]:
 def decide(
     execution: Execution, node: str, agent: str, decision: dict[str, Any], declared: Collection[str] = ()
 ) -> None:
-    """Store it before anything it causes; one more turn is begun with it. `declared` are keys of the decider's own."""
+    """Record a decision before anything it causes, and start a turn. `declared` are criteria of the supervisor's own."""
     if execution.supervisor and agent != execution.supervisor:
-        what = f"this run is decided by {execution.supervisor}, and {agent} is another"
+        what = f"the supervisor of this run is {execution.supervisor}, not {agent}"
         raise RunStopped("validation_error", what, node=node)
     execution.supervisor = agent
     execution.iteration += 1
@@ -69,19 +69,21 @@ def decide(
     if decision.get("reason") == REACHED and (rejected or gives_up(decision)):
         decision["reason"] = GAVE_UP
     execution.decision = decision
-    decided = OrchestratorDecided(agent_id=agent, decision=_wordless(decision), iteration=execution.iteration)
+    decided = OrchestratorDecided(
+        agent_id=agent, decision=_without_text(decision), iteration=execution.iteration
+    )
     execution.decided_id = execution.emit(
-        "runOrchestrator.decided", decided, node=node, **_words("decision", decision)
+        "runOrchestrator.decided", decided, node=node, **_text("decision", decision)
     )
 
 
 def pending(
     execution: Execution, node: str, *, gating: bool = False, seconds: float | None = None
 ) -> Steps[dict[str, Any]]:
-    """The decision that is to be carried out, once it is sure enough; a question is put to a person here."""
+    """The decision to carry out. If its confidence is too low, a person approves it first. A question is put to a person here."""
     decision = execution.decision
     if decision is None:
-        raise RunStopped("no_pending_decision", "nothing was decided that could be carried out", node=node)
+        raise RunStopped("no_pending_decision", "there is no decision to carry out", node=node)
     floor = floor_of(execution)
     if decision["kind"] != "ask-user" and below(decision.get("confidence"), floor):
         decision = yield from _escalated(execution, node, decision, floor, seconds)
@@ -90,17 +92,17 @@ def pending(
             execution, node, decision["prompt"], cause=execution.decided_id, seconds=seconds
         )
         if asked.expired:
-            raise RunStopped("decision_rejected", "nobody answered in time", node=node)
+            raise RunStopped("decision_rejected", "no answer came in time", node=node)
         execution.answer = asked.value
     elif decision["kind"] == "terminate":
-        _heard(execution, node, decision)
+        _require_verdict(execution, node, decision)
         _may_end(execution, node, decision, gating=gating)
         execution.terminated = True
     return decision
 
 
 def floor_of(execution: Execution) -> float:
-    """The host's, or a stricter one of the workflow's (contract §13.6)."""
+    """The lowest confidence that needs no approval: the host's, or a stricter one of the workflow (contract §13.6)."""
     own = (node.config.get("floors", {}).get("supervisor", FLOOR) for node in execution.workflow.nodes)
     return max(FLOOR, *own)
 
@@ -108,22 +110,22 @@ def floor_of(execution: Execution) -> float:
 def _escalated(
     execution: Execution, node: str, decision: dict[str, Any], floor: float, seconds: float | None
 ) -> Steps[dict[str, Any]]:
-    """Below the floor a person ratifies, before anything is dispatched: the same turn, unless another decision is given."""
+    """A person approves a decision below the floor before anything is dispatched, or replaces it, which starts another turn."""
     escalated = ConfidenceEscalated(
         confidence=decision["confidence"],
         floor=floor,
         escalation_kind="escalate",
         parent_run_id=execution.origin,
-        original_decision=_wordless(decision),
+        original_decision=_without_text(decision),
         worker_id=decision.get("nextWorkerIds", [UNSET])[0],
     )
-    words = _words("originalDecision", decision)
+    text = _text("originalDecision", decision)
     cause = execution.decided_id
-    execution.emit("core.workflowChain.confidence-escalated", escalated, node=node, cause=cause, **words)
+    execution.emit("core.workflowChain.confidence-escalated", escalated, node=node, cause=cause, **text)
     answer = yield from approval(
         execution,
         node,
-        "A decision that its supervisor is not sure of",
+        "A decision with low confidence",
         execution.decided_id,
         about="decision",
         actions=("accept", "edit-accept", "reject"),
@@ -143,11 +145,11 @@ def gives_up(decision: dict[str, Any]) -> bool:
     return any(not one["met"] for one in decision.get("successCriteria", ()))
 
 
-def _heard(execution: Execution, node: str, decision: dict[str, Any]) -> None:
-    """Where critics are configured, no success is reported before one of them has spoken of the newest work."""
+def _require_verdict(execution: Execution, node: str, decision: dict[str, Any]) -> None:
+    """Where critics are configured, a run cannot end as a success before one has given a verdict on the newest work."""
     spoken = execution.last_turn is not None and execution.last_turn.verdict is not None
     if not spoken and not gives_up(decision) and _has_critics(execution, node):
-        what = "it was to end as a success, and no critic has spoken"
+        what = "the decision ends the run as a success, and no critic has given a verdict"
         raise RunStopped("decision_rejected", what, node=node)
 
 
@@ -160,14 +162,14 @@ def _has_critics(execution: Execution, node: str) -> bool:
 
 
 def _may_end(execution: Execution, node: str, decision: dict[str, Any], *, gating: bool) -> None:
-    """Where verdicts gate, nothing ends in success on a fail or a revise; giving up is always possible."""
+    """Where verdicts gate, a run cannot end as a success after a `fail` or `revise`. It can always give up."""
     last = execution.last_turn
     if gating and last is not None and not last.committed and not gives_up(decision):
-        what = f"it was to end as a success while the last verdict is {last.verdict or 'none'}"
+        what = f"the decision ends the run as a success, and the last verdict is {last.verdict or 'missing'}"
         raise RunStopped("decision_rejected", what, node=node, verdict=last.verdict)
 
 
-def _wordless(decision: dict[str, Any]) -> Decision:
+def _without_text(decision: dict[str, Any]) -> Decision:
     kind: Literal["next-worker", "ask-user", "terminate"] = decision["kind"]
     criteria = decision.get("successCriteria", UNSET)
     return Decision(
@@ -180,5 +182,5 @@ def _wordless(decision: dict[str, Any]) -> Decision:
     )
 
 
-def _words(name: str, decision: dict[str, Any]) -> dict[str, Any]:
+def _text(name: str, decision: dict[str, Any]) -> dict[str, Any]:
     return {name: decision} if "prompt" in decision or "reason" in decision else {}

@@ -1,4 +1,4 @@
-"""A workflow as it is written down (`workflow-definition.schema.json`), and what keeps one from being run here (contract §13.3)."""
+"""The definition of a workflow (`workflow-definition.schema.json`), and why one cannot run here (contract §13.3)."""
 
 from collections.abc import Collection
 from typing import Any
@@ -22,7 +22,7 @@ class Node(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def agent_id(self) -> str | None:
-        """Whom the author pinned to this node."""
+        """The agent that the author assigned to this node."""
         return self.config.get("agentId") or (self.agent["agentId"] if self.agent is not UNSET else None)
 
 
@@ -75,7 +75,7 @@ PER_WORKER = ("perWorkerInputMappings", "perWorkerOutputMappings")
 
 
 def read(document: Any) -> Workflow:
-    """A definition from its JSON; what does not fit is an InvalidRequest with its place."""
+    """Parse a definition. A problem is an InvalidRequest with its JSON path."""
     try:
         return msgspec.convert(document, Workflow)
     except msgspec.ValidationError as wrong:
@@ -88,18 +88,18 @@ def document_of(workflow: Workflow) -> dict[str, Any]:
     return document
 
 
-def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
-    """Everything that keeps it from being registered here; `known` are the types of nodes there are."""
+def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
+    """Every reason why it cannot be registered here. `types` are the node types of this host."""
     ids = [node.id for node in workflow.nodes]
     found = [Problem("nodes", "expected at least one")] if not ids else []
     found += [
-        Problem(f"nodes[{at}].id", f"{id!r} is an earlier node's")
+        Problem(f"nodes[{at}].id", f"an earlier node has the id {id!r}")
         for at, id in enumerate(ids)
         if id in ids[:at]
     ]
     for at, node in enumerate(workflow.nodes):
-        if node.typeId not in known:
-            what = f"no node {node.typeId!r} here; there are {', '.join(sorted(known))}"
+        if node.typeId not in types:
+            what = f"there is no node type {node.typeId!r}; there are {', '.join(sorted(types))}"
             found.append(Problem(f"nodes[{at}].typeId", what))
         if node.typeId.startswith(TEST_ONLY) and not workflow.id.startswith(CONFORMANCE):
             found.append(Problem(f"nodes[{at}].typeId", "only for workflows of a conformance suite"))
@@ -107,21 +107,21 @@ def problems(workflow: Workflow, known: Collection[str]) -> list[Problem]:
         if node.typeId == DISPATCH:
             found += _dispatch_problems(node, f"nodes[{at}].config")
     found += _edge_problems(workflow, ids)
-    types = {node.typeId for node in workflow.nodes}
+    present = {node.typeId for node in workflow.nodes}
     for type in AFTER_A_DECISION:
-        if type in types and SUPERVISOR not in types:
+        if type in present and SUPERVISOR not in present:
             found.append(Problem("nodes", f"a {type} node needs a {SUPERVISOR} node, which decides for it"))
     return found
 
 
 def _mock_problems(workflow: Workflow, node: Node, place: str) -> list[Problem]:
-    """What a suite makes a node say is only for its own workflows (contract §13.2, §13.4)."""
+    """Mock settings are only for workflows of a conformance suite (contract §13.2, §13.4)."""
     mocked = [name for name in node.config if name.startswith("mock")]
     if mocked and not workflow.id.startswith(CONFORMANCE):
         return [Problem(f"{place}.{name}", "only for workflows of a conformance suite") for name in mocked]
     calls: Any = node.config.get("mockToolCalls", ())
     return [
-        Problem(f"{place}.mockToolCalls[{at}]", "a tool call has a result or an error")
+        Problem(f"{place}.mockToolCalls[{at}]", "expected either a result or an error")
         for at, call in enumerate(calls)
         if ("result" in call) == ("error" in call)
     ]

@@ -1,7 +1,7 @@
 """
-What a workflow asks of the world, and what comes back. Between two of these it only thinks.
+The effects that a workflow requests, and their results. Between two effects it only computes.
 
-A run is a function of its definition, its request and these results: kept, they bring it back to where it was, event by event.
+A run is a function of its definition, its request and these results. Replaying the recorded results restores it, event by event.
 """
 
 from datetime import datetime
@@ -15,11 +15,11 @@ About = Literal["gate", "result", "retry", "decision", "outputs", "question"]
 
 
 class Effect(Struct, frozen=True, kw_only=True, tag_field="effect"):
-    node: str = ""  # on whose behalf
+    node: str = ""  # that requests it
 
 
 class Begin(Effect, frozen=True, kw_only=True, tag="begin"):
-    """Nothing but the time."""
+    """Records the start time; has no side effect."""
 
 
 class Delay(Effect, frozen=True, kw_only=True, tag="delay"):
@@ -27,7 +27,7 @@ class Delay(Effect, frozen=True, kw_only=True, tag="delay"):
 
 
 class Wait(Effect, frozen=True, kw_only=True, tag="wait"):
-    """For a person: the run rests. `about` is what they are asked, `deadline` when silence becomes a refusal."""
+    """Waits for a person: the run rests. `about` is what the person decides. After `deadline` no answer counts as a rejection."""
 
     kind: Literal["approval", "clarification", "low-confidence"]
     interrupt: str
@@ -37,7 +37,7 @@ class Wait(Effect, frozen=True, kw_only=True, tag="wait"):
 
 
 class Invoke(Effect, frozen=True, kw_only=True, tag="invoke"):
-    """An agent's turn. With `critics`, what its tools answer is verified before it is used."""
+    """An agent's turn. With `critics`, the answers of its tools are verified before the agent gets them."""
 
     agent: str
     task: Any
@@ -49,7 +49,7 @@ class Invoke(Effect, frozen=True, kw_only=True, tag="invoke"):
 
 
 class Verify(Effect, frozen=True, kw_only=True, tag="verify"):
-    """A critic's turn over one target."""
+    """A critic's turn about one target."""
 
     critic: dict[str, Any]
     task: Any
@@ -71,7 +71,7 @@ class AwaitChild(Effect, frozen=True, kw_only=True, tag="await-child"):
 
 
 class AskModel(Effect, frozen=True, kw_only=True, tag="ask"):
-    """A model, for an answer in a form."""
+    """A model call whose answer has a schema."""
 
     provider: str
     model: str
@@ -83,7 +83,7 @@ AnyEffect = Begin | Delay | Wait | Invoke | Verify | StartChild | AwaitChild | A
 
 
 class EffectError(Struct, frozen=True):
-    """An effect that did not come about. The words hold no content; `why` may, and is its owner's."""
+    """An effect that failed. `message` has no content; `why` may have some, and only the owner of the run sees it."""
 
     code: str
     message: str
@@ -91,7 +91,7 @@ class EffectError(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came back, and when; `over` milliseconds after the start, if the run had to stop there."""
+    """The result of an effect. `over`: the run's time was up, this many milliseconds after its start."""
 
     at: datetime
     value: Any = None
@@ -100,13 +100,13 @@ class Result(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class StepRecord(Struct, frozen=True, kw_only=True):
-    """One step as it is kept: evidence of the kind `step`, by its number."""
+    """A recorded step: evidence of the kind `step`, by its number."""
 
     effect: AnyEffect
     result: Result
-    events: int  # how many the run had when it was recorded, its own included
+    events: int  # of the run so far, including those of this step
 
 
 def stable_id(prefix: str, *parts: object) -> str:
-    """An id that is the same whenever it is made of the same parts."""
+    """An id that depends only on its parts."""
     return f"{prefix}-{blake2s(repr(parts).encode(), digest_size=12).hexdigest()}"

@@ -1,4 +1,4 @@
-"""One run of a workflow, thought through from effect to effect (contract §13.2): what it has told, what it knows, and its bounds."""
+"""The state of one run of a workflow while it is interpreted (contract §13.2): its events, variables and limits."""
 
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -19,8 +19,8 @@ from assay.workflow.effects import Effect, Result, Wait, stable_id
 T = TypeVar("T")
 Steps = Generator[Effect, Result, T]
 
-THRESHOLD = 0.7  # of an agent's own confidence, where neither the run nor its manifest says another
-FLOOR = 0.5  # of a decision's
+THRESHOLD = 0.7  # of an agent's confidence, unless the run or its manifest has another
+FLOOR = 0.5  # of a decision's confidence
 LONGEST_WHY = 2_000  # characters
 NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -38,7 +38,7 @@ class ExecutionLimits(NamedTuple):
 
 
 class WorkflowRequest(Struct, frozen=True, kw_only=True):
-    """What was asked for, as it is kept."""
+    """The stored request of a run."""
 
     workflow: Workflow
     inputs: dict[str, Any] = {}
@@ -46,18 +46,18 @@ class WorkflowRequest(Struct, frozen=True, kw_only=True):
     owner: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}
-    scope: str = "default"  # of memory; a child has its parent's
+    scope: str = "default"  # of memory; a child run has its parent's
     parent: dict[str, str] | None = None  # runId, nodeId, cause
-    given: tuple[str, ...] = ()  # agents that are in no settings, as somebody described them; a child's too
-    traceparent: str = ""  # of who asked for it; a child has its parent's
-    depth: int = 0  # how many parents
-    source: str | None = None  # of a fork
-    source_steps: int = 0  # that many are the source's, and are not done again
+    given: tuple[str, ...] = ()  # specs of agents that are not in the settings; child runs inherit them
+    traceparent: str = ""  # of the request; a child run has its parent's
+    depth: int = 0  # number of ancestors
+    source: str | None = None  # the run that this one forks
+    source_steps: int = 0  # how many steps are taken from the source
     replay: bool = False
-    overlay: dict[str, Any] = {}  # options of a branch, from behind those steps on
+    overlay: dict[str, Any] = {}  # options of a branch, after those steps
     laid: tuple[
         tuple[int, dict[str, Any]], ...
-    ] = ()  # and of the branches it goes back to, each by its steps
+    ] = ()  # options of earlier branches, each with its number of steps
 
     @property
     def overlays(self) -> tuple[tuple[int, dict[str, Any]], ...]:
@@ -65,12 +65,12 @@ class WorkflowRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def options(self) -> dict[str, Any]:
-        """What holds for all that is done anew."""
-        return {**self.configurable, **dict(one for _, laid in self.overlays for one in laid.items())}
+        """The options that apply to new steps."""
+        return {**self.configurable, **dict(item for _, laid in self.overlays for item in laid.items())}
 
 
 class RunStopped(Exception):
-    """The run cannot go on: its error, and at which node."""
+    """Ends the run as failed, with an error and the node where it happened."""
 
     def __init__(self, code: str, message: str, *, node: str | None = None, **details: Any) -> None:
         self.node = node
@@ -79,18 +79,18 @@ class RunStopped(Exception):
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):
-    """What the newest turn came to."""
+    """The outcome of the newest turn."""
 
     verdict: str | None
     committed: bool
     notes: tuple[str, ...] = ()
     met: dict[str, bool] = {}
     gave_up: bool = False
-    self_verified: bool = False  # the actor is among those who said so
+    self_verified: bool = False  # the actor is one of its critics
 
 
 class Execution:
-    """`run` is this run; `origin` the run that its payloads speak of, which is another where it is a replay."""
+    """`run` is this run. `origin` is the run that payloads name: of a replay, its source."""
 
     def __init__(self, run: str, request: WorkflowRequest, limits: ExecutionLimits) -> None:
         self.run, self.request, self.limits = run, request, limits
@@ -102,7 +102,7 @@ class Execution:
         } | request.inputs
         self.outputs: dict[str, dict[str, Any]] = {}
         self.pending_events: list[PendingEvent] = []
-        self.event_count = 1  # run.started is told before
+        self.event_count = 1  # run.started comes first
         self._places: dict[str, int] = {}
         self.started_at = self.now = NEVER
         self.waited = timedelta()
@@ -115,10 +115,10 @@ class Execution:
         self.current: str | None = None
         self.waiting: Wait | None = None
         self.agent: dict[str, Any] | None = None
-        self.prompt: dict[str, Any] | None = None  # what a person is shown
+        self.prompt: dict[str, Any] | None = None  # what the person sees, while the run waits
         self.failures: list[TurnFailure] = []
 
-    # telling
+    # events
 
     def emit(
         self,
@@ -129,7 +129,7 @@ class Execution:
         cause: str | None = None,
         **content: Any,
     ) -> str:
-        """One more event; its id. What lies beside it is kept without what is secret (contract §6.5)."""
+        """Emit an event and return its id. `content` is stored apart from the payload, without secrets (contract §6.5)."""
         present = {name: value for name, value in content.items() if value is not UNSET}
         id = self.next_event_id()
         self.append(
@@ -148,15 +148,15 @@ class Execution:
         self.pending_events.append(msgspec.structs.replace(event, content=redact(event.content)))
 
     def source_event_id(self, event: str) -> str:
-        """Of a replay: the id that an event of this run has in the source. Other names stay."""
+        """In a replay: the id that an event of this run has in the source. Other ids are returned as they are."""
         if self.origin == self.run or event not in self._places:
             return event
         return stable_id("ev", self.origin, self._places[event])
 
     def record_failure(self, role: Role, agent: str, why: str | None) -> None:
-        """Somebody gave nothing, and why: for its owner, in no event."""
+        """Record that an agent gave no result, and why. The owner of the run sees it; no event has it."""
         turn = self.iteration + (role == "supervisor")
-        message = (why or "it did not say why")[:LONGEST_WHY]
+        message = (why or "no reason was given")[:LONGEST_WHY]
         self.failures.append(TurnFailure(iteration=turn, agent_id=agent, role=role, why=message))
 
     def drain(self) -> list[PendingEvent]:
@@ -169,16 +169,16 @@ class Execution:
         changed = VariableChanged(name=name, node_id=node)
         self.emit("variable.changed", changed, node=node, cause=cause, previous=before, next=value)
 
-    # asking
+    # effects
 
     def perform(self, effect: Effect) -> Steps[Result]:
-        """What came back. A run that has taken too long ends here."""
+        """Perform an effect and return its result. The run ends here if its time is up."""
         result = yield effect
         if self.started_at == NEVER:
             self.started_at = result.at
         self.now = result.at
         if result.over is not None:
-            observed = max(result.over, self.milliseconds + 1)  # clocks may say that it was just in time
+            observed = max(result.over, self.milliseconds + 1)  # the clocks may differ a little
             self.breach("run-duration", self.milliseconds, observed, "run_timeout", node=effect.node)
         return result
 
@@ -186,7 +186,7 @@ class Execution:
         self._invocations += 1
         return stable_id("inv", self.origin, self._invocations)
 
-    # bounds
+    # limits
 
     @property
     def milliseconds(self) -> int:
@@ -194,14 +194,14 @@ class Execution:
 
     @property
     def deadline(self) -> datetime | None:
-        """When it has taken too long; while it waits for a person, that time does not run."""
+        """When its time is up. Time in which it waits for a person does not count."""
         if self.started_at == NEVER:
             return None
         return self.started_at + timedelta(milliseconds=self.milliseconds) + self.waited
 
     @property
     def iterations(self) -> tuple[int, str]:
-        """How many turns a supervisor has, and which of the bounds says so."""
+        """How many turns a supervisor has, and the name of the setting that limits them."""
         caps = {"maxLoopIterations": self.limits.iterations}
         caps["configurable.maxLoopIterations"] = self.configurable.get("maxLoopIterations", UNSET)
         for node in self.workflow.nodes:
@@ -211,7 +211,7 @@ class Execution:
         return min((cap, name) for name, cap in caps.items() if cap is not UNSET)
 
     def enter(self, node: Node) -> None:
-        """Count an execution."""
+        """Count an execution of a node."""
         limit = _smaller(self.configurable.get("recursionLimit"), self.limits.executions)
         self.executions += 1
         if self.executions > limit:
@@ -222,7 +222,7 @@ class Execution:
     ) -> None:
         breached = CapBreached(kind=kind, limit=limit, observed=observed, node_id=node or UNSET)
         self.emit("cap.breached", breached, node=node or None, cause=self.decided_id or None)
-        raise RunStopped(code, f"{kind}: {observed} is more than {limit}", **details)
+        raise RunStopped(code, f"{kind}: {observed} is over the limit of {limit}", **details)
 
     def breach_loop(self, node: str) -> None:
         limit, cap = self.iterations
@@ -233,5 +233,5 @@ class Execution:
         return self.configurable.get("escalationThreshold", THRESHOLD)
 
 
-def _smaller(asked: Any, bound: int) -> int:
-    return bound if asked is None else min(asked, bound)
+def _smaller(option: Any, limit: int) -> int:
+    return limit if option is None else min(option, limit)

@@ -1,4 +1,4 @@
-"""Which phases of the execution model this host has (contract §1.1, §13.1): the table that discovery reads and the tests go through."""
+"""The phases of the execution model that this host supports (contract §1.1, §13.1). Discovery and the tests read this table."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from assay.workflow.execution import FLOOR
 
 
 class HostInfo(NamedTuple):
-    """What of this host a phase may depend on."""
+    """The properties of this host that a phase may depend on."""
 
     host_id: str = "assay.local/main"
     gating: bool = True
@@ -30,15 +30,15 @@ def confidence_and_memory(host: HostInfo) -> Advertised | None:
 
 
 def other_hosts(host: HostInfo) -> Advertised | None:
-    """Without a name, another host could not point at us."""
+    """Needs a host id: without one, another host could not refer to this one."""
     if not host.host_id:
         return None
-    known = {"supported": True, "hostId": host.host_id, "ancestryEndpointSupported": True}
-    return {"crossHostCausation": known}
+    causation = {"supported": True, "hostId": host.host_id, "ancestryEndpointSupported": True}
+    return {"crossHostCausation": causation}
 
 
 def replay(host: HostInfo) -> Advertised | None:
-    """Switched off, nothing can be replayed: the version is at most 3 (contract §1.1)."""
+    """Needs forks. Without them the version is at most 3 (contract §1.1)."""
     if not host.replay:
         return None
     recipe = {"llmCacheKeyRecipe": "spec-rfc-0041", "refusalDivergenceEmission": True}
@@ -53,7 +53,7 @@ def verifier(host: HostInfo) -> Advertised | None:
     return {"verifier": {"supported": True, "gating": host.gating}}
 
 
-# in their order; each gives what it obliges the advertisement to say, or None where it does not hold here
+# in order; each returns what the advertisement must contain, or None if this host does not support it
 PHASES: tuple[Callable[[HostInfo], Advertised | None], ...] = (
     hand_off,
     confidence_and_memory,
@@ -65,11 +65,11 @@ PHASES: tuple[Callable[[HostInfo], Advertised | None], ...] = (
 
 
 def execution_model(host: HostInfo) -> dict[str, Any]:
-    """`multiAgent.executionModel`: the highest N for which all of 1..N hold, and what those say. The verifier is said in any case."""
-    version, said = 0, verifier(host) or {}
+    """`multiAgent.executionModel`: the highest N for which phases 1 to N hold, and what they advertise. The verifier is always advertised."""
+    version, advertised = 0, verifier(host) or {}
     for phase in PHASES:
-        if (says := phase(host)) is None:
+        if (members := phase(host)) is None:
             break
         version += 1
-        said |= says
-    return {"supported": version > 0, "version": version, **said}
+        advertised |= members
+    return {"supported": version > 0, "version": version, **advertised}

@@ -1,4 +1,4 @@
-"""A run again from another's record (contract §3.7, §13.9): all of it as a replay, or a part of it as the beginning of another course."""
+"""Forks a run (contract §3.7, §13.9): a replay repeats its whole record, a branch starts with a part of it."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -28,9 +28,9 @@ async def fork(
     overlay: Mapping[str, Any] | None = None,
 ) -> Run:
     """
-    A new run, begun. A replay asks nobody that was asked before: its source's record answers, but for a model whose answer is not kept.
+    Start the fork. A replay takes the results from the record of its source; it calls a model only if that answer is not stored.
 
-    A branch takes over the steps that lie wholly before `from_seq` and goes on by itself, with the options laid over.
+    A branch takes the steps that end before `from_seq`, then goes on with the options of the overlay.
     """
     source = await workflows.get(run, principal.tenant)
     request = await fork_request(workflows, source, mode, from_seq, overlay)
@@ -44,7 +44,7 @@ async def fork_request(
     from_seq: int | None,
     overlay: Mapping[str, Any] | None,
 ) -> WorkflowRequest:
-    """What such a run is asked for; refused, in this order, where it makes no sense, reaches too far, or is no longer kept."""
+    """The request of the fork. It refuses, in this order: invalid options, a `fromSeq` out of range, a source that is erased."""
     run = source.id
     options: Any = (overlay or {}).get("configurable", overlay or {})
     start = _checked(source, mode, from_seq, options)
@@ -52,14 +52,14 @@ async def fork_request(
     if source.events > 1 and len(steps) == 0:
         raise ForkRejected(
             "replay_memory_snapshot_unavailable",
-            f"what run {run} was told is no longer kept",
+            f"the recorded steps of run {run} are erased",
             fromSeq=start,
             sourceRunId=run,
             reason="retention_expired",
         )
     if mode == "replay" and source.status not in CLOSED:
         raise Conflict(
-            "status", f"run {run}", f"it is {source.status}, and only what has ended can be replayed"
+            "status", f"run {run}", f"it is {source.status}; only a run that has ended can be replayed"
         )
     taken = len(steps) if mode == "replay" else sum(kept.events <= start for kept in steps)
     known = await read_request(workflows.store, source.id)
@@ -78,13 +78,13 @@ async def fork_request(
 def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int:
     problems: list[Problem] = []
     if mode == "branch" and from_seq is None:
-        problems.append(Problem("fromSeq", "a branch needs to know from where"))
+        problems.append(Problem("fromSeq", "a branch needs it"))
     if from_seq is not None and from_seq < 0:
         problems.append(Problem("fromSeq", "expected a number from 0"))
     if not is_object(options):
         problems.append(Problem("runOptionsOverlay.configurable", "expected an object"))
     elif mode == "replay" and options:
-        problems.append(Problem("runOptionsOverlay", "only a branch can go another way than its source"))
+        problems.append(Problem("runOptionsOverlay", "only a branch can have other options than its source"))
     else:
         problems += configurable_problems(options)
     if problems:
@@ -93,7 +93,7 @@ def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int
     if start > source.events:
         raise ForkRejected(
             "invalid_from_seq",
-            f"run {source.id} has {source.events} events, so that nothing begins at {start}",
+            f"run {source.id} has {source.events} events; a fork cannot start at {start}",
             fromSeq=start,
             sourceRunId=source.id,
         )

@@ -1,4 +1,4 @@
-"""What follows from a verdict (RFC 0090 §B, contract §8.2), and when a run has reached its goal (§8.5)."""
+"""What a verdict gates (RFC 0090 §B, contract §8.2), and when a run has reached its goal (§8.5)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -10,9 +10,9 @@ VERDICTS: tuple[Verdict, ...] = ("fail", "revise", "pass")  # the worst first
 
 def after(verdict: Verdict | None, *, turn: int, max_turns: int, gating: bool) -> Step:
     """
-    Commit, take another actor turn, stop at the bound, or hand it to a person.
+    The next step after a verdict: commit, another turn of the actor, stop at the limit, or ask a person.
 
-    Only a gating host is bound by a verdict; on any other it is an observation. Where nobody gave one, nothing gates.
+    Without gating a verdict is only an observation. Without a verdict, the result is committed.
     """
     if verdict in (None, "pass") or not gating:
         return "commit"
@@ -22,13 +22,13 @@ def after(verdict: Verdict | None, *, turn: int, max_turns: int, gating: bool) -
 
 
 def combined(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Of several critics over one target the strictest: fail, then revise, then pass; None where there is none."""
-    given = set(verdicts)
-    return next((verdict for verdict in VERDICTS if verdict in given), None)
+    """The strictest of several verdicts: fail, then revise, then pass. None: there is no verdict."""
+    present = set(verdicts)
+    return next((verdict for verdict in VERDICTS if verdict in present), None)
 
 
 def below(confidence: float | None, floor: float | None) -> bool:
-    """Whether it is too unsure to go on without a person. Who says nothing has no opinion."""
+    """Whether a person must decide. An agent that gives no confidence is never below the floor."""
     return confidence is not None and floor is not None and confidence < floor
 
 
@@ -36,7 +36,7 @@ def goal_satisfied(status: str, decision: Mapping[str, Any] | None, verdict: Ver
     """
     Whether a run reached its goal: it completed, its last decision did not give up, and its last verdict, if it has one, is a pass.
 
-    A `terminate` with any `met: false` is a give-up, however the run ended. A workflow in which nobody decides has no other goal than its end.
+    A `terminate` with any `met: false` gives up, however the run ended. A workflow without a supervisor reaches its goal when it completes.
     """
     if status != "completed" or verdict not in (None, "pass"):
         return False

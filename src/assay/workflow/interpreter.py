@@ -1,4 +1,4 @@
-"""From node to node along the edges, to the end (contract §11, §13.2)."""
+"""Interprets a workflow: executes its nodes along the edges, to the end (contract §11, §13.2)."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ class ExecutionEnvironment(NamedTuple):
 
 
 class RunEnd(NamedTuple):
-    """How it ended, and with what last word."""
+    """How a run ended, and its last event."""
 
     status: RunStatus
     last: PendingEvent
@@ -31,7 +31,7 @@ class RunEnd(NamedTuple):
 
 
 def interpret(execution: Execution, nodes: Mapping[str, NodeType]) -> Steps[RunEnd]:
-    """The whole run."""
+    """The whole run, as a generator of effects. It is deterministic: the same results give the same events."""
     try:
         yield from execution.perform(Begin())
         yield from _walk(execution, nodes)

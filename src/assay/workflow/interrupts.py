@@ -1,4 +1,4 @@
-"""Where a run stops for a person, and how it goes on (contract §8.4, §13.2, §13.3)."""
+"""Interrupts: a run waits for a person's answer, then goes on (contract §8.4, §13.2, §13.3)."""
 
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ class WaitAnswer(NamedTuple):
 
 
 class LowConfidence(NamedTuple):
-    """Who was not sure enough: of what is shown where a run is held for it."""
+    """The agent whose confidence was too low, for the person who decides."""
 
     agent: str
     threshold: float
@@ -56,7 +56,7 @@ def approval(
     cause: str | None = None,
     **shown: Any,
 ) -> Steps[WaitAnswer]:
-    """Suspend until somebody accepts or rejects; silence until the end of its time rejects."""
+    """Suspend until a person accepts or rejects. No answer within `seconds` is a rejection. `shown` is what the person sees."""
     data: dict[str, Any]
     if unsure is None:
         data = {
@@ -69,7 +69,7 @@ def approval(
     else:
         data = {"agentId": unsure.agent, "threshold": unsure.threshold, "observed": unsure.observed}
         for value in shown.values():
-            data["decision"] = value  # the schema has one name for whatever is to be ratified
+            data["decision"] = value  # the schema has one name for whatever is approved
     kind: InterruptKind = "approval" if unsure is None else "low-confidence"
     execution.prompt = shown or None
     return (
@@ -90,7 +90,7 @@ def approval(
 def clarification(
     execution: Execution, node: str, prompt: str, *, seconds: float | None = None, cause: str | None = None
 ) -> Steps[WaitAnswer]:
-    """Suspend until somebody answers a question."""
+    """Suspend until a person answers a question."""
     data = {"questions": [{"id": "answer", "question": prompt}]}
     execution.prompt = {"question": prompt}
     return (
@@ -101,11 +101,11 @@ def clarification(
 
 
 def require_accepted(execution: Execution, answer: WaitAnswer, what: str, node: str) -> WaitAnswer:
-    """Or the run ends."""
+    """Return the answer; raise RunStopped if it was rejected or no answer came in time."""
     if answer.accepted:
         return answer
-    how = "nobody answered in time" if answer.expired else "it was rejected"
-    raise RunStopped("decision_rejected", f"{what}: {how}", node=node)
+    reason = "no answer came in time" if answer.expired else "rejected"
+    raise RunStopped("decision_rejected", f"{what}: {reason}", node=node)
 
 
 def _wait(
@@ -124,8 +124,8 @@ def _wait(
     if kind == "clarification":
         asked = ClarificationRequested(node_id=node, interrupt_id=interrupt)
         execution.emit("clarification.requested", asked, node=node, cause=cause, questions=data["questions"])
-    most = UNSET if seconds is None else round(seconds * 1000)
-    requested = InterruptRequested(kind=kind, key=node, timeout_ms=most)
+    timeout = UNSET if seconds is None else round(seconds * 1000)
+    requested = InterruptRequested(kind=kind, key=node, timeout_ms=timeout)
     execution.emit("interrupt.requested", requested, node=node, cause=cause, data=data)
     suspended = NodeSuspended(
         node_id=node,

@@ -1,4 +1,4 @@
-"""Workflows as a kind of run: taken up by thinking it through again, carried on step by step, at rest while a person is asked."""
+"""Workflows as a kind of run: restored by replaying its steps, continued step by step, at rest while it waits for a person."""
 
 import asyncio
 from collections import deque
@@ -38,10 +38,10 @@ class WorkflowKind:
 
     def __init__(self, activities: ActivityRunner, environment: ExecutionEnvironment, clock: Clock) -> None:
         self._activities, self.environment, self._clock = activities, environment, clock
-        self._waiting: set[str] = set()  # runs whose child is being waited for here
+        self._waiting: set[str] = set()  # runs that wait for a child run here
         self.children: dict[
             str, tuple[str, str]
-        ] = {}  # of runs here: the child that is next to end, and whose
+        ] = {}  # by run: the child run that it waits for, and its tenant
         self._cancelling: set[asyncio.Task[Any]] = set()
 
     async def restore(self, store: Store, run: Run) -> "WorkflowState":
@@ -61,21 +61,19 @@ class WorkflowKind:
             content={INPUTS: True} if run.head.get(INPUTS) else {},
             id=stable_id("ev", run.id, 0),
         )
-        return UnitOutcome(
-            split([fact], self._clock.now()).events
-        )  # its content was kept when the run was opened
+        return UnitOutcome(split([fact], self._clock.now()).events)  # its content was stored with the request
 
     async def perform(self, unit: bytes) -> bytes:
-        asked = _unit(unit)
-        if isinstance(asked.effect, AwaitChild):
-            self._waiting.add(asked.run)
+        step = _unit(unit)
+        if isinstance(step.effect, AwaitChild):
+            self._waiting.add(step.run)
         try:
-            return _pack(await self._activities.perform(asked))
+            return _pack(await self._activities.perform(step))
         finally:
-            self._waiting.discard(asked.run)
+            self._waiting.discard(step.run)
 
     def stop(self, run: str) -> bool:
-        """A child that is waited for is cancelled too, and its end is waited for."""
+        """Cancel the child run too. True: the run waits for the end of that child."""
         child = self.children.pop(run, None)
         if child is None or self._activities.executor is None:
             return False
@@ -86,17 +84,17 @@ class WorkflowKind:
 
     async def _cancel(self, child: str, tenant: str) -> None:
         assert self._activities.executor is not None
-        # where it is refused, it has ended by itself
+        # a refusal says that it has ended
         await run_guarded("cancel of a child", self._activities.executor.cancel(child, tenant), Refusal)
 
-    def failure_events(self, run: Run, why: str, code: str) -> Ending:
-        fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=why)))
-        head = {**run.head, "error": {"code": code, "message": why}}
+    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+        fact = PendingEvent(type="run.failed", payload=RunFailed(error=ErrorOf(code=code, message=message)))
+        head = {**run.head, "error": {"code": code, "message": message}}
         return Ending("failed", [Event("run.failed", encode_event(fact), self._clock.now())], head)
 
 
 class WorkflowState:
-    """One run's. What its thinking tells must be what is recorded: a difference is a bug, and ends it."""
+    """The state of one run. Its replay must give the recorded events: a difference is a bug and ends the run."""
 
     def __init__(
         self, kind: WorkflowKind, run: Run, replayer: Replayer, facts: list[PendingEvent], clock: Clock
@@ -109,11 +107,11 @@ class WorkflowState:
     def add(self, event: Event) -> None:
         expected = self._expected.popleft() if self._expected else "nothing more"
         if event.type != expected:
-            raise RuntimeError(f"run {self._run.id} has {event.type} where {expected} follows")
+            raise RuntimeError(f"run {self._run.id} recorded {event.type}, and its replay gives {expected}")
         self._events += 1
 
     def skip_verified(self, events: int) -> None:
-        """So many are recorded, and nobody looks at them again."""
+        """Take `events` as recorded and verified."""
         self._events = events
         self._expected.clear()
 
@@ -136,7 +134,7 @@ class WorkflowState:
 
     @property
     def _from_source(self) -> bool:
-        """Of a fork: whether the next result is its source's."""
+        """In a fork: whether the next result is taken from the source."""
         request = self.replayer.execution.request
         return request.replay or self.replayer.step < request.source_steps
 
@@ -160,13 +158,13 @@ class WorkflowState:
         )
 
     def outcome(self, result: bytes) -> UnitOutcome:
-        return self._advanced(_result(redact_json(result)))
+        return self._advance(_result(redact_json(result)))
 
     def answer(self, result: Result) -> UnitOutcome:
-        return self._advanced(msgspec.structs.replace(result, value=redact(result.value)))
+        return self._advance(msgspec.structs.replace(result, value=redact(result.value)))
 
-    def _advanced(self, result: Result) -> UnitOutcome:
-        """One step further: its events, what they hold beside, and the step itself. No secret comes into a run (contract §6.5)."""
+    def _advance(self, result: Result) -> UnitOutcome:
+        """One step: its events, their content and the step record. Secrets are removed before (contract §6.5)."""
         replayer = self.replayer
         effect, number = replayer.effect, replayer.step
         assert effect is not None
@@ -178,7 +176,7 @@ class WorkflowState:
         return UnitOutcome(events, [*evidence, step_chunk(number, kept)], documents)
 
     def _documents(self, effect: Effect, number: int, result: Result) -> list[PutDocument | DeleteDocument]:
-        """What was written into memories, and answers of models that may be served again."""
+        """Memory writes, and model answers for the cache."""
         changes: list[PutDocument | DeleteDocument] = []
         if is_object(value := result.value):
             if written := value.get("written"):
@@ -191,7 +189,7 @@ class WorkflowState:
         return changes
 
     def head(self) -> dict[str, Any]:
-        """What a list shows. Nothing here is content."""
+        """The metadata that a list shows. It has no content."""
         execution = self.replayer.execution
         kept = (
             "workflowId",

@@ -1,4 +1,4 @@
-"""Which workflows there are, and how a run of one begins."""
+"""The workflows that can be started here, and the transaction that creates a run of one."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -18,7 +18,7 @@ from assay.workflow.nodes import NODES
 from assay.workflow.steps import request_chunk
 
 KIND = "workflow"
-INPUTS = "inputs"  # in the head of a run that has not begun: they lie beside its first event
+INPUTS = "inputs"  # in the metadata of a run: its inputs are the content of its first event
 
 
 class Library:
@@ -51,7 +51,7 @@ def open_transaction(
     lease: float,
     documents: Iterable[PutDocument | DeleteDocument] = (),
 ) -> Transaction:
-    """The transaction with which a run begins to be: pending, and `holder`'s. A secret in its inputs is not kept (contract §6.5)."""
+    """The transaction that creates a pending run, leased to `holder`. Secrets in its inputs are not stored (contract §6.5)."""
     request = msgspec.structs.replace(request, inputs=redact(request.inputs))
     evidence = [request_chunk(request)]
     head: dict[str, Any] = {"workflowId": request.workflow.id}

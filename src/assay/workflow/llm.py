@@ -1,4 +1,4 @@
-"""A model's answer in a form (contract §13.4, §13.9): the conformance mock's by program, a real one's by asking, a recorded one's by its key."""
+"""Model calls of workflows (contract §13.4, §13.9): the conformance mock, a provider's model, or a stored answer by its cache key."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,11 +17,11 @@ from assay.workflow.effects import AskModel, EffectError
 MOCK = "mock"
 PROGRAMS = "mock-ai"
 ANSWERS = "llm-answer"
-Came = dict[str, Any]  # `value` or `refusal`; `usage`; `stored`: under which key it may be kept
+Answer = dict[str, Any]  # `value` or `refusal`, and `usage`
 
 
 async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[str, Any]]) -> int:
-    """What the mock says at a node, one entry a call; the queue of before is forgotten."""
+    """Set what the mock answers at a node, one entry per call. It replaces the queue of that node."""
     queue = [_programmed(one) for one in entries]
     data = msgspec.json.encode(queue)
     change = PutDocument(tenant=tenant, kind=PROGRAMS, key=node, data=data, version=None)
@@ -29,11 +29,11 @@ async def program_mock(store: Store, tenant: str, node: str, entries: list[dict[
     return len(queue)
 
 
-async def complete(store: Store, services: Services, tenant: str, ask: AskModel) -> Came | EffectError:
+async def complete(store: Store, services: Services, tenant: str, ask: AskModel) -> Answer | EffectError:
     if ask.provider == MOCK:
         return await _mocked(store, tenant, ask)
     if services.providers is None:
-        return EffectError("capability_not_provided", f"there is no provider {ask.provider!r} here")
+        return EffectError("capability_not_provided", f"this host has no provider {ask.provider!r}")
     try:
         model, question = services.providers.model({"provider_name": ask.provider}, {"model": ask.model})
         messages = tuple(Message(one["role"], one["content"]) for one in ask.messages)
@@ -43,7 +43,7 @@ async def complete(store: Store, services: Services, tenant: str, ask: AskModel)
     except InvalidRequest as refusal:
         return EffectError("capability_not_provided", "; ".join(one.message for one in refusal.problems))
     except Fault as fault:
-        return EffectError("model_unreachable", f"the model could not be asked: {type(fault).__name__}")
+        return EffectError("model_unreachable", f"the model could not be called: {type(fault).__name__}")
     usage: dict[str, Any] = {
         "provider": safe_name(reply.provider),
         "model": safe_name(reply.model),
@@ -53,33 +53,35 @@ async def complete(store: Store, services: Services, tenant: str, ask: AskModel)
     if reply.refusal is not None or reply.finish_reason == "content_filter":
         return {"refusal": reply.refusal or "", "usage": usage}
     if reply.problem or not _fits(reply.value, ask.schema):
-        return EffectError("envelope_invalid", "the model's answer is not of the form that was asked for")
+        return EffectError("envelope_invalid", "the model's answer does not match the requested schema")
     return {"value": reply.value, "usage": usage}
 
 
-async def cached_answer(store: Store, tenant: str, ask: AskModel) -> Came | None:
-    """The answer to the same question that is kept, if one is: it is served, and nobody is asked."""
+async def cached_answer(store: Store, tenant: str, ask: AskModel) -> Answer | None:
+    """The stored answer to the same call, if there is one."""
     found = await store.document(tenant, ANSWERS, key_of(ask))
     return None if found is None else msgspec.json.decode(found.data)
 
 
-def cache_puts(tenant: str, ask: AskModel, came: Came) -> list[PutDocument]:
-    """How an answer is kept. The mock's never are."""
-    if ask.provider == MOCK or not ("value" in came or "refusal" in came):
+def cache_puts(tenant: str, ask: AskModel, answer: Answer) -> list[PutDocument]:
+    """The documents that store an answer. Answers of the mock are not stored."""
+    if ask.provider == MOCK or not ("value" in answer or "refusal" in answer):
         return []
-    data = msgspec.json.encode({name: came[name] for name in ("value", "refusal", "usage") if name in came})
+    data = msgspec.json.encode(
+        {name: answer[name] for name in ("value", "refusal", "usage") if name in answer}
+    )
     return [PutDocument(tenant=tenant, kind=ANSWERS, key=key_of(ask), data=data, version=None)]
 
 
 def key_of(ask: AskModel) -> str:
-    given: dict[str, Any] = {"provider": ask.provider, "model": ask.model, "messages": ask.messages}
-    return cache_key(given | {"responseFormat": ask.schema})
+    call: dict[str, Any] = {"provider": ask.provider, "model": ask.model, "messages": ask.messages}
+    return cache_key(call | {"responseFormat": ask.schema})
 
 
-async def _mocked(store: Store, tenant: str, ask: AskModel) -> Came:
+async def _mocked(store: Store, tenant: str, ask: AskModel) -> Answer:
     while True:
         found = await store.document(tenant, PROGRAMS, ask.node)
-        queue: list[Came] = [] if found is None else msgspec.json.decode(found.data)
+        queue: list[Answer] = [] if found is None else msgspec.json.decode(found.data)
         if found is None or not queue:
             return {"value": minimal_value(ask.schema)}
         rest = msgspec.json.encode(queue[1:])
@@ -87,11 +89,11 @@ async def _mocked(store: Store, tenant: str, ask: AskModel) -> Came:
         try:
             await store.commit(Transaction(documents=[change]))
         except Conflict:
-            continue  # another took that entry
+            continue  # another call took that entry
         return queue[0]
 
 
-def _programmed(entry: Mapping[str, Any]) -> Came:
+def _programmed(entry: Mapping[str, Any]) -> Answer:
     """Both dialects: `{content, stopReason, refusalText?}` and `{mode, …}`."""
     if entry.get("stopReason") == "safety" or "refusalText" in entry or entry.get("mode") == "refusal":
         return {"refusal": str(entry.get("refusalText", ""))}
@@ -103,7 +105,7 @@ def _programmed(entry: Mapping[str, Any]) -> Came:
 
 
 def minimal_value(schema: Mapping[str, Any]) -> Any:
-    """The least that fits a plain schema."""
+    """The smallest value that matches a plain schema."""
     properties: dict[str, Any] = schema.get("properties", {})
     usual: dict[str, Any] = {
         "object": {name: minimal_value(properties.get(name, {})) for name in schema.get("required", ())},

@@ -1,4 +1,4 @@
-"""A run brought to where it is, by what came back so far: thinking only, so that it can be done again at any time."""
+"""Replays a run from its recorded results, without side effects."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
@@ -18,11 +18,11 @@ from assay.workflow.interpreter import ExecutionEnvironment, RunEnd, failed, int
 from assay.workflow.steps import read_request, read_steps
 
 CANCELLED = "replay_source_cancelled"
-LONGEST = 100_000  # events of a source that a replay is held against
+LONGEST = 100_000  # events of a source that a replay is compared with
 
 
 class Replayer:
-    """`effect` is what it waits for now; `over` how it ended, once it has."""
+    """`effect` is the next effect of the run; None once it has ended. `end` is how it ended."""
 
     def __init__(
         self,
@@ -37,19 +37,19 @@ class Replayer:
         self.end: RunEnd | None = None
         self.effect: Effect | None = next(self._generator)
         self.step = 0
-        self.turn: tuple[int, datetime] = (0, NEVER)  # at which step, and when, the newest turn began
+        self.turn: tuple[int, datetime] = (0, NEVER)  # the step and the time at which the newest turn started
         self._attempts: Counter[tuple[type, str]] = Counter()
-        self._source = deque(source)  # of a replay: the log it is held against
+        self._source = deque(source)  # of a replay: the log that it is compared with
         if self._source:
             self._source.popleft()
 
     @property
     def attempt(self) -> int:
-        """How often the same was asked for at this node before."""
+        """How often this node had an effect of this type before."""
         return self._attempts[type(self.effect), self.effect.node] if self.effect else 0
 
     def feed(self, result: Result) -> list[PendingEvent]:
-        """What follows from a result, up to the next effect or the end."""
+        """Take the result of the effect; return the events up to the next effect or the end."""
         assert self.effect is not None
         if result.trouble is not None and result.trouble.code == "replay_source_missing":
             return self.fail(RunStopped(result.trouble.code, result.trouble.message))
@@ -76,25 +76,25 @@ class Replayer:
                 self.execution.configurable = {**self.execution.configurable, **options}
 
     def _compare(self, facts: list[PendingEvent]) -> list[PendingEvent]:
-        """Of a replay: the first fact that is another than its source's is told of, and it goes on (contract §13.9)."""
+        """In a replay: report the first event that differs from the source, and go on (contract §13.9)."""
         for fact in facts:
             if not self._source or fact.type == "replay.divergedAtRefusal":
-                self._source.clear()  # that is told of already
+                self._source.clear()  # the divergence is reported already
                 break
             event = self._source.popleft()
-            if (how := difference(fact, event, self.execution.source_event_id)) is not None:
+            if (kind := difference(fact, event, self.execution.source_event_id)) is not None:
                 diverged = ReplayDiverged(
                     source_run_id=self.execution.origin,
                     at_sequence=event.sequence,
                     original_event_id=decode_event(event.data).eventId,
-                    divergence_kind=how,
+                    divergence_kind=kind,
                 )
                 self.execution.emit("replay.diverged", diverged)
                 self._source.clear()
         return facts + self.execution.drain()
 
     def fail(self, stop: RunStopped) -> list[PendingEvent]:
-        """End it from outside."""
+        """End the run as failed, from outside."""
         self._generator.close()
         self.effect, self.end = None, failed(self.execution, stop)
         return self.execution.drain()
@@ -105,27 +105,27 @@ class Replayer:
 
 
 def difference(
-    fact: PendingEvent, event: Event, known_as: Callable[[str], str] = str
+    fact: PendingEvent, event: Event, source_id: Callable[[str], str] = str
 ) -> Literal["output", "type-mismatch"] | None:
-    """Between what is told again and what was told then, clocks and the names of its own events aside."""
+    """How a replayed event differs from the recorded one. Durations and ids of the run's own events are not compared."""
     if fact.type != event.type:
         return "type-mismatch"
     now, then = (msgspec.json.decode(decode_event(data).payload) for data in (encode_event(fact), event.data))
     for payload in (now, then):
         payload.pop("durationMs", None)
     if "target" in now:
-        now["target"] = known_as(now["target"])
+        now["target"] = source_id(now["target"])
     return None if now == then else "output"
 
 
 async def replay_run(
     store: Store, run: Run, environment: ExecutionEnvironment
 ) -> tuple[Replayer, list[StepRecord], list[PendingEvent]]:
-    """A recorded run as it stands, its steps, and every fact after its first."""
+    """Replay a recorded run: its replayer, its steps, and every event after the first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
     replayer = Replayer(run.id, request, environment, log)
     steps = await read_steps(store, run.id)
-    size = sum(map(json_size, (request.inputs, request.metadata, *(kept.result.value for kept in steps))))
-    facts = await off_loop(size, lambda: [fact for kept in steps for fact in replayer.feed(kept.result)])
+    size = sum(map(json_size, (request.inputs, request.metadata, *(record.result.value for record in steps))))
+    facts = await off_loop(size, lambda: [fact for record in steps for fact in replayer.feed(record.result)])
     return replayer, steps, facts

@@ -1,4 +1,4 @@
-"""What a run of a workflow came to, without content: verdicts with who gave them about whose work, and whether the goal was reached (contract §8.1, §8.5)."""
+"""The verification report of a workflow run, without content: its verdicts, and whether it reached its goal (contract §8.1, §8.5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,13 +17,13 @@ MOST = 100_000  # events of one run
 
 
 async def verification_of(store: Store, run: Run, environment: ExecutionEnvironment) -> Verification:
-    """What it came to, with its content."""
+    """The report of a run, with its result and failures, which are content."""
     replayer, _, _ = await replay_run(store, run, environment)
     return verification(await report_of(store, run), replayer.execution)
 
 
 async def report_of(store: Store, run: Run) -> VerificationReport:
-    """A fold of what is recorded of it, and of who worked in the child runs that critics looked at."""
+    """The report of a run, from its log and the logs of child runs that critics verified."""
     events = await store.events(run.id, limit=MOST)
     told = [(event.type, msgspec.json.decode(decode_event(event.data).payload)) for event in events]
     targets = {payload["target"] for type, payload in told if type == "agent.verified"}
@@ -32,7 +32,7 @@ async def report_of(store: Store, run: Run) -> VerificationReport:
 
 
 async def workers(store: Store, run: str) -> frozenset[str]:
-    """Whose work a run's is: of all that decided something in it, and in its children that came to an end."""
+    """The agents that decided in a run, and in its child runs that completed."""
     found, left, seen = set[str](), [run], {run}
     while left:
         for event in await store.events(left.pop(), limit=MOST):
@@ -47,18 +47,20 @@ async def workers(store: Store, run: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def verification(found: VerificationReport, execution: Execution) -> Verification:
-    known = {field.name: getattr(found, field.name) for field in msgspec.structs.fields(VerificationReport)}
+def verification(report: VerificationReport, execution: Execution) -> Verification:
+    members = {
+        field.name: getattr(report, field.name) for field in msgspec.structs.fields(VerificationReport)
+    }
     return Verification(
-        **known,
-        result=execution.variables.get("result") if found.committed else None,
+        **members,
+        result=execution.variables.get("result") if report.committed else None,
         failures=tuple(execution.failures),
         asked=execution.prompt,
     )
 
 
-def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]]) -> VerificationReport:
-    """`by`: who worked, by the child run."""
+def report(run: Run, events: Sequence[Event], workers: Mapping[str, Collection[str]]) -> VerificationReport:
+    """Fold a log. `workers`: the agents that worked, by child run."""
     told = [(event.type, decode_event(event.data)) for event in events]
     payloads = [(type, known, msgspec.json.decode(known.payload)) for type, known in told]
     decisions = [payload for type, _, payload in payloads if type == "runOrchestrator.decided"]
@@ -72,7 +74,7 @@ def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]])
             type == "variable.changed" and payload["name"] == "result" for type, _, payload in payloads
         ),
         turns=len(decisions),
-        verdicts=tuple(_verdicts(payloads, by)),
+        verdicts=tuple(_verdicts(payloads, workers)),
         success_criteria=tuple((last or {}).get("successCriteria", ())),
         waiting=run.head.get("waiting"),
         error=run.head.get("error"),
@@ -80,9 +82,9 @@ def report(run: Run, events: Sequence[Event], by: Mapping[str, Collection[str]])
 
 
 def _verdicts(
-    payloads: Iterable[tuple[str, Any, dict[str, Any]]], by: Mapping[str, Collection[str]]
+    payloads: Iterable[tuple[str, Any, dict[str, Any]]], workers: Mapping[str, Collection[str]]
 ) -> Iterable[CriticVerdict]:
-    """Whose work it is about is told by the event that the verdict points at; in a child run it is somebody's, too."""
+    """The cause of a verdict names the agent whose work it judges; of a child run, all its workers count."""
     authors: dict[str, str] = {}
     iteration = 0
     for type, known, payload in payloads:
@@ -100,7 +102,7 @@ def _verdicts(
                 target=payload["target"],
                 verdict=payload["verdict"],
                 actor_id=actor,
-                self_verified=payload["agentId"] in {actor, *by.get(payload["target"], ())},
+                self_verified=payload["agentId"] in {actor, *workers.get(payload["target"], ())},
                 criteria=tuple(payload.get("criteria", ())),
                 confidence=payload.get("confidence"),
             )

@@ -1,4 +1,4 @@
-"""What transports and the command ask of workflows: start, answer, show, fork; each a function of who asks."""
+"""The service for workflows: start, respond, show. Transports and the command call it."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ from assay.workflow.report import VerificationReport, report_of
 
 RESTING: frozenset[RunStatus] = frozenset({"waiting-approval", "waiting-input", "waiting-external"})
 PAGE = 200
-PARENT = ("runId", "nodeId")  # of a child, as its snapshot names them
+PARENT = ("runId", "nodeId")  # members of a child run's snapshot
 
 
 class WorkflowService:
@@ -78,13 +78,13 @@ class WorkflowService:
             raise NotFound(f"there is no workflow {id!r}")
         return found
 
-    # starting
+    # start
 
     def plan(self, workflow_id: str, inputs: Any, configurable: Any) -> Workflow:
-        """The workflow, if it can be started so; nothing has happened yet."""
+        """The workflow, or an InvalidRequest with every reason why it cannot start. It has no side effect."""
         found = self.library.get(workflow_id)
         if found is None:
-            raise InvalidRequest(Problem("workflowId", f"there is no workflow {workflow_id!r} here"))
+            raise InvalidRequest(Problem("workflowId", f"there is no workflow {workflow_id!r}"))
         problems: list[Problem] = []
         if not is_object(inputs):
             problems.append(Problem("inputs", "expected an object"))
@@ -96,7 +96,7 @@ class WorkflowService:
                 for one in found.variables
                 if one.required and one.defaultValue is UNSET and one.name not in inputs
             ]
-            problems += [Problem(f"inputs.{name}", "this workflow needs it") for name in missing]
+            problems += [Problem(f"inputs.{name}", "this workflow needs this input") for name in missing]
             problems += configurable_problems(configurable)
         for node in found.nodes:
             for critic in _critics_of(node.config, node.settings):
@@ -118,7 +118,7 @@ class WorkflowService:
         documents: Sequence[PutDocument | DeleteDocument] = (),
         run: str | None = None,
     ) -> Run:
-        """A run that has begun."""
+        """Start a run."""
         request = self.request(principal, workflow_id, inputs, configurable, tags, metadata, scope)
         return await self.submit(request, principal.tenant, run or new_id("run-"), documents)
 
@@ -132,7 +132,7 @@ class WorkflowService:
         metadata: dict[str, Any] | None = None,
         scope: str = "default",
     ) -> WorkflowRequest:
-        """What is kept of what was asked for, if it makes sense."""
+        """The request to store, or an InvalidRequest."""
         inputs = {} if inputs is None else inputs
         configurable = {} if configurable is None else configurable
         workflow = self.plan(workflow_id, inputs, configurable)
@@ -154,7 +154,7 @@ class WorkflowService:
         run: str,
         documents: Sequence[PutDocument | DeleteDocument] = (),
     ) -> Run:
-        """Keep what was asked for: a run that is pending, and held by who conducts runs here."""
+        """Store a pending run that the executor here holds."""
         holder, lease = self.executor.executor_id, self.executor.lease
         opening = await off_loop(
             json_size(request.inputs),
@@ -176,13 +176,13 @@ class WorkflowService:
         self.executor.start(found)
         return found
 
-    # answering
+    # respond
 
     async def respond(
         self, principal: Principal, run: str, node: str, value: Any, documents: Sequence[PutDocument] = ()
     ) -> Run:
         """
-        A person's answer to a run that waits. The first counts; whoever comes later, or after its time, is in conflict.
+        Take a person's answer to a run that waits. The first answer counts; a later one, or one after the deadline, is a Conflict.
         `documents` are written with it.
 
         An approval takes `{"action": "accept" | "reject"}`, a clarification any value.
@@ -192,40 +192,40 @@ class WorkflowService:
         found = await self.get(run, principal.tenant)
         workflow = (await replay_run(self.store, found, self.environment))[0].execution.workflow
         if workflow.node(node) is None:
-            raise NotFound(f"run {run} has no node {node!r} that could wait")
+            raise NotFound(f"run {run} has no node {node!r}")
         if found.status not in RESTING:
-            raise Conflict("status", f"run {run}", f"it is {found.status}, and waits for no answer")
+            raise Conflict("status", f"run {run}", f"it is {found.status} and does not wait for an answer")
         state, wait = await self._waiting_state(found)
         if wait.node != node:
             raise Conflict("status", f"run {run}", f"it waits at {wait.node!r}, not at {node!r}")
         now = self._clock.now()
         if wait.deadline is not None and wait.deadline <= now:
             await self._answer(found, wait, _expired(), now)
-            raise Conflict("status", f"run {run}", "its time ran out, and that was a no")
+            raise Conflict("status", f"run {run}", "its deadline has passed, which rejected it")
         action = _action(value, wait, state.replayer.execution.prompt)
-        said = {"action": action, "value": value, "by": principal.id, "expired": False}
-        return await self._answer(found, wait, said, now, documents)
+        answer = {"action": action, "value": value, "by": principal.id, "expired": False}
+        return await self._answer(found, wait, answer, now, documents)
 
     async def expire_waits(self) -> int:
-        """End the waits whose time has run out, of all tenants; how many."""
-        many, before, now = 0, None, self._clock.now()
+        """End the waits of all tenants whose deadline has passed; return how many."""
+        count, before, now = 0, None, self._clock.now()
         while True:
             query = RunQuery(kind=KIND, statuses=RESTING, before=before, limit=PAGE)
             runs = await self.store.runs(query)
             for run in runs:
-                said = run.head.get("waiting", {}).get("deadline")
-                if said is not None and datetime.fromisoformat(said) <= now:
-                    # an answer at the last moment is a conflict; trouble with one run is not that of the others
-                    many += (
+                deadline = run.head.get("waiting", {}).get("deadline")
+                if deadline is not None and datetime.fromisoformat(deadline) <= now:
+                    # an answer at the last moment is a conflict; an error of one run does not stop the others
+                    count += (
                         await run_guarded("expiry", self._expire(run, now), Conflict, EnvironmentFailure)
                         is None
                     )
             if len(runs) < PAGE:
-                return many
+                return count
             before = (runs[-1].created, runs[-1].id)
 
     async def expire_loop(self, seconds: float = 5.0) -> None:
-        """Look for such waits again and again, as long as this host runs."""
+        """Call `expire_waits` every `seconds`, as long as this host runs."""
         while True:
             await asyncio.sleep(seconds)
             await run_guarded(
@@ -237,20 +237,20 @@ class WorkflowService:
         await self._answer(run, wait, _expired(), now)
 
     async def _waiting_state(self, run: Run) -> tuple[WorkflowState, Wait]:
-        """Where a run waits. What it waits for must be what its head says: another answer may have come meanwhile."""
+        """The state of a run, and its wait. A Conflict says that another answer came meanwhile."""
         state = await self.kind.restore(self.store, run)
         wait = state.replayer.waiting
         if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
-            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
+            raise Conflict("status", f"run {run.id}", "another answer came first, and the run goes on")
         return state, wait
 
     async def _answer(
-        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, along: Sequence[PutDocument] = ()
+        self, run: Run, wait: Wait, answer: dict[str, Any], now: datetime, extra: Sequence[PutDocument] = ()
     ) -> Run:
-        """One transaction: what was said, what follows from it, and that the run goes on."""
+        """Write the answer and the events that follow from it in one transaction, then continue the run."""
         state, now_at = await self._waiting_state(run)
         if now_at.interrupt != wait.interrupt:
-            raise Conflict("status", f"run {run.id}", "an answer came before this one, and it goes on")
+            raise Conflict("status", f"run {run.id}", "another answer came first, and the run goes on")
         state.skip_verified(run.events)
         events, evidence, documents = state.answer(Result(at=now, value=answer))
         entry = RunUpdate(
@@ -262,14 +262,14 @@ class WorkflowService:
             evidence=evidence,
             head=state.head(),
         )
-        told = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
-        await self.store.commit(Transaction(entries=[entry], documents=[*documents, *along], lines=[told]))
+        line = audited(run.tenant, "run.respond", run.id, "expired" if answer["expired"] else "ok")
+        await self.store.commit(Transaction(entries=[entry], documents=[*documents, *extra], lines=[line]))
         claimed = await self.store.claim(run.id, self.executor.executor_id, seconds=self.executor.lease)
         if claimed is not None:
             self.executor.start(claimed)
         return claimed or await self.get(run.id, run.tenant)
 
-    # showing
+    # show
 
     async def get(self, run: str, tenant: str) -> Run:
         found = await self.store.run(run, tenant=tenant)
@@ -278,7 +278,7 @@ class WorkflowService:
         return found
 
     async def wait(self, run: str) -> Run:
-        """Once it has ended, or waits for somebody."""
+        """Wait until the run ends or waits for a person, and return it."""
         return await self.executor.wait(run)
 
     async def report(self, run: str, tenant: str) -> VerificationReport:
@@ -286,7 +286,7 @@ class WorkflowService:
         return await report_of(self.store, found)
 
     async def snapshot(self, run: Run) -> dict[str, Any]:
-        """What a RunSnapshot has besides what every run has (contract §3.3), for its owner and as the log shows it."""
+        """The members of a RunSnapshot that only workflows have (contract §3.3). Secrets are removed."""
         replayer, _, _ = await replay_run(self.store, run, self.environment)
         execution, request = replayer.execution, replayer.execution.request
         content = {
@@ -317,7 +317,7 @@ class WorkflowService:
         return shown
 
     async def ancestry(self, run: str, tenant: str, host_id: str) -> dict[str, Any]:
-        """One hop (contract §13.8): by whom this run was started, and how."""
+        """The parent of a run (contract §13.8): one hop."""
         found = await self.store.run(run, tenant=tenant)
         if found is None:
             raise NotFound(f"there is no run {run!r}")
@@ -330,20 +330,20 @@ class WorkflowService:
         return {"runId": run, "hostId": host_id, "parent": above}
 
 
-def _action(value: Any, wait: Wait, asked: dict[str, Any] | None) -> str:
+def _action(value: Any, wait: Wait, prompt: dict[str, Any] | None) -> str:
     if wait.kind == "clarification":
         return "answer"
     action = value.get("action") if is_object(value) else None
     if action not in wait.actions:
-        wanted = ", ".join(wait.actions)
-        raise InvalidRequest(Problem("resumeValue.action", f"expected one of {wanted}, got {brief(action)}"))
+        actions = ", ".join(wait.actions)
+        raise InvalidRequest(Problem("resumeValue.action", f"expected one of {actions}, got {brief(action)}"))
     if action == "edit-accept":
-        _edited(value, wait, asked or {})
+        _check_edit(value, wait, prompt or {})
     return action
 
 
-def _edited(value: dict[str, Any], wait: Wait, asked: dict[str, Any]) -> None:
-    """Whether what a person gives instead can stand in its place."""
+def _check_edit(value: dict[str, Any], wait: Wait, prompt: dict[str, Any]) -> None:
+    """Validate the replacement that `edit-accept` brings."""
     if wait.about == "decision":
         try:
             read_decision(value.get("decision"))
@@ -352,14 +352,12 @@ def _edited(value: dict[str, Any], wait: Wait, asked: dict[str, Any]) -> None:
         return
     outputs = value.get("outputs")
     if not is_object(outputs):
-        raise InvalidRequest(
-            Problem("resumeValue.outputs", "expected the outputs that are to be merged, by name")
-        )
-    there: dict[str, Any] = asked.get("outputs", {})
+        raise InvalidRequest(Problem("resumeValue.outputs", "expected the outputs to merge, by name"))
+    there: dict[str, Any] = prompt.get("outputs", {})
     if unknown := sorted(outputs.keys() - there.keys()):
         names = ", ".join(sorted(there)) or "none"
         raise InvalidRequest(
-            Problem("resumeValue.outputs", f"no {', '.join(unknown)} was harvested; there is {names}")
+            Problem("resumeValue.outputs", f"there is no output {', '.join(unknown)}; there are {names}")
         )
 
 

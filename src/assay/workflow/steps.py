@@ -1,4 +1,4 @@
-"""What is kept of a workflow's run besides its events: the request, and every step with what came back (evidence, never shown)."""
+"""The stored request and steps of a workflow run. They are evidence and are never shown."""
 
 import msgspec
 
@@ -19,14 +19,14 @@ def request_chunk(request: WorkflowRequest) -> EvidenceChunk:
     return EvidenceChunk(kind=REQUEST, data=msgspec.json.encode(request))
 
 
-def step_chunk(number: int, kept: StepRecord) -> EvidenceChunk:
-    return EvidenceChunk(kind=STEP, first=number, last=number, data=msgspec.json.encode(kept))
+def step_chunk(number: int, record: StepRecord) -> EvidenceChunk:
+    return EvidenceChunk(kind=STEP, first=number, last=number, data=msgspec.json.encode(record))
 
 
 async def read_request(store: Store, run: str) -> WorkflowRequest:
     pieces = await store.chunks(run, REQUEST)
     if not pieces:
-        raise NotFound(f"what run {run} was asked for is no longer kept")
+        raise NotFound(f"the request of run {run} is erased")
     return _request(pieces[0].data)
 
 

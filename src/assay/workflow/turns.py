@@ -1,4 +1,4 @@
-"""One invocation as events (contract §5.1): what an agent did between its first and its last, and a critic's word in a bracket of its own (§8.1)."""
+"""Turns of agents and critics, and their events (contract §5.1, §8.1)."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,14 +15,14 @@ from assay.workflow.effects import Invoke, Verify, stable_id
 from assay.workflow.execution import Execution, RunStopped, Steps
 from assay.workflow.gating import Verdict, below
 
-USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # ends of a turn that came to something
+USABLE: tuple[Outcome, ...] = ("completed", "escalated")  # outcomes of a turn that has a result
 
 
 class CriticResult(Struct, frozen=True, kw_only=True):
     """
-    A critic's turn: its verdict, the keys it looked at and which of them hold; its notes go to the actor and nowhere else.
+    A critic's turn: its verdict, the criteria it judged and which of them are met. Its notes go only to the actor.
 
-    `criteria` are keys that an event may hold; `named` are those of an agent, in its own words.
+    `criteria` are the keys for events; `named` are the keys as the agent wrote them.
     """
 
     agent: str
@@ -33,13 +33,13 @@ class CriticResult(Struct, frozen=True, kw_only=True):
     met: dict[str, bool] = {}
     confidence: float | None = None
     notes: str = ""
-    error: str | None = None  # why it gave no verdict
+    error: str | None = None  # the reason why it gave no verdict
     steps: tuple[Step, ...] = ()
     invocation: str = ""
 
 
 class AgentTurn(Struct, frozen=True, kw_only=True):
-    """An agent's turn. `checked` has, by the number of a tool call, what critics said of its answer."""
+    """An agent's turn. `checked` has the verdicts on the answers of its tool calls, by call id."""
 
     agent: str
     outcome: Outcome
@@ -51,7 +51,7 @@ class AgentTurn(Struct, frozen=True, kw_only=True):
     confidence: float | None = None
     error: str | None = None
     schema_validated: bool | None = None
-    criteria: tuple[str, ...] = ()  # keys of its own, by its settings
+    criteria: tuple[str, ...] = ()  # keys that its settings declare
     steps: tuple[Step, ...] = ()
     checked: dict[str, list[CriticResult]] = {}
 
@@ -59,7 +59,7 @@ class AgentTurn(Struct, frozen=True, kw_only=True):
 def invoke_agent(
     execution: Execution, node: str, agent: str, task: Any, role: Role = "actor", **more: Any
 ) -> Steps[AgentTurn]:
-    """Ask an agent; whoever cannot be asked at all ends the run."""
+    """Run an agent's turn. If the agent cannot be called, the run ends."""
     effect = Invoke(node=node, agent=agent, task=task, invocation=execution.invocation(), **more)
     result = yield from execution.perform(effect)
     if result.trouble is not None:
@@ -73,7 +73,7 @@ def invoke_agent(
 
 
 def escalate_if_unsure(done: AgentTurn, floor: float) -> AgentTurn:
-    """`escalated` by its own word, or below the floor that holds here."""
+    """The turn, `escalated` if its confidence is below the floor."""
     if done.outcome == "completed" and below(done.confidence, floor):
         return msgspec.structs.replace(done, outcome="escalated")
     return done
@@ -90,7 +90,7 @@ def verify(
     cause: str,
     criteria: tuple[str, ...],
 ) -> Steps[CriticResult]:
-    """A critic's turn, told: the verdict points at the event that carries what it is about."""
+    """Run a critic's turn and emit its verdict. The verdict's cause is the event that carries the target."""
     effect = Verify(
         node=node,
         critic=critic,
@@ -106,23 +106,23 @@ def verify(
     return found
 
 
-def emit_verdict(execution: Execution, node: str, found: CriticResult, target: str, cause: str) -> None:
-    if found.error is not None:
-        execution.record_failure("critic", found.agent, found.error)
+def emit_verdict(execution: Execution, node: str, result: CriticResult, target: str, cause: str) -> None:
+    if result.error is not None:
+        execution.record_failure("critic", result.agent, result.error)
     turn = AgentTurn(
-        agent=found.agent,
-        outcome=found.outcome,
-        invocation=found.invocation,
-        confidence=found.confidence,
-        steps=found.steps,
+        agent=result.agent,
+        outcome=result.outcome,
+        invocation=result.invocation,
+        confidence=result.confidence,
+        steps=result.steps,
     )
     with invocation(execution, node, turn):
         verified = AgentVerified(
-            agent_id=found.agent,
+            agent_id=result.agent,
             target=target,
-            verdict=found.verdict,
-            criteria=found.criteria or UNSET,
-            confidence=_or_unset(found.confidence),
+            verdict=result.verdict,
+            criteria=result.criteria or UNSET,
+            confidence=_or_unset(result.confidence),
         )
         execution.emit("agent.verified", verified, node=node, cause=cause)
 
@@ -148,9 +148,9 @@ def invocation(execution: Execution, node: str, turn: AgentTurn) -> Generator[No
 
 
 def emit_decision(execution: Execution, node: str, turn: AgentTurn) -> str:
-    """What it came to, which is not committed by being said; the event's id."""
-    said = AgentDecided(agent_id=turn.agent, confidence=_or_unset(turn.confidence))
-    return execution.emit("agent.decided", said, node=node, decision=turn.result)
+    """Emit the result of a turn and return the event's id. This does not commit the result."""
+    decided = AgentDecided(agent_id=turn.agent, confidence=_or_unset(turn.confidence))
+    return execution.emit("agent.decided", decided, node=node, decision=turn.result)
 
 
 def _emit_steps(execution: Execution, node: str, turn: AgentTurn) -> None:

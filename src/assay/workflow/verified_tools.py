@@ -1,4 +1,4 @@
-"""Tools whose answers are verified before they are used (RFC 0090: a `target` that is a call)."""
+"""Tools whose answers critics verify before the agent gets them (RFC 0090: the `target` is a tool call)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +12,10 @@ from assay.workflow.turns import CriticResult
 
 
 class VerifiedTools:
-    """A ToolBox around another; `checked` has, by the number of the call, what critics said of its answer."""
+    """Wraps a ToolBox. `checked` has the verdicts on each answer, by call id."""
 
-    def __init__(self, box: ToolBox | None, critics: Critics, wanted: Invoke) -> None:
-        self._box, self._critics, self._wanted = box, critics, wanted
+    def __init__(self, box: ToolBox | None, critics: Critics, effect: Invoke) -> None:
+        self._box, self._critics, self._effect = box, critics, effect
         self.checked: dict[str, list[CriticResult]] = {}
         self._calls = 0
 
@@ -26,20 +26,20 @@ class VerifiedTools:
         return [] if self._box is None else await self._box.specs(tools)
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """The answer, unless a critic will not have it: then the actor is told so, and not what it was."""
+        """The answer, if its verdict is `pass`; else a ToolFailure without the answer."""
         if self._box is None:
-            raise ToolFailure("unknown_tool", f"there is no tool {tool!r} here")
+            raise ToolFailure("unknown_tool", f"this host has no tool {tool!r}")
         self._calls += 1
-        call = f"call-{self._calls}"  # as the stage counts them
+        call = f"call-{self._calls}"  # the same ids as in Invocation
         outcome = await self._box.call(tool, arguments)
         about = {"tool": tool, "arguments": arguments}
         found = [
-            await self._critics.judge(critic, about, outcome, call, self._wanted.criteria)
-            for critic in self._wanted.critics
+            await self._critics.judge(critic, about, outcome, call, self._effect.criteria)
+            for critic in self._effect.critics
         ]
         self.checked[call] = found
         verdict = combined(one.verdict for one in found)
-        if self._wanted.gating and verdict != "pass":
+        if self._effect.gating and verdict != "pass":
             raise ToolFailure("withheld", f"the answer of {tool} was withheld: the verdict is {verdict}")
         return outcome
 

@@ -1,4 +1,4 @@
-"""A verified loop as an operator declares it (`[workflows."ID"]` in assay.toml), and the workflow it becomes."""
+"""A verifier loop from the settings (`[workflows."ID"]` in assay.toml), and the workflow built from it."""
 
 import re
 from collections import Counter
@@ -17,11 +17,11 @@ from assay.workflow.nodes import NODES
 from assay.workflow.nodes.turn import WORKFLOW
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,127}")
-CHECKS = "checks"  # the critic that the criteria themselves are
+CHECKS = "checks"  # the critic that runs the criteria as checks
 
 
 def read_loop(id: str, table: Any) -> VerifierLoopConfig:
-    """What does not fit is an InvalidRequest, all of it at once."""
+    """Parse a loop. An InvalidRequest lists every problem."""
     place = f'workflows."{id}"'
     if not is_object(table):
         raise InvalidRequest(Problem(place, "expected a table"))
@@ -42,28 +42,30 @@ def loop_problems(id: str, loop: VerifierLoopConfig) -> list[Problem]:
     found: list[Problem] = []
     if NAME.fullmatch(id) is None:
         found.append(
-            Problem("", "a workflow's id begins with a letter and has a-z, 0-9, - and _, at most 128")
+            Problem(
+                "", "expected an id of at most 128 characters, a-z, 0-9, - and _, that starts with a letter"
+            )
         )
     keys = list(loop.criteria)
     if any(not key.strip() for key in keys):
-        found.append(Problem("criteria", "a criterion without a name"))
+        found.append(Problem("criteria", "expected a name for each criterion"))
     found += [Problem("criteria", f"{key!r} is named twice") for key in sorted(_repeated(keys))]
     if CHECKS in loop.critics and not is_object(loop.criteria):
         found.append(Problem("critics", "`checks` needs criteria that are checks"))
     found += [Problem("critics", f"{critic!r} is named twice") for critic in sorted(_repeated(loop.critics))]
     if not loop.allow_self and loop.actor in loop.critics:
-        found.append(Problem("critics", f"{loop.actor!r} may not verify its own work here (allow_self)"))
+        found.append(Problem("critics", f"{loop.actor!r} may not verify its own work (allow_self)"))
     return found
 
 
 def _repeated(names: Iterable[str]) -> list[str]:
-    return [name for name, many in Counter(names).items() if many > 1]
+    return [name for name, count in Counter(names).items() if count > 1]
 
 
 def _indirect_self_verification(
     loop: VerifierLoopConfig, loops: Mapping[str, VerifierLoopConfig]
 ) -> list[Problem]:
-    """Critics that would verify their own work by way of a workflow that is the actor."""
+    """The problem that a critic would verify its own work, because the actor is a workflow in which it is the actor."""
     actor, through = loop.actor, set[str]()
     while actor.startswith(WORKFLOW) and actor not in through:
         through.add(actor)
@@ -71,8 +73,8 @@ def _indirect_self_verification(
         actor = actor if inner is None else inner.actor
     if loop.allow_self or not through or actor not in loop.critics:
         return []
-    told = f"{actor!r} may not verify its own work here, which it does for {loop.actor!r} (allow_self)"
-    return [Problem("critics", told)]
+    message = f"{actor!r} may not verify its own work, and it is the actor of {loop.actor!r} (allow_self)"
+    return [Problem("critics", message)]
 
 
 def library(
@@ -95,7 +97,7 @@ def library(
 
 
 def workflow_of(id: str, loop: VerifierLoopConfig) -> Workflow:
-    """Supervisor and turn, and the way back."""
+    """A workflow with a supervisor node, a turn node, and an edge back."""
     critics: list[dict[str, Any]] = [{"agent": one} for one in loop.critics if one != CHECKS]
     if is_object(loop.criteria) and loop.criteria:
         critics.append({"checks": loop.criteria, "failing": loop.failing})

@@ -1,4 +1,4 @@
-"""The keys of criteria that events may hold (contract §8.1): a closed vocabulary, since a key of an agent's own may be any text."""
+"""The criterion keys that events may hold (contract §8.1): a closed vocabulary, because an agent's own key may be any text."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -9,8 +9,8 @@ from assay.protocol.verification import CRITERION
 from assay.workflow.definition import Workflow
 
 KEY = re.compile(CRITERION)
-UNDECLARED = "undeclared"  # stands for all keys that no operator wrote down
-VERIFIED, VERDICT = "verified", "verdict"  # of the plain rule
+UNDECLARED = "undeclared"  # replaces every key that no operator configured
+VERIFIED, VERDICT = "verified", "verdict"  # keys of the rule that decides without a supervisor agent
 RULE_KEYS = frozenset({VERIFIED, VERDICT, UNDECLARED})
 
 
@@ -18,9 +18,9 @@ def event_keys(
     named: Iterable[str], configured: Collection[str], declared: Collection[str] = ()
 ) -> tuple[str, ...]:
     """
-    Keys as an event may hold them, in their order and each once.
+    The keys for an event, in order, each once.
 
-    `configured` are the loop's, `declared` the agent's own by its settings; any other is `undeclared`.
+    `configured` are the keys of the loop, `declared` those that the agent's settings declare. Any other becomes `undeclared`.
     """
     return tuple(dict.fromkeys(event_key(key, configured, declared) for key in named))
 
@@ -30,7 +30,7 @@ def event_key(key: str, configured: Collection[str], declared: Collection[str]) 
 
 
 def configured_keys(workflow: Workflow) -> frozenset[str]:
-    """All that the nodes of a workflow are configured with."""
+    """All keys in the configuration of a workflow's nodes."""
     found = set(RULE_KEYS)
     for node in workflow.nodes:
         for table in (node.config, node.settings):
@@ -42,7 +42,7 @@ def configured_keys(workflow: Workflow) -> frozenset[str]:
 def closed_decision(
     decision: Mapping[str, Any], configured: Collection[str], declared: Collection[str]
 ) -> dict[str, Any]:
-    """A decision whose success criteria have keys of the vocabulary; several that have none are one, and met if all are."""
+    """The decision with keys of the vocabulary. Criteria that become `undeclared` are merged: met if all are."""
     if "successCriteria" not in decision:
         return dict(decision)
     met: dict[str, bool] = {}

@@ -1,4 +1,4 @@
-"""assay.agent: one agent, asked once; what it says is the node's output."""
+"""assay.agent: calls one agent once. Its answer is the node's output."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ from assay.workflow.turns import (
 
 
 def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
-    given = inputs_of(execution, node)
-    task = given.get("task", execution.variables.get("task"))
+    inputs = inputs_of(execution, node)
+    task = inputs.get("task", execution.variables.get("task"))
     done = yield from invoke_agent(
         execution, node.id, node.agent_id or "", task, memory=node.config.get("memoryRef")
     )
@@ -32,7 +32,7 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     with invocation(execution, node.id, done):
         if done.outcome in USABLE:
             if node.config.get("summary"):
-                _sum_up(execution, node, done)
+                _emit_summary(execution, node, done)
             cause = emit_decision(execution, node.id, done)
     if not cause:
         raise RunStopped("agent_failed", f"the agent's turn ended as {done.outcome}", node=node.id)
@@ -44,7 +44,7 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
             else None
         )
         answer = yield from approval(
-            execution, node.id, "A result its agent is not sure of", cause, about="result", unsure=unsure, cause=cause,
+            execution, node.id, "A result with low confidence", cause, about="result", unsure=unsure, cause=cause,
             result=done.result,
         )  # fmt: skip
         require_accepted(execution, answer, "a result below the threshold", node.id)
@@ -53,14 +53,14 @@ def agent(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     return {"result": done.result}
 
 
-def _sum_up(execution: Execution, node: Node, done: AgentTurn) -> None:
-    """A turn that said nothing of its reasons, in the words of the host."""
+def _emit_summary(execution: Execution, node: Node, done: AgentTurn) -> None:
+    """Emit a host-written summary if the agent gave no reasoning."""
     if any(isinstance(step, ReasoningStep) for step in done.steps):
         return
-    said = f"asked once, with {done.tools} tools at hand; it gave no reasons"
+    summary = f"called once with {done.tools} tools; it gave no reasoning"
     execution.emit(
         "agent.reasoned",
         AgentReasoned(agent_id=done.agent, verbosity="summary"),
         node=node.id,
-        reasoning=said,
+        reasoning=summary,
     )

@@ -1,4 +1,4 @@
-"""core.dispatch: the newest decision carried out with child runs (contract §13.3)."""
+"""core.dispatch: carries out the newest decision with child runs (contract §13.3)."""
 
 from typing import Any
 
@@ -20,10 +20,12 @@ def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     workers: list[str] = decision["nextWorkerIds"]
     if len(workers) > 1 and node.config.get("fanOutPolicy") == "reject":
         raise RunStopped(
-            "fan_out_unsupported", f"one worker at a time, and {len(workers)} were named", node=node.id
+            "fan_out_unsupported",
+            f"fanOutPolicy is reject: expected one worker, got {len(workers)}",
+            node=node.id,
         )
     child = ChildResult(run="", status="")
-    found: list[ChildResult] = []
+    children: list[ChildResult] = []
     for index, worker in enumerate(workers):
         spec = ChildSpec(
             node=node.id,
@@ -41,19 +43,19 @@ def dispatch(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
         )
         child = yield from child_run(execution, spec)
         if child.verdict is not None:
-            found.append(child)
-            execution.last_turn = _last(found)
+            children.append(child)
+            execution.last_turn = _outcome(children)
     return {"childRunId": child.run, "childStatus": child.status}
 
 
-def _last(found: list[ChildResult]) -> TurnOutcome:
-    """Of several workers in one turn the strictest verdict counts."""
+def _outcome(children: list[ChildResult]) -> TurnOutcome:
+    """The outcome of a turn with several workers: the strictest verdict counts."""
     return TurnOutcome(
-        verdict=combined(child.verdict for child in found if child.verdict is not None),
-        committed=all(child.merged for child in found),
-        notes=tuple(one.notes for child in found for one in child.verdicts if one.notes),
+        verdict=combined(child.verdict for child in children if child.verdict is not None),
+        committed=all(child.merged for child in children),
+        notes=tuple(one.notes for child in children for one in child.verdicts if one.notes),
     )
 
 
-def _mapping(node: Node, worker: str, own: str, usual: str) -> dict[str, str]:
-    return node.config.get(own, {}).get(worker, node.config.get(usual, {}))
+def _mapping(node: Node, worker: str, per_worker: str, default: str) -> dict[str, str]:
+    return node.config.get(per_worker, {}).get(worker, node.config.get(default, {}))

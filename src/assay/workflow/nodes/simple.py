@@ -1,4 +1,4 @@
-"""Nodes that need nobody: noop, identity, delay, fail; and the gate that needs a person (contract §11)."""
+"""Simple nodes: noop, identity, delay, fail, and the approval gate (contract §11)."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def delay(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
 
 def fail(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     yield from ()
-    raise RunStopped("node_failed", "this node fails, which is all it is for", node=node.id)
+    raise RunStopped("node_failed", "this node always fails", node=node.id)
 
 
 def approval_gate(execution: Execution, node: Node) -> Steps[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""core.ai.structuredOutput: a model's answer in a form, or its refusal; and where a replay finds that this has changed (contract §13.4, §13.9)."""
+"""core.ai.structuredOutput: a model's structured answer or refusal; a replay reports if that has changed (contract §13.4, §13.9)."""
 
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ def structured_output(execution: Execution, node: Node) -> Steps[dict[str, Any]]
 
 
 def _compare(execution: Execution, node: Node, came: dict[str, Any], original: dict[str, Any]) -> None:
-    """A refusal where there was an answer, or the other way round, is never put in the place of what was recorded."""
+    """A refusal never replaces a recorded answer, nor an answer a recorded refusal: the replay stops."""
     kind: Literal["valid", "refusal"] = "refusal" if "refusal" in came else "valid"
     if kind != original["kind"]:
         diverged = ReplayDivergedAtRefusal(
@@ -49,5 +49,5 @@ def _compare(execution: Execution, node: Node, came: dict[str, Any], original: d
             replay_envelope_kind=kind,
         )
         execution.emit("replay.divergedAtRefusal", diverged, node=node.id)
-        what = f"the recorded answer was {original['kind']}, and now it is {kind}"
+        what = f"the recorded answer was {original['kind']}, the new one is {kind}"
         raise RunStopped("replay_diverged_at_refusal", what, node=node.id)

@@ -1,4 +1,4 @@
-"""core.subWorkflow: one child run whose output is taken only when it may be (contract §8.3; RFC 0063 `outputAttestation`)."""
+"""core.subWorkflow: one child run. Its outputs are merged once they are verified and approved (contract §8.3; RFC 0063 `outputAttestation`)."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def sub_workflow(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
                 answer = yield from approval(
                     execution,
                     node.id,
-                    "A sub-run's output that its critic rejects; accept to run it again",
+                    "The output of a child run that its critic rejects; accept to run it again",
                     child.run,
                     about="retry",
                     seconds=config.get("expiresSeconds"),

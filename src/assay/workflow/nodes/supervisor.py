@@ -1,4 +1,4 @@
-"""core.orchestrator.supervisor: one decision an execution; the way back brings it here again (contract §13.2)."""
+"""core.orchestrator.supervisor: makes one decision per execution (contract §13.2)."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from assay.workflow.interrupts import LowConfidence, approval, require_accepted
 from assay.workflow.turns import USABLE, invocation, invoke_agent
 from assay.workflow.vocabulary import VERDICT, VERIFIED
 
-HELD = 0.0  # how sure a plan is of the turn at which it is to be held
-RULE = "local.assay.supervisor"  # who decides where no agent does
+HELD = 0.0  # the confidence of a mock plan at the turn that must wait for a person
+RULE = "local.assay.supervisor"  # the agent id in events where a rule decides
 
 
 def supervisor(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
@@ -20,23 +20,23 @@ def supervisor(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
     agent = node.agent_id or (RULE if "actor" in node.config else f"supervisor-{node.id}")
     if node.config.get("supervisor"):
         agent = node.config["supervisor"]
-        decision, confidence, declared = yield from _asked(execution, node, agent)
+        decision, confidence, declared = yield from _agent_decision(execution, node, agent)
     else:
-        decision, confidence = _planned(execution, node)
+        decision, confidence = _planned_decision(execution, node)
         declared = tuple(one["key"] for one in decision.get("successCriteria", ()))
     if below(confidence, execution.threshold):
-        decision = yield from _held(execution, node, agent, decision, confidence or 0.0)
+        decision = yield from _approved(execution, node, agent, decision, confidence or 0.0)
     if "actor" in node.config:
-        _within(execution, node, decision)
+        _check_worker(execution, node, decision)
     decide(execution, node.id, agent, decision, declared)
     return {"kind": decision["kind"]}
 
 
-def _planned(execution: Execution, node: Node) -> tuple[dict[str, Any], float | None]:
-    """By the number of decisions so far, so that whoever comes back to it agrees."""
+def _planned_decision(execution: Execution, node: Node) -> tuple[dict[str, Any], float | None]:
+    """By the number of decisions so far, so that a replay gives the same."""
     config, turn = node.config, execution.iteration
     if "actor" in config:
-        return _ruled(execution.last_turn, config), None
+        return _rule_decision(execution.last_turn, config), None
     if "mockPendingDecision" in config and turn == 0:
         return _read(config["mockPendingDecision"], node), config.get("mockConfidence")
     plan = config.get("mockDispatchPlan", config.get("mockDecisions"))
@@ -50,8 +50,8 @@ def _planned(execution: Execution, node: Node) -> tuple[dict[str, Any], float | 
     return {"kind": "terminate", "reason": "plan-exhausted"}, None
 
 
-def _ruled(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
-    """The plain rule of a verified loop: go on until something is committed, or given up."""
+def _rule_decision(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
+    """The rule of a verifier loop without a supervisor agent: go on until a result is committed or the loop gives up."""
     if last is None or not (last.committed or last.gave_up):
         return {"kind": "next-worker", "nextWorkerIds": [config["actor"]]}
     decision: dict[str, Any] = {"kind": "terminate", "reason": REACHED if last.committed else GAVE_UP}
@@ -64,22 +64,22 @@ def _ruled(last: TurnOutcome | None, config: dict[str, Any]) -> dict[str, Any]:
     return decision
 
 
-def _within(execution: Execution, node: Node, decision: dict[str, Any]) -> None:
-    """Of a verified loop: who may be next, and how often. That it ends is no turn of work, and is never cut off."""
+def _check_worker(execution: Execution, node: Node, decision: dict[str, Any]) -> None:
+    """In a verifier loop: which worker may be next, and how often. Ending the run is always possible."""
     if decision["kind"] == "next-worker" and decision["nextWorkerIds"] != [node.config["actor"]]:
         what = f"the only worker here is {node.config['actor']}"
         execution.record_failure(
-            "supervisor", node.config["supervisor"], f"{what}, and it named {decision['nextWorkerIds']}"
+            "supervisor", node.config["supervisor"], f"{what}; it named {decision['nextWorkerIds']}"
         )
         raise RunStopped("unknown_child_workflow", what, node=node.id)
     if decision["kind"] != "terminate" and execution.iteration >= execution.iterations[0]:
         execution.breach_loop(node.id)
 
 
-def _asked(
+def _agent_decision(
     execution: Execution, node: Node, agent: str
 ) -> Steps[tuple[dict[str, Any], float | None, tuple[str, ...]]]:
-    """An agent decides; how sure it is of that stands outside the decision (CP-1)."""
+    """An agent decides. Its confidence is not part of the decision (CP-1)."""
     last = execution.last_turn
     task = {
         "task": execution.variables.get("task"),
@@ -100,20 +100,20 @@ def _asked(
     try:
         return read_decision(turn.result), turn.confidence, turn.criteria
     except ValueError as wrong:
-        execution.record_failure("supervisor", agent, f"it decided nothing that is one: {wrong}")
+        execution.record_failure("supervisor", agent, f"its answer is not a valid decision: {wrong}")
         raise RunStopped(
-            "validation_error", "the supervisor decided nothing that is one", node=node.id
+            "validation_error", "the supervisor's answer is not a valid decision", node=node.id
         ) from None
 
 
-def _held(
+def _approved(
     execution: Execution, node: Node, agent: str, decision: dict[str, Any], confidence: float
 ) -> Steps[dict[str, Any]]:
-    """CP-1: nothing is decided until a person has ratified it; then it is this turn's, once."""
+    """CP-1: a person approves the decision before it is recorded."""
     answer = yield from approval(
         execution,
         node.id,
-        "A decision its supervisor is not sure of",
+        "A decision with low confidence",
         node.id,
         about="decision",
         actions=("accept", "edit-accept", "reject"),
@@ -121,14 +121,14 @@ def _held(
         unsure=LowConfidence(agent, execution.threshold, confidence),
         decision=decision,
     )
-    require_accepted(execution, answer, "a decision that was held", node.id)
+    require_accepted(execution, answer, "a decision with low confidence", node.id)
     return read_decision(answer.value["decision"]) if answer.action == "edit-accept" else decision
 
 
-def _read(said: Any, node: Node) -> dict[str, Any]:
+def _read(value: Any, node: Node) -> dict[str, Any]:
     try:
-        return read_decision(said)
+        return read_decision(value)
     except ValueError as wrong:
         raise RunStopped(
-            "validation_error", f"the plan has a decision that is none: {wrong}", node=node.id
+            "validation_error", f"the plan has an invalid decision: {wrong}", node=node.id
         ) from None

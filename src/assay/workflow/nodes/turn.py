@@ -1,4 +1,4 @@
-"""assay.turn: the newest decision carried out by an agent, and its work held against critics before it is committed (RFC 0090, contract §8.2)."""
+"""assay.turn: an agent carries out the newest decision, and critics verify its result before it is committed (RFC 0090, contract §8.2)."""
 
 from typing import Any
 
@@ -21,21 +21,21 @@ from assay.workflow.turns import (
     verify,
 )
 
-WORKFLOW = "workflow:"  # an actor that is a child run
+WORKFLOW = "workflow:"  # prefix of an actor that is a workflow, run as a child
 
 
 class Candidate(Struct, frozen=True, kw_only=True):
-    """What a turn came to, before anybody has said that it may count."""
+    """The result of a turn before it is committed."""
 
     agent: str
     result: Any
     target: str
     confidence: float | None = None
     floor: float | None = None
-    escalated: bool = False  # its actor wants a person to look
+    escalated: bool = False  # the actor asks for a person
     verdicts: tuple[CriticResult, ...] = ()
     failed: str | None = None
-    workers: tuple[str, ...] = ()  # of a child run: whose work it is
+    workers: tuple[str, ...] = ()  # of a child run: the agents that worked in it
 
 
 def turn(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
@@ -63,20 +63,20 @@ def turn(execution: Execution, node: Node) -> Steps[dict[str, Any]]:
         execution.last_turn = TurnOutcome(verdict=None, committed=False, notes=(candidate.failed,))
         return {"outcome": "failed", **failures}
     step = after(verdict, turn=execution.iteration, max_turns=execution.iterations[0], gating=gating)
-    unsure = _unsure(execution, node, candidate)
+    unsure = _low_confidence(execution, node, candidate)
     escalated = candidate.escalated or any(one.outcome == "escalated" for one in candidate.verdicts)
     if step in ("commit", "retry") and (unsure is not None or escalated):
         answer = yield from approval(
             execution,
             node.id,
-            "A result that somebody is not sure of",
+            "A result with low confidence",
             candidate.target,
             about="result" if step == "commit" else "retry",
             unsure=unsure,
             seconds=expires,
             result=candidate.result,
         )
-        require_accepted(execution, answer, "a result below its floor", node.id)
+        require_accepted(execution, answer, "a result below its confidence floor", node.id)
     if step == "escalate":
         yield from _failed(execution, node, candidate)
     elif step == "breach":
@@ -129,7 +129,7 @@ def _agent_turn(execution: Execution, node: Node) -> Steps[Candidate]:
 
 
 def _task(execution: Execution) -> Any:
-    """What is asked of whoever works: the task, and in a later turn what was said of the one before."""
+    """The task for the actor; in a later turn, with the notes of the critics."""
     task = execution.variables.get("task")
     if execution.last_turn is None:
         return task
@@ -137,7 +137,7 @@ def _task(execution: Execution) -> Any:
 
 
 def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
-    """A criterion that any critic finds unmet is not met."""
+    """By criterion: met if every critic says so."""
     met: dict[str, bool] = {}
     for one in judged:
         for key, held in one.met.items():
@@ -146,7 +146,7 @@ def _met(judged: tuple[CriticResult, ...]) -> dict[str, bool]:
 
 
 def _child_turn(execution: Execution, node: Node) -> Steps[Candidate]:
-    """A child run as the actor: its `result` is the candidate, and its run id what is verified."""
+    """A child run is the actor: its output is the candidate, and its run id the target of verdicts."""
     config = node.config
     worker, output = config["actor"].removeprefix(WORKFLOW), config.get("output", "result")
     gating = config.get("gating", True)
@@ -185,8 +185,8 @@ def _child_turn(execution: Execution, node: Node) -> Steps[Candidate]:
     )
 
 
-def _unsure(execution: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
-    """The actor, or a critic, below its floor: either is enough (contract §8.4)."""
+def _low_confidence(execution: Execution, node: Node, candidate: Candidate) -> LowConfidence | None:
+    """The actor or critic whose confidence is below its floor (contract §8.4); None: neither."""
     floor = candidate.floor
     if floor is not None and candidate.confidence is not None and below(candidate.confidence, floor):
         return LowConfidence(candidate.agent, floor, candidate.confidence)
@@ -198,13 +198,13 @@ def _unsure(execution: Execution, node: Node, candidate: Candidate) -> LowConfid
 
 
 def _floor(execution: Execution, node: Node, done: AgentTurn) -> float:
-    """The actor's: what the run says, or the workflow, or its manifest."""
+    """The actor's confidence floor: of the run, else of the workflow, else of the agent's manifest."""
     own = done.threshold if done.threshold is not None else execution.threshold
     return execution.configurable.get("escalationThreshold", node.config.get("floors", {}).get("actor", own))
 
 
 def _failed(execution: Execution, node: Node, candidate: Candidate) -> Steps[None]:
-    """A fail is never committed: another turn, a person who may grant one, or the end without success."""
+    """After a `fail`: another turn, a person who may allow one, or give up. The result is never committed."""
     policy = node.config.get("onFail", "escalate")
     assert execution.last_turn is not None
     if policy == "give-up":

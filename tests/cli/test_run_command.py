@@ -73,7 +73,7 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
     assert [line.split()[0][:4] for line in listed.out.splitlines()[1:]] == ["run-", "run-"]
     assert "0.333 not passed" in listed.out
     shown = assay("show", "latest")
-    assert "expected one that is '?', got 'B'" in shown.out
+    assert "expected '?', got 'B'" in shown.out
     report = json.loads(assay("show", "latest", "--json").out)
     assert report["summary"]["passed"] is False
     assert report["report"]["passK"] == {"1": 1 / 3, "2": 1 / 3}

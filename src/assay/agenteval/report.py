@@ -216,8 +216,10 @@ def _mismatch(check: JSON, value: Any) -> str:
     if check["check_type"] == "json_schema":
         errors = check["results"].get("errors", [{}])
         return f"its result breaks the return schema: {errors[0].get('message', '')}"
-    verb = "contains" if check["check_type"] == "contains" else "is"
-    return f"expected one that {verb} {_short(wanted)}, got {_short(value)}"
+    expected = (
+        _short(wanted) if check["check_type"] != "contains" else f"a result that contains {_short(wanted)}"
+    )
+    return f"expected {expected}, got {_short(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:

@@ -140,8 +140,8 @@ def test_wrong_usage_is_one_line_and_exit_2(command, tmp_path, arguments, said):
     [
         ('database_url = "memory:"', 2, "would be lost"),
         ('database_url = "mysql://me:hunter2@host/db"', 2, "no store for 'mysql'"),
-        ('database_url = "postgresql://me:hunter2@host:port/db"', 2, "the database's address is no URL"),
-        ('database_url = "hunter2"', 2, "the database's address is no URL"),
+        ('database_url = "postgresql://me:hunter2@host:port/db"', 2, "database_url: expected a URL"),
+        ('database_url = "hunter2"', 2, "database_url: expected a URL"),
         ('home = "what?"', 2, "because of its '?'"),
         ('home = "assay.toml"', 1, "cannot create the folder"),
     ],

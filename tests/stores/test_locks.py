@@ -45,7 +45,7 @@ async def opened(address):
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(writer, "AT_MOST", 0.6)
+    monkeypatch.setattr(writer, "LOCK_SECONDS", 0.6)
 
 
 @pytest.mark.usefixtures("hurried")

@@ -243,7 +243,7 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
     [
         (None, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY"),
         (NEW, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it; it has only b"),
-        (KeyRing({"a": B}), "has a key 'a', and it is not the 'a' that this store is sealed with"),
+        (KeyRing({"a": B}), "has a key 'a', and it is not the 'a' that encrypted this store"),
     ],
     ids=["none", "another", "wrong"],
 )
@@ -258,7 +258,7 @@ async def test_a_store_is_not_opened_without_its_key(disk, cipher, said):
 async def test_of_two_who_bring_a_first_key_at_once_the_second_is_told_of_the_firsts(disk):
     async with opened(disk, OLD) as store:
         markers._mark(store._engine, RecordCodec(OLD))  # the same key: both were right
-        with pytest.raises(UsageError, match="it is not the 'a' that this store is sealed with"):
+        with pytest.raises(UsageError, match="it is not the 'a' that encrypted this store"):
             markers._mark(store._engine, RecordCodec(KeyRing({"a": B})))
 
 

@@ -25,7 +25,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 from assay.backends.stores import migrate, tables
 from assay.backends.stores.checkpoints import Checkpoints
 from assay.backends.stores.connect import open_engine
-from assay.backends.stores.group_commit import MOST_HERE
+from assay.backends.stores.group_commit import MAX_BYTES_ON_LOOP
 from assay.backends.stores.sql import SqlStore
 from assay.backends.stores.sql_writer import TOGETHER, spans
 from assay.errors import Conflict, EnvironmentFailure, UsageError
@@ -236,7 +236,7 @@ def opening(run, **more):
         (Transaction(entries=[*opening("a").entries, *STEP.entries]), False),
         (Transaction(documents=[PutDocument(tenant="t", kind="k", key="a", data=b"")]), False),
         (Transaction(lines=[audit_entry("a tenant nobody has heard of", "run.start", "x")]), False),
-        (opening("large", evidence=[EvidenceChunk(kind="p", data=b"x" * MOST_HERE), EvidenceChunk(kind="q", data=b"x")]), False),
+        (opening("large", evidence=[EvidenceChunk(kind="p", data=b"x" * MAX_BYTES_ON_LOOP), EvidenceChunk(kind="q", data=b"x")]), False),
     ],
     ids=["a run", "a line", "two runs", "a step", "a run and a step", "a document", "a tenant", "large"],
 )  # fmt: skip
@@ -299,7 +299,7 @@ async def test_what_is_given_together_is_written_in_that_order(address):
             ]
             expected = [(0,), *((n,) for n in range(1, many + 1)), (0,)]
             assert await asyncio.gather(*map(store.commit, given)) == expected
-        with pytest.raises(Conflict, match="there is one of that id already"):
+        with pytest.raises(Conflict, match="a run of that id exists already"):
             await store.commit(opening("m1"))
         again = await asyncio.gather(
             *map(store.commit, [opening("m1"), opening("x")]), return_exceptions=True
@@ -429,7 +429,7 @@ async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(addr
         await store.commit(OPENED)
         await (fill if address.startswith("sqlite") else refuse_as_full)(store)
         evidence = [EvidenceChunk(kind="big", data=os.urandom(3_000_000))]
-        with pytest.raises(EnvironmentFailure, match="disk of the database is full; nothing was written"):
+        with pytest.raises(EnvironmentFailure, match="the database.s disk is full; nothing was written"):
             await store.commit(
                 Transaction(entries=[RunUpdate(run="r", events=STEP.entries[0].events, evidence=evidence)])
             )

@@ -1,4 +1,4 @@
-"""What a batch may do to what is there: pure, and the same for every store."""
+"""Applies a transaction to runs and documents. Pure functions that all stores share."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,21 +23,21 @@ from assay.ports.audit import AuditEntry
 
 Name = tuple[str, str, str]  # tenant, kind, key
 
-MAX_NAME_BYTES = 512  # several of them make one index entry, of which PostgreSQL allows 2,700
+MAX_NAME_BYTES = 512  # an index entry has several names, and PostgreSQL allows 2,700 bytes
 
 
 class Changes(msgspec.Struct):
-    """What is to be written: runs and documents as they become (None: deleted), events and pieces as they are added."""
+    """The rows to write: new states of runs and documents (None: deleted), and added events and chunks."""
 
     runs: dict[str, Run] = {}
     documents: dict[Name, Document | None] = {}
-    events: list[tuple[str, int, Event]] = []  # with the sequence each gets
+    events: list[tuple[str, int, Event]] = []  # with the sequence of each
     pieces: list[tuple[str, EvidenceChunk]] = []
     ends: list[int] = []
     lines: Sequence[AuditEntry] = ()
 
-    def onto(self, runs: dict[str, Run], documents: dict[Name, Document]) -> None:
-        """Let what is there become what will be there."""
+    def merge_into(self, runs: dict[str, Run], documents: dict[Name, Document]) -> None:
+        """Apply the changes to these tables."""
         runs.update(self.runs)
         for name, document in self.documents.items():
             if document is None:
@@ -49,7 +49,7 @@ class Changes(msgspec.Struct):
 def apply(
     batch: Transaction, runs: Mapping[str, Run], documents: Mapping[Name, Document], now: datetime
 ) -> Changes:
-    """What the batch comes to, given the runs and documents it names as they are. Changes nothing; may raise Conflict."""
+    """Compute the changes of a transaction from the current runs and documents it names. It may raise Conflict."""
     out = Changes(lines=batch.lines)
     for entry in batch.entries:
         there = out.runs.get(entry.run) or runs.get(entry.run)
@@ -66,11 +66,11 @@ def apply(
 
 
 def names(batches: Iterable[Transaction]) -> tuple[list[str], list[Name]]:
-    """The runs and documents that some batches name, sorted, so that two processes lock them in the same order."""
+    """The runs and documents of some transactions, sorted, so that all processes lock them in the same order."""
     batches = list(batches)
     alone = (
         len(batches) == 1
-    )  # of many, a run that opens is taken to be new: if it is not, each is tried alone
+    )  # among several, a created run is assumed to be new; if it is not, each transaction is retried alone
     return (
         sorted({entry.run for batch in batches for entry in batch.entries if alone or not entry.opens}),
         sorted({name_of(change) for batch in batches for change in batch.documents}),
@@ -87,20 +87,20 @@ def free(run: Run, holder: str, now: datetime) -> bool:
 
 
 def ahead(run: Run, holder: str, now: datetime) -> bool:
-    """Whether another's lease was granted in the future: the clock was set back since, and its end says nothing."""
+    """Whether another holder's lease was granted in the future: the clock was set back, so its end is meaningless."""
     other = run.status in ACTIVE and run.holder not in (None, holder)
     return other and run.granted is not None and run.granted > now
 
 
 def anchored(run: Run, now: datetime) -> Run:
-    """Its lease, of the same length, as if it had been granted now: a holder that lives renews it before its end."""
+    """Restart the lease now, with the same length. A live holder renews it before its end."""
     assert run.leased
     assert run.granted
     return msgspec.structs.replace(run, granted=now, leased=now + (run.leased - run.granted))
 
 
 def taken(run: Run, holder: str, now: datetime, seconds: float) -> Run:
-    """Held from now on; by another than before, who never let go of it: a takeover."""
+    """Give the lease to the holder. If another holder had not released it, this is a takeover."""
     lost = run.holder not in (None, holder)
     leased = now + timedelta(seconds=seconds)
     return msgspec.structs.replace(
@@ -113,14 +113,14 @@ def released(run: Run) -> Run:
 
 
 def check(batch: Transaction) -> None:
-    """Refuse what no database could keep, before it is tried."""
+    """Refuse names that a database cannot store."""
     names = _names(batch)
-    text = "".join(names)  # most are short and plain, which is seen at one look
+    text = "".join(names)  # a quick test: most names are short ASCII
     short = len(text) <= MAX_NAME_BYTES or max(map(len, names)) <= MAX_NAME_BYTES
     plain = short and text.isascii() and "\0" not in text
     problems: list[Problem] = [] if plain else [problem for name in names for problem in _bad_name(name)]
     problems += [
-        Problem(piece.kind, f"a piece cannot go from {piece.first} to {piece.last}")
+        Problem(piece.kind, f"expected first to last, got {piece.first} to {piece.last}")
         for entry in batch.entries
         for piece in entry.evidence
         if not 0 <= piece.first <= piece.last
@@ -130,7 +130,7 @@ def check(batch: Transaction) -> None:
 
 
 def _names(batch: Transaction) -> list[str]:
-    """Everything that is written under a name."""
+    """All names in a transaction."""
     found: list[str] = []
     for entry in batch.entries:
         found += (entry.run, entry.holder or "")
@@ -152,15 +152,15 @@ def _bad_name(name: str) -> list[Problem]:
     try:
         long = len(name.encode()) > MAX_NAME_BYTES
     except UnicodeEncodeError:
-        return [Problem("", f"{name[:40]!r} is no name: it is not text")]
+        return [Problem("", f"{name[:40]!r} is not a valid name: it is not Unicode text")]
     if long:
-        return [Problem("", f"{name[:40]!r}… is no name: it has more than {MAX_NAME_BYTES} bytes")]
-    return [Problem("", f"{name[:40]!r} is no name: it holds a NUL")] if "\0" in name else []
+        return [Problem("", f"{name[:40]!r}… is not a valid name: it has more than {MAX_NAME_BYTES} bytes")]
+    return [Problem("", f"{name[:40]!r} is not a valid name: it contains a NUL")] if "\0" in name else []
 
 
 def _opened(entry: RunUpdate, opens: CreateRun, there: Run | None, now: datetime) -> Run:
     if there is not None:
-        raise Conflict("exists", f"run {entry.run}", "there is one of that id already")
+        raise Conflict("exists", f"run {entry.run}", "a run of that id exists already")
     if entry.expected:
         raise Conflict("sequence", f"run {entry.run}", f"its next event is 0, not {entry.expected}")
     leased = now + timedelta(seconds=opens.seconds) if opens.holder else None
@@ -175,9 +175,11 @@ def _admitted(entry: RunUpdate, run: Run | None) -> Run:
     if run is None:
         raise Conflict("missing", place, "there is no such run")
     if run.status in CLOSED:
-        raise Conflict("closed", place, f"it is {run.status}, and nothing follows that")
+        raise Conflict("closed", place, f"it is {run.status}, which is final")
     if entry.holder is not None and run.holder != entry.holder:
-        raise Conflict("lease", place, f"it is held by {run.holder or 'nobody'}, no longer by {entry.holder}")
+        raise Conflict(
+            "lease", place, f"{entry.holder} no longer holds its lease; the holder is {run.holder or 'none'}"
+        )
     if entry.when is not None and run.status not in entry.when:
         raise Conflict("status", place, f"it is {run.status}, not {' or '.join(sorted(entry.when))}")
     if entry.expected is not None and entry.expected != run.events:
@@ -207,9 +209,9 @@ def _changed(change: PutDocument | DeleteDocument, before: Document | None, now:
     if change.version is not None and change.version != version:
         place = f"{change.kind} {change.key!r}"
         if change.version == 0:
-            raise Conflict("exists", place, f"it is there already, at version {version}")
+            raise Conflict("exists", place, f"it exists already, at version {version}")
         if before is None:
-            raise Conflict("missing", place, f"it is not there, so not at version {change.version}")
+            raise Conflict("missing", place, f"expected version {change.version}, but it does not exist")
         raise Conflict("version", place, f"it is at version {version}, not {change.version}")
     if isinstance(change, DeleteDocument):
         return None

@@ -1,7 +1,7 @@
 """
-The audit log in the database: every process has a lane of its own in each tenant's log.
+The audit log in the database. Every process has its own lane in each tenant's log.
 
-Lines go into the same transaction as what they tell of. Nobody reads for it, nor waits for another process, but when a lane begins.
+An entry is written in the transaction of its action. It needs no read and no lock, except when a lane begins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,29 +27,29 @@ from sqlalchemy import (
 from assay.backends.stores.tables import audit, audit_heads, moment, stamp
 from assay.ports.audit import START, AuditEntry, AuditRecord, LaneHead, next_head, next_record
 
-MOST = 10_000  # tenants whose lanes are held open
+MAX_LANES = 10_000  # open lanes, one per tenant
 LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:tenant, 7))")
 
 Row = tuple[Any, ...]  # values in the order of their table's columns
-# by tenant, each with the moment of its last line: times do not go back in a lane
+# By tenant, with the time of the last line: times never decrease in a lane.
 Lanes = dict[str, tuple[LaneHead, datetime]]
 
 
 class AuditChain:
-    """One process's lanes. What `add` gives is what they become: `forget` them before it is committed, and `keep` it once that is known."""
+    """The lanes of one process. `add` returns their new ends: call `forget` before the commit, and `keep` after it."""
 
     def __init__(self) -> None:
         self._open: Lanes = {}
 
     def has(self, lines: Iterable[AuditEntry]) -> bool:
-        """Whether all of them go into lanes that are open."""
+        """Whether the lanes of all these lines are open."""
         return all(line.tenant in self._open for line in lines)
 
     def add(
         self, connection: Connection | None, lines: Iterable[AuditEntry], now: datetime
     ) -> tuple[Lanes, list[AuditRecord]]:
-        """A lane that is not open is made, for which a connection is needed."""
+        """Append lines. Opening a lane needs a connection."""
         found: list[AuditRecord] = []
         lanes: Lanes = {}
         for line in lines:
@@ -65,7 +65,7 @@ class AuditChain:
 
     def keep(self, lanes: Lanes) -> None:
         if lanes:
-            if len(self._open) > MOST:
+            if len(self._open) > MAX_LANES:
                 self._open.clear()
             self._open.update(lanes)
 
@@ -75,7 +75,7 @@ class AuditChain:
 
 
 def _new(connection: Connection, tenant: str) -> LaneHead:
-    """A lane that nobody has, bound to the beginning of the one before."""
+    """A new lane, chained to the first line of the lane before."""
     if connection.dialect.name == "postgresql":
         connection.execute(_LOCK, {"tenant": tenant})
     query = select(audit_heads).where(audit_heads.c.tenant == tenant, _readable(connection, audit_heads))
@@ -94,34 +94,34 @@ def head_row(head: LaneHead) -> Row:
 
 
 def _readable(connection: Connection, table: Table) -> ColumnElement[bool]:
-    """Whether a row is one of ours: SQLite takes a value of any type in any column, and both a moment that no calendar has."""
+    """Whether a row has valid types: SQLite accepts any type in any column, and both databases accept an impossible time."""
     conditions = [table.c.at.between(0, LAST)] if "at" in table.c else []
     if connection.dialect.name == "sqlite":
         kinds = {Text: "text", BigInteger: "integer", LargeBinary: "blob"}
         conditions += [
-            func.typeof(column) == said
+            func.typeof(column) == name
             for column in table.c
-            for kind, said in kinds.items()
+            for kind, name in kinds.items()
             if isinstance(column.type, kind)
         ]
     return and_(true(), *conditions)
 
 
 def misfits_of(connection: Connection, tenant: str | None) -> int:
-    """How many rows are neither a line nor a head, though they stand where those do."""
-    many = 0
+    """The number of invalid rows."""
+    count = 0
     for table in (audit, audit_heads):
         query = select(func.count()).select_from(table).where(not_(_readable(connection, table)))
         if tenant is not None:
             query = query.where(table.c.tenant == tenant)
-        many += connection.execute(query).scalar_one()
-    return many
+        count += connection.execute(query).scalar_one()
+    return count
 
 
 def lines_of(
     connection: Connection, tenant: str | None, following: AuditRecord | None, limit: int
 ) -> list[AuditRecord]:
-    """By tenant, then by time."""
+    """A page of lines by tenant and time."""
     place = audit.c.tenant, audit.c.at, audit.c.lane, audit.c.number
     query = select(audit).where(_readable(connection, audit)).order_by(*place).limit(limit)
     if tenant is not None:

@@ -1,4 +1,4 @@
-"""SQLite's log is written back into the file beside the commits: they go on meanwhile, and do not wait for the disk."""
+"""Checkpoints of SQLite's write-ahead log in a thread, so that commits do not wait for the disk."""
 
 import sqlite3
 import threading
@@ -11,12 +11,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from assay.ports.supervise import log_crash
 
-GROWN = 16 * 1024 * 1024  # bytes that are worth writing back: what many commits change is written once
-LONG = 8_000  # pages in the log after which it is to begin anew, for which commits wait a moment
+GROWN = (
+    16 * 1024 * 1024
+)  # bytes after which a checkpoint starts: a page that many commits change is written once
+LONG = 8_000  # pages after which the log must restart, for which commits wait a moment
 
 
 class Log(NamedTuple):
-    """How many pages it has, and how many of them are in the file too."""
+    """The pages of the log, and how many of them are in the database file too."""
 
     pages: int
     written: int
@@ -24,10 +26,10 @@ class Log(NamedTuple):
 
 class Checkpoints:
     """
-    One writer's. What could not be written back stays in the log, and is written back later.
+    Checkpoints for one writer. Pages that could not be written stay in the log for the next checkpoint.
 
-    While commits go on, the log is never all written back, and only grows. So once it is long the writer's thread itself does what little
-    is left; the commit after that begins the log anew.
+    During commits a checkpoint is never complete, and the log only grows. Once it is long, the writer's thread itself writes the
+    few remaining pages; the next commit then restarts the log.
     """
 
     def __init__(self, engine: Engine, *, grown: int = GROWN, long: int = LONG) -> None:
@@ -35,11 +37,11 @@ class Checkpoints:
         self._enough, self._most = grown, long
         self._grown = 0
         self.due = self._long = (
-            False  # the next transaction begins the log anew, or should: it waits for the disk
+            False  # the next transaction restarts the log, or should: it waits for the disk
         )
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="assay-store-checkpoint")
         self._beside: Future[None] | None = None
-        self._turn = threading.Lock()  # where one is at it, SQLite turns another away at once
+        self._turn = threading.Lock()  # SQLite refuses a second checkpoint at once
 
     def grew(self, size: int) -> None:
         """Called after a transaction."""
@@ -47,17 +49,17 @@ class Checkpoints:
         if self._grown >= self._enough and self._ours and (self._beside is None or self._beside.done()):
             self._grown = 0
             self._beside = self._thread.submit(self._catch_up)
-            self._beside.add_done_callback(_told)
+            self._beside.add_done_callback(_log_failure)
 
     def catch_up(self) -> None:
-        """Called before a transaction, where nothing is held up by waiting for the disk."""
+        """Called before a transaction, on a thread that may wait for the disk."""
         long, self.due, self._long = self._long, False, False
         if long:
             with suppress(sqlite3.Error, SQLAlchemyError):
                 self.write_back()
 
     def empty(self) -> None:
-        """What the log holds is gone from it, as far as nobody is reading it."""
+        """Truncate the log, as far as no reader uses it."""
         if self._ours:
             self.write_back("TRUNCATE")
 
@@ -76,12 +78,12 @@ class Checkpoints:
     def _catch_up(self) -> None:
         log = self.write_back()
         if log.pages >= self._most:
-            log = self.write_back()  # what was committed meanwhile, which is less
+            log = self.write_back()  # what was committed during the first
             self._long = log.written < log.pages
         self.due = self._long or log.written == log.pages
 
 
-def _told(done: Future[None]) -> None:
-    """The next transaction that makes it grow tries again."""
+def _log_failure(done: Future[None]) -> None:
+    """Log a failed checkpoint. A later transaction starts the next."""
     if not done.cancelled() and (trouble := done.exception()) is not None:
         log_crash("checkpoint", trouble)

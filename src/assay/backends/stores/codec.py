@@ -1,4 +1,4 @@
-"""How the record lies on the disk: evidence and documents squeezed; and all that may be content sealed, if there is a cipher."""
+"""Encodes records for the database: compresses evidence and documents, and encrypts all content if there is a cipher."""
 
 import threading
 from typing import Any, NamedTuple
@@ -10,29 +10,29 @@ from assay.errors import EnvironmentFailure
 from assay.ports import Cipher, Run
 
 PLAIN, ZSTD = 0, 1
-WORTH_SQUEEZING = 2048  # bytes: half a page of SQLite's
-_MARK = b"\0"  # no JSON begins so
+WORTH_COMPRESSING = 2048  # bytes: half a page of SQLite
+_MARK = b"\0"  # JSON never begins with it
 
 
 class _Zstd(threading.local):
-    """Squeezes and unfolds: one for each thread, for none of it may be shared."""
+    """Compressor and decompressor of one thread; they are not thread-safe."""
 
     def __init__(self) -> None:
-        self.squeeze = zstandard.ZstdCompressor(level=1).compress
-        self.unfold = zstandard.ZstdDecompressor().decompress
+        self.compress = zstandard.ZstdCompressor(level=1).compress
+        self.decompress = zstandard.ZstdDecompressor().decompress
 
 
-_press = _Zstd()
+_zstd = _Zstd()
 
 
 class EncodedBlob(NamedTuple):
     coding: int
-    key_id: str  # empty: in clear
+    key_id: str  # empty: not encrypted
     data: bytes
 
 
 class EncodedHead(msgspec.Struct, frozen=True):
-    """What is sealed of a run's row: an experiment's name and the reason of a failure may be somebody's words."""
+    """The encrypted part of a run's row: an experiment's name and a failure's reason may be content."""
 
     name: str
     head: dict[str, Any]
@@ -44,14 +44,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RecordCodec:
-    """With `sealing` off it opens what is sealed, and seals nothing: how a store is taken back into the clear."""
+    """Encodes and decodes records. With `sealing` off it decrypts but does not encrypt, to turn encryption off."""
 
     def __init__(self, cipher: Cipher | None = None, *, sealing: bool = True) -> None:
         self._opens, self._seals = cipher, cipher if sealing else None
 
     @property
     def key_id(self) -> str:
-        """Of what is sealed now; empty: nothing is."""
+        """The id of the encrypting key; empty: records are not encrypted."""
         return self._seals.key_id if self._seals else ""
 
     @property
@@ -60,10 +60,10 @@ class RecordCodec:
 
     def seal(self, data: bytes, *place: str | int) -> EncodedBlob:
         coding = PLAIN
-        if len(data) >= WORTH_SQUEEZING:
-            squeezed = _press.squeeze(data)
-            if len(squeezed) < len(data):
-                coding, data = ZSTD, squeezed
+        if len(data) >= WORTH_COMPRESSING:
+            smaller = _zstd.compress(data)
+            if len(smaller) < len(data):
+                coding, data = ZSTD, smaller
         if self._seals is None:
             return EncodedBlob(coding, "", data)
         return EncodedBlob(coding, self._seals.key_id, self._seals.seal(data, _label(coding, place)))
@@ -73,10 +73,10 @@ class RecordCodec:
         if sealed.key_id:
             data = self._opened(sealed.key_id, data, _label(sealed.coding, place), place)
         try:
-            return _press.unfold(data) if sealed.coding == ZSTD else data
-        except (zstandard.ZstdError, MemoryError) as wrong:  # a frame says itself how long it is
+            return _zstd.decompress(data) if sealed.coding == ZSTD else data
+        except (zstandard.ZstdError, MemoryError) as wrong:  # a frame contains its own size
             raise EnvironmentFailure(
-                f"{_told(place)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
+                f"{_row_name(place)} is damaged: {str(wrong) or 'it claims to be larger than memory'}"
             ) from None
 
     def seal_run(self, run: Run) -> tuple[str, bytes]:
@@ -97,22 +97,22 @@ class RecordCodec:
         return opened.name, opened.head
 
     def names(self, name: str) -> list[str]:
-        """What the column `name` may hold for a name."""
+        """The values of the column `name` that stand for a name."""
         return [name, *(self._opens.blind(name) if self._opens else ())]
 
     def _opened(self, id: str, data: bytes, label: bytes, place: tuple[str | int, ...]) -> bytes:
         if self._opens is None:
             raise EnvironmentFailure(
-                f"{_told(place)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
+                f"{_row_name(place)} is encrypted with key {id!r}, and no key is set (ASSAY_EVIDENCE_KEY)"
             )
         try:
             return self._opens.open(id, data, label)
         except EnvironmentFailure as wrong:
-            raise EnvironmentFailure(f"{_told(place)}: {wrong}") from None
+            raise EnvironmentFailure(f"{_row_name(place)}: {wrong}") from None
 
 
 def key_of(head: bytes) -> str:
-    """With which key a run's row is sealed; empty: it is in clear."""
+    """The id of the key that encrypts a run's row; empty: it is not encrypted."""
     return _parts(head)[0] if head.startswith(_MARK) else ""
 
 
@@ -125,5 +125,5 @@ def _label(coding: int, place: tuple[str | int, ...]) -> bytes:
     return "\0".join(map(str, (coding, *place))).encode()
 
 
-def _told(place: tuple[str | int, ...]) -> str:
+def _row_name(place: tuple[str | int, ...]) -> str:
     return f"{place[0]} {place[1]}"

@@ -1,4 +1,4 @@
-"""One database behind an address: how it is opened, and what its errors mean."""
+"""Opens databases by URL, and classifies their errors."""
 
 import os
 import random
@@ -18,29 +18,29 @@ from assay.errors import EnvironmentFailure, Locked, UsageError
 T = TypeVar("T")
 
 BUSY_SECONDS = 5
-STATEMENTS = 256  # of SQLite that a connection keeps ready: one for every table and every number of rows
+STATEMENTS = 256  # prepared statements per SQLite connection: one per table and number of rows
 
 _PRAGMAS = (
     "journal_mode=WAL",
     "synchronous=NORMAL",
     "foreign_keys=ON",
     "journal_size_limit=67108864",
-    "wal_autocheckpoint=16000",  # pages, should nobody have written them back before (Checkpoints)
-    "secure_delete=ON",  # what is deleted is gone from the file too
+    "wal_autocheckpoint=16000",  # pages; `Checkpoints` normally writes them earlier
+    "secure_delete=ON",  # overwrite deleted content in the file
 )
 
-# What passes: the server stops, starts or is out of connections; two writers met. By SQLSTATE, or its class.
+# Temporary errors by SQLSTATE or class: the server stops, starts or is out of connections; a serialization failure.
 _PASSING = ("08", "25P03", "40", "53300", "55000", "57P01", "57P02", "57P03", "57P05")
 _LOCKED = "55P03"
 _HOPELESS = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password supplied")
 
 
 def open_engine(address: str, connections: int = 1) -> Engine:
-    """`sqlite:///file.db` or `postgresql://…`; at most so many connections at a time."""
+    """Open `sqlite:///file.db` or `postgresql://…` with at most that many connections."""
     try:
         url = make_url(address)
-    except (ArgumentError, ValueError):  # not to be repeated: it may hold a password
-        raise UsageError("the database's address is no URL; sqlite:///runs.db is one") from None
+    except (ArgumentError, ValueError):  # not quoted: it may contain a password
+        raise UsageError("database_url: expected a URL, such as sqlite:///runs.db") from None
     match url.get_backend_name():
         case "sqlite":
             return _sqlite(url, connections)
@@ -52,7 +52,7 @@ def open_engine(address: str, connections: int = 1) -> Engine:
 
 def _sqlite(url: URL, connections: int) -> Engine:
     if url.database in (None, "", ":memory:"):
-        raise UsageError("a SQLite store is a file; for one that is forgotten say memory:")
+        raise UsageError("expected a file for SQLite; for a store in memory use memory:")
     _make_private(url.database)
     engine = create_engine(
         url,
@@ -64,13 +64,13 @@ def _sqlite(url: URL, connections: int) -> Engine:
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:  # pyright: ignore[reportUnusedFunction]
-        connection.isolation_level = None  # BEGIN is ours to say: sqlite3 would say it too late
+        connection.isolation_level = None  # BEGIN is explicit below: sqlite3 would send it too late
         for pragma in _PRAGMAS:
             connection.execute(f"PRAGMA {pragma}").close()
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]
-        # a writer that begins as a reader is turned away when it wants to write, busy timeout or not
+        # a transaction that begins as a reader fails when it starts to write, in spite of the busy timeout
         writes = connection.get_execution_options().get("writes")
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -78,12 +78,12 @@ def _sqlite(url: URL, connections: int) -> Engine:
 
 
 def _make_private(file: str) -> None:
-    """One that is not there yet is made for us alone, and SQLite's files beside it are as it is."""
-    with suppress(OSError):  # it is there, and its owner's business; or cannot be made, and SQLite says why
+    """Create a missing file for its owner alone. SQLite's companion files get the same mode."""
+    with suppress(OSError):  # it exists and keeps its mode; or it cannot be created, and SQLite reports why
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
-# A process that stands still in the middle of a transaction holds up nobody for longer. What an operator set is left as it is.
+# A process that hangs inside a transaction blocks others no longer than this. The operator's own settings take precedence.
 _TIMEOUTS = """
     SELECT set_config(name, value, false)
     FROM (VALUES ('lock_timeout', '500ms'), ('idle_in_transaction_session_timeout', '2s'), ('statement_timeout', '30s'))
@@ -117,7 +117,7 @@ def _postgres(url: URL, connections: int) -> Engine:
 
 
 class RetryPolicy:
-    """Does again what failed for a passing reason, for so long; then says plainly what is wrong."""
+    """Retries temporary failures for `seconds`, then raises an EnvironmentFailure."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -128,7 +128,7 @@ class RetryPolicy:
         self._gone.set()
 
     def over(self, work: Callable[[], T], *, since: float | None = None) -> T:
-        """What `work` returns in the end. Lets through what is no trouble of the database, and broken rules of it."""
+        """Run `work` with retries. Integrity errors, and exceptions of other kinds, pass through."""
         deadline = (time.monotonic() if since is None else since) + self.seconds
         pause = 0.02
         while True:
@@ -142,7 +142,7 @@ class RetryPolicy:
                 passing = _passes(error)
                 if not passing or time.monotonic() + pause > deadline or self._gone.is_set():
                     raise EnvironmentFailure(_plainly(error, passing)) from error
-            self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that many do not come back as one
+            self._gone.wait(pause * random.uniform(0.5, 1.0))  # noqa: S311 - so that clients do not retry at the same time
             pause = min(1.0, pause * 2)
 
 
@@ -153,7 +153,7 @@ def _passes(error: DBAPIError) -> bool:
     state = getattr(original, "sqlstate", None)
     if state is not None:
         return state.startswith(_PASSING)
-    return not any(said in str(original) for said in _HOPELESS)  # no answer at all: the server is away
+    return not any(said in str(original) for said in _HOPELESS)  # no answer: the server is unreachable
 
 
 def _plainly(error: DBAPIError, passing: bool) -> str:
@@ -164,7 +164,7 @@ def _plainly(error: DBAPIError, passing: bool) -> str:
         getattr(original, "sqlite_errorname", "") == "SQLITE_FULL"
         or getattr(original, "sqlstate", "") == "53100"
     ):
-        return f"the disk of the database is full; nothing was written ({said})"
+        return f"the database's disk is full; nothing was written ({said})"
     if passing:
-        return f"the database does not answer, tried again and again ({said})"
+        return f"the database does not answer, after several attempts ({said})"
     return f"the database refused: {said}"

@@ -1,14 +1,14 @@
 """
-Places where a test may let the process die: `ASSAY_FAILPOINT=commit.written:3` kills it the third time it gets there, and
-`commit.written:3:STOP` makes it stand still.
+Points at which a test can kill the process: `ASSAY_FAILPOINT=commit.written:3` kills it at the third pass, and
+`commit.written:3:STOP` stops it.
 
-    migrate.before     an older database is about to be brought up
-    migrate.written    it has been, and the transaction is still open
-    migrate.after      and is committed
-    commit.before      some batches are taken from the queue; nothing is written
-    commit.written     they are written, and the transaction is still open
-    commit.after       it is committed, and nobody has been told
-    commit.told        everybody has been told
+    migrate.before     before the migration of an older database
+    migrate.written    after the migration, inside the transaction
+    migrate.after      after its commit
+    commit.before      transactions were taken from the queue; nothing is written
+    commit.written     they are written, inside the database transaction
+    commit.after       it is committed; no caller has an answer
+    commit.told        all callers have their answers
 """
 
 import os
@@ -20,21 +20,21 @@ Reach = Callable[[str], None]
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Reach:
-    """What to call at a failpoint: with the variable unset, nothing that does anything."""
-    wanted, count, how = (*environ.get(VARIABLE, "").split(":"), "", "")[:3]
-    if not wanted:
-        return _pass_by
+    """The function to call at failpoints. Without the variable it does nothing."""
+    target, count, action = (*environ.get(VARIABLE, "").split(":"), "", "")[:3]
+    if not target:
+        return _ignore
     left = int(count or 1)
-    sent = signal.Signals[f"SIG{how or 'KILL'}"]
+    sent = signal.Signals[f"SIG{action or 'KILL'}"]
 
     def reach(name: str) -> None:
         nonlocal left
-        left -= name == wanted
-        if name == wanted and left == 0:
+        left -= name == target
+        if name == target and left == 0:
             os.kill(os.getpid(), sent)
 
     return reach
 
 
-def _pass_by(name: str) -> None:
+def _ignore(name: str) -> None:
     pass

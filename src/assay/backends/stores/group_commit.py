@@ -1,8 +1,8 @@
 """
-Group commit: all that came while the last was written goes into one transaction.
+Group commit: transactions that arrive during a commit are written together in the next one.
 
-A thread writes. Into SQLite's file, what opens runs and asks nothing of the ones that are there is written by the event loop itself, if
-nobody else is at it and the lock is free: the two would take turns with Python, and wait for each other longer than they write.
+A thread writes. For SQLite, the event loop itself writes transactions that only create runs and need no reads, if the thread is
+idle and the lock is free: otherwise loop and thread would wait for the GIL longer than the write takes.
 """
 
 import asyncio
@@ -28,18 +28,18 @@ from assay.ports.supervise import log_crash
 T = TypeVar("T")
 Work = Callable[[Connection], Any]
 
-MOST_BATCHES = 256  # in one transaction
-ENOUGH = 8  # that it is worth beginning with
-MOST_BYTES = 16 * 1024 * 1024
-MOST_HERE = 1024 * 1024  # bytes that the event loop itself writes
-LOOKS = 3  # turns of the event loop in which more may come
-BESIDE = 16 * 1024  # bytes that a batch writes beside its evidence, about
-AT_MOST = 2.5  # seconds that a request waits for what another process is writing; who conducts a run has more patience
-AGAIN = 0.1  # seconds until that is tried again
+MAX_BATCHES = 256  # in one database transaction
+ENOUGH = 8  # transactions that wake the thread at once
+MAX_BYTES = 16 * 1024 * 1024
+MAX_BYTES_ON_LOOP = 1024 * 1024  # that the event loop itself writes
+LOOKS = 3  # turns of the event loop to wait for more
+OVERHEAD = 16 * 1024  # bytes that a transaction writes besides its evidence, about
+LOCK_SECONDS = 2.5  # that a request waits for another process's lock; an executor waits longer
+RETRY_SECONDS = 0.1  # until a locked transaction is tried again
 
 
 class _Task(NamedTuple):
-    """A batch, which may be written together with others; or other work, which has a transaction of its own."""
+    """A transaction, which may be written together with others; or other work, which is written alone."""
 
     what: Transaction | Work
     answer: asyncio.Future[Any]
@@ -47,21 +47,21 @@ class _Task(NamedTuple):
 
 
 class GroupCommitter:
-    """Its answers are for the event loop it was made in; those of one transaction come there together."""
+    """Writes transactions in groups. The answers of a group reach the event loop together."""
 
     def __init__(
-        self, engine: Engine, scribe: SqlWriter, checkpoints: Checkpoints, patience: RetryPolicy, reach: Reach
+        self, engine: Engine, writer: SqlWriter, checkpoints: Checkpoints, retry: RetryPolicy, reach: Reach
     ) -> None:
-        self._engine, self._scribe, self._patience, self._reach = engine, scribe, patience, reach
+        self._engine, self._writer, self._retry, self._reach = engine, writer, retry, reach
         self._checkpoints = checkpoints
         self._loop = asyncio.get_running_loop()
-        self._given: deque[_Task] = deque()
+        self._queue: deque[_Task] = deque()
         self._news = threading.Condition()
-        self._pen = threading.Lock()  # whoever takes of what is given, until it is written
+        self._write_lock = threading.Lock()  # from taking tasks off the queue until they are written
         self._closed = self._waking = False
-        self._threads = True  # whether what is given is the thread's to write
+        self._threads = True  # whether the thread must write the queue
         self._looks = self._seen = 0
-        self._later: list[_Task] = []  # what another process has locked; only the thread sees it
+        self._later: list[_Task] = []  # locked by another process; only the thread uses it
         self._due = 0.0
         self._thread = threading.Thread(target=self._serve, name="assay-store-writer", daemon=True)
         self._thread.start()
@@ -70,11 +70,11 @@ class GroupCommitter:
         return self._give(batch)
 
     def do(self, work: Callable[[Connection], T]) -> asyncio.Future[T]:
-        """Work in a transaction of its own. It may be done twice, if the database went away the first time."""
+        """Run work in its own database transaction. It may run twice if the connection is lost."""
         return self._give(work)
 
     def close(self) -> None:
-        """Write what was given, then end."""
+        """Write the queue, then stop the thread."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -85,10 +85,10 @@ class GroupCommitter:
         with self._news:
             if self._closed:
                 raise EnvironmentFailure("the store is closed")
-            self._given.append(task)
-            if len(self._given) == ENOUGH and self._threads:
+            self._queue.append(task)
+            if len(self._queue) == ENOUGH and self._threads:
                 self._news.notify()
-        if not self._waking:  # once the loop has done what it is at: others may give something too
+        if not self._waking:  # after this turn of the loop, in which other callers may add more
             self._waking = True
             self._loop.call_soon(self._wake)
         return task.answer
@@ -98,71 +98,71 @@ class GroupCommitter:
             self._loop.call_soon(self._wake)
             return
         self._waking = False
-        if not self._pen.acquire(blocking=False):
-            return  # the thread is writing, and will ask for this again
+        if not self._write_lock.acquire(blocking=False):
+            return  # the thread is writing, and wakes the loop again
         done = False
         try:
-            done = not self._threads and self._write_here()
+            done = not self._threads and self._write_on_loop()
         finally:
-            self._pen.release()
+            self._write_lock.release()
             if not done:
                 with self._news:
                     self._threads = True
                     self._news.notify()
 
     def _more_comes(self) -> bool:
-        """Whether something came in the last turn of the loop: then more may come in the next, and a transaction for many costs less."""
-        came, self._seen = len(self._given) > self._seen, len(self._given)
+        """Whether the last turn of the loop added tasks: then the next may add more, and one commit for all is cheaper."""
+        added, self._seen = len(self._queue) > self._seen, len(self._queue)
         self._looks += 1
-        if came and self._looks <= LOOKS:
+        if added and self._looks <= LOOKS:
             return True
         self._looks = self._seen = 0
         return False
 
-    def _write_here(self) -> bool:
-        """Write all that is given in the event loop; no: that is for the thread, and nothing was written."""
-        if not self._given:
+    def _write_on_loop(self) -> bool:
+        """Write the queue on the event loop. False: nothing was written, and the thread must do it."""
+        if not self._queue:
             return True
-        group = [task for task in self._given if not task.answer.cancelled()]
+        group = [task for task in self._queue if not task.answer.cancelled()]
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
         size = sum(map(_weight, batches))
-        if len(batches) < len(group) or len(batches) > MOST_BATCHES or size > MOST_HERE:
+        if len(batches) < len(group) or len(batches) > MAX_BATCHES or size > MAX_BYTES_ON_LOOP:
             return False
-        if self._checkpoints.due or not self._scribe.asks_nothing(batches):
+        if self._checkpoints.due or not self._writer.needs_no_reads(batches):
             return False
         self._reach("commit.before")
-        outcomes = self._scribe.write_here(batches)
+        outcomes = self._writer.write_on_loop(batches)
         if outcomes is None:
             return False
         with self._news:
-            self._given.clear()
+            self._queue.clear()
         _tell(group, outcomes)
         self._reach("commit.told")
-        self._checkpoints.grew(BESIDE * len(batches) + size)
+        self._checkpoints.grew(OVERHEAD * len(batches) + size)
         return True
 
     def _serve(self) -> None:
         while self._wait():
-            with self._pen:
+            with self._write_lock:
                 self._write_some()
             with self._news:
-                self._threads = not self._scribe.here
-                if self._given and not self._threads:
-                    with suppress(RuntimeError):  # the loop is closed
+                self._threads = not self._writer.writes_on_loop
+                if self._queue and not self._threads:
+                    with suppress(RuntimeError):  # the event loop is closed
                         self._loop.call_soon_threadsafe(self._wake)
 
     def _wait(self) -> bool:
-        """Until something is the thread's to write; no: it is the end."""
+        """Wait until the thread has something to write; False at the end."""
         with self._news:
-            while not self._closed and not (self._given and self._threads):
+            while not self._closed and not (self._queue and self._threads):
                 left = self._due - time.monotonic()
                 if self._later and left <= 0:
                     break
                 self._news.wait(left if self._later else None)
             if self._closed or time.monotonic() >= self._due:
-                self._given.extendleft(reversed(self._later))
+                self._queue.extendleft(reversed(self._later))
                 self._later.clear()
-            return bool(self._given)
+            return bool(self._queue)
 
     def _write_some(self) -> None:
         group = [task for task in self._take() if not task.answer.cancelled()]
@@ -173,22 +173,22 @@ class GroupCommitter:
             self._reach("commit.before")
             self._settle(group)
             self._reach("commit.told")
-            self._checkpoints.grew(sum(BESIDE + _weight(task.what) for task in group))
-        except Exception as surprise:  # noqa: BLE001 - a bug of ours or of a driver: nobody may wait for ever
+            self._checkpoints.grew(sum(OVERHEAD + _weight(task.what) for task in group))
+        except Exception as surprise:  # noqa: BLE001 - a bug in assay or a driver: callers must not wait for ever
             log_crash("writer", surprise)
-            self._tell(group, [surprise] * len(group))  # those who were told are not told again
+            self._tell(group, [surprise] * len(group))  # callers with an answer are skipped
 
     def _take(self) -> list[_Task]:
-        """What goes into the next transaction, in the order given."""
+        """Take the next group off the queue, in order."""
         with self._news:
             group: list[_Task] = []
             weight = 0
-            while self._given and len(group) < MOST_BATCHES:
-                what = self._given[0].what
-                weight += _weight(what) if isinstance(what, Transaction) else MOST_BYTES
-                if group and weight >= MOST_BYTES:
+            while self._queue and len(group) < MAX_BATCHES:
+                what = self._queue[0].what
+                weight += _weight(what) if isinstance(what, Transaction) else MAX_BYTES
+                if group and weight >= MAX_BYTES:
                     break
-                group.append(self._given.popleft())
+                group.append(self._queue.popleft())
             return group
 
     def _settle(self, group: Sequence[_Task]) -> None:
@@ -197,54 +197,54 @@ class GroupCommitter:
             if isinstance(work, Transaction):
                 self._conclude(group, self._write(group))
             else:
-                self._conclude(group, [self._patience.over(lambda: self._do(work), since=group[0].since)])
+                self._conclude(group, [self._retry.over(lambda: self._do(work), since=group[0].since)])
         except Locked as locked:
             if len(group) == 1:
                 self._conclude(group, [locked])
             else:
-                self._write_each(group)  # one of these waits for another process, and the others need not
-        except EnvironmentFailure as broken:
-            self._conclude(group, [broken] * len(group))
+                self._write_each(group)  # one waits for another process; the others need not
+        except EnvironmentFailure as failure:
+            self._conclude(group, [failure] * len(group))
         except IntegrityError:
-            self._write_each(group)  # another process wrote the same, or one of these is at odds with another
+            self._write_each(group)  # another process wrote the same, or two of these conflict
 
     def _write_each(self, group: Sequence[_Task]) -> None:
         for task in group:
             self._conclude([task], [self._write_alone(task)])
 
     def _conclude(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
-        """Tell what came of each; what another process has locked is tried again, as long as its caller has patience."""
+        """Answer the callers. A transaction that another process has locked is retried until its time limit."""
         done: list[tuple[_Task, Any]] = []
         now = time.monotonic()
         for task, outcome in zip(group, outcomes, strict=True):
             if isinstance(outcome, Locked) and not self._closed and now < self._until(task):
                 self._later.append(task)
-                self._due = now + AGAIN
+                self._due = now + RETRY_SECONDS
             else:
                 done.append((task, outcome))
         self._tell([task for task, _ in done], [outcome for _, outcome in done])
 
     def _until(self, task: _Task) -> float:
         conducted = isinstance(task.what, Transaction) and any(entry.holder for entry in task.what.entries)
-        return task.since + (self._patience.seconds if conducted else AT_MOST)
+        return task.since + (self._retry.seconds if conducted else LOCK_SECONDS)
 
     def _write(self, group: Sequence[_Task]) -> list[Outcome]:
         batches = [task.what for task in group if isinstance(task.what, Transaction)]
-        doubt = UncertainCommit()
-        return self._patience.over(lambda: self._scribe.write(batches, doubt), since=group[0].since)
+        uncertain = UncertainCommit()
+        return self._retry.over(lambda: self._writer.write(batches, uncertain), since=group[0].since)
 
     def _write_alone(self, task: _Task) -> Outcome | EnvironmentFailure:
         for _ in range(3):
             try:
                 return self._write([task])[0]
-            except EnvironmentFailure as broken:
-                return broken
+            except EnvironmentFailure as failure:
+                return failure
             except IntegrityError:
-                continue  # by now it can be seen what another process wrote
-        return Conflict("exists", "batch", "some of its evidence is there already")
+                continue  # now the other process's write is visible
+        return Conflict("exists", "batch", "some of its evidence exists already")
 
     def _tell(self, group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the event loop is closed
             self._loop.call_soon_threadsafe(_tell, group, outcomes)
 
     def _do(self, work: Work) -> Any:
@@ -265,7 +265,7 @@ def _weight(what: Transaction | Work) -> int:
 def _tell(group: Sequence[_Task], outcomes: Sequence[Any]) -> None:
     for task, outcome in zip(group, outcomes, strict=True):
         if task.answer.done():
-            continue  # its caller was cancelled meanwhile
+            continue  # its caller was cancelled
         if isinstance(outcome, Exception):
             task.answer.set_exception(outcome)
         else:

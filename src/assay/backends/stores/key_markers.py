@@ -1,4 +1,4 @@
-"""Which keys a store was sealed with: a document of each, so that a missing or a wrong key is told at the door."""
+"""One document per encryption key of a store, so that opening it detects a missing or wrong key."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ HOW = "set ASSAY_EVIDENCE_KEY to ID:KEY of it"
 
 
 def compare(engine: Engine, vault: RecordCodec) -> None:
-    """Refuse a store that this vault cannot open; leave a mark of the key that seals."""
+    """Refuse a store that these keys cannot decrypt; record the encrypting key."""
     with engine.connect() as connection, connection.begin():
         marked = _marked(connection)
     for id, row in marked.items():
@@ -37,7 +37,7 @@ def _try(vault: RecordCodec, id: str, row: Row[Any]) -> None:
         vault.open(EncodedBlob(row.coding, row.key_id, row.data), "documents", TENANT, KIND, id)
     except EnvironmentFailure:
         raise UsageError(
-            f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that this store is sealed with"
+            f"ASSAY_EVIDENCE_KEY has a key {id!r}, and it is not the {id!r} that encrypted this store"
         ) from None
 
 
@@ -49,4 +49,4 @@ def _mark(engine: Engine, vault: RecordCodec) -> None:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
             connection.execute(insert(documents), row)
     except IntegrityError:
-        compare(engine, vault)  # another process was first: is its key of this id the same?
+        compare(engine, vault)  # another process was first: compare with its key

@@ -42,7 +42,7 @@ class MemoryStore:
         rules.check(batch)
         settled = rules.apply(batch, self._runs, self._documents, self._clock.now())
         self._refuse_taken(settled.pieces)
-        settled.onto(self._runs, self._documents)
+        settled.merge_into(self._runs, self._documents)
         for run, sequence, event in settled.events:
             self._events.setdefault(run, []).append(msgspec.structs.replace(event, sequence=sequence))
         for run, piece in settled.pieces:

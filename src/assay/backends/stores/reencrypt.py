@@ -1,4 +1,4 @@
-"""Everything sealed anew with the newest key, or unsealed: in steps, each a transaction, that may be cut off anywhere."""
+"""Re-encrypts a store with the newest key, or decrypts it, in steps. Each step is a transaction, so it can stop anywhere."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ STEP = {evidence: 16, documents: 200, runs: 500}
 
 
 class _Place(msgspec.Struct, array_like=True):
-    """Where a step ended: in which drawer, after which row."""
+    """The cursor: the table, and the last row."""
 
     drawer: int = 0
     row: list[str | int] = []
@@ -38,7 +38,7 @@ class Reencryption:
         return ReencryptStep(many, msgspec.json.encode(after).decode())
 
     def _rows(self, connection: Connection, table: Table, after: list[str | int]) -> list[Row[Any]]:
-        """Some rows that are not as they should be; of runs, some rows. None of them changes meanwhile."""
+        """A batch of rows of another key; of runs, any rows. They are locked."""
         query = select(table).order_by(*table.primary_key.columns).limit(STEP[table])
         if after:
             query = query.where(tuple_(*table.primary_key.columns) > tuple_(*after))
@@ -54,7 +54,7 @@ class Reencryption:
             self._put(connection, table, row, {"name": name, "head": head})
             return True
         if table is documents and (row.tenant, row.kind) == (markers.TENANT, markers.KIND):
-            return False  # each is of its own key
+            return False  # each belongs to its own key
         place = table.name, *_place(table, row)
         sealed = self._vault.seal(
             self._vault.open(EncodedBlob(row.coding, row.key_id, row.data), *place), *place
@@ -70,7 +70,7 @@ class Reencryption:
         )
 
     def _tidy(self, connection: Connection) -> None:
-        """Nothing is sealed with the older keys any more: their marks go."""
+        """Delete the markers of the older keys, which encrypt nothing any more."""
         connection.execute(
             delete(documents).where(
                 documents.c.tenant == markers.TENANT,
@@ -81,7 +81,7 @@ class Reencryption:
 
 
 def _place(table: Table, row: Row[Any]) -> list[str | int]:
-    """As the vault names it."""
+    """The row's position for the codec."""
     if table is evidence:
         return [row.run, row.kind, row.key, row.first]
     return [row.tenant, row.kind, row.key]

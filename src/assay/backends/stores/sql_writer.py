@@ -85,11 +85,11 @@ class SqlWriter:
             return outcomes
 
     @property
-    def here(self) -> bool:
+    def writes_on_loop(self) -> bool:
         """Whether an event loop may write: into a file that is open, where nothing but a lock has to be waited for."""
         return not self._postgres and self._pool.checkedin() > 0
 
-    def asks_nothing(self, batches: Sequence[Transaction]) -> bool:
+    def needs_no_reads(self, batches: Sequence[Transaction]) -> bool:
         """Whether they can be written without a look at what is there: they open runs, and tell of it."""
         return all(
             not batch.documents
@@ -98,7 +98,7 @@ class SqlWriter:
             for batch in batches
         )
 
-    def write_here(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
+    def write_on_loop(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
         """Write what asks nothing, at once; None: it could not be, and is not. `write` would say why, or wait."""
         now = self._clock.now()
         known: dict[str, Run] = {}
@@ -329,7 +329,7 @@ def settled(
         except Conflict as conflict:
             outcomes.append(conflict)
         else:
-            one.onto(known, kept)
+            one.merge_into(known, kept)
             outcomes.append(one)
     return outcomes
 

@@ -368,7 +368,7 @@ async def test_one_process_holds_a_run_until_it_lets_go_or_is_gone(store):
     await asyncio.sleep(0.06)
     assert [run.id for run in await store.adopt("b", seconds=30)] == ["r"]
     assert await store.renew("a", seconds=30) == {}
-    with pytest.raises(Conflict, match="held by b, no longer by a"):
+    with pytest.raises(Conflict, match="a no longer holds its lease; the holder is b"):
         await store.commit(entry(holder="a", events=[event()]))
 
     await store.commit(entry(holder="b", status="running", events=[event()]))

@@ -429,7 +429,7 @@ async def test_a_full_disk_is_an_error_that_says_so_and_leaves_nothing_half(addr
         await store.commit(OPENED)
         await (fill if address.startswith("sqlite") else refuse_as_full)(store)
         evidence = [EvidenceChunk(kind="big", data=os.urandom(3_000_000))]
-        with pytest.raises(EnvironmentFailure, match="the database.s disk is full; nothing was written"):
+        with pytest.raises(EnvironmentFailure, match="the database's disk is full; nothing was written"):
             await store.commit(
                 Transaction(entries=[RunUpdate(run="r", events=STEP.entries[0].events, evidence=evidence)])
             )

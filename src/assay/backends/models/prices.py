@@ -14,7 +14,7 @@ class TokenCounts(msgspec.Struct, frozen=True):
 
     input: int | None = None
     output: int | None = None
-    memoize: int = 0
+    cached: int = 0
 
 
 def need_prices(provider: Provider) -> None:
@@ -41,7 +41,7 @@ def _published(model: str, where: str, usage: TokenCounts) -> float:
 
     read = usage.input or 0
     counted = Counted(
-        input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.remembered, read)
+        input_tokens=read, output_tokens=usage.output or 0, cache_read_tokens=min(usage.cached, read)
     )
     return float(calc_price(counted, model, provider_api_url=where).total_price)
 

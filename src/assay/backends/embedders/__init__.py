@@ -1,1 +1,1 @@
-"""Who places texts in a space (FEP 2.3.6): endpoints, and wordllama where there is none."""
+"""Embedders (FEP 2.3.6): endpoints, and wordllama, which works offline."""

@@ -1,4 +1,4 @@
-"""Vectors kept on disk, one entry a text, so that only new texts are sent (FEP 2.3.6, `semantic_similarity`)."""
+"""Caches vectors on disk, one entry per text, so that only new texts are sent (FEP 2.3.6, `semantic_similarity`)."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""An Embedder at any endpoint that speaks OpenAI's embeddings protocol (FEP 2.3.6, `semantic_similarity`)."""
+"""An embedder behind an endpoint with OpenAI's embeddings protocol (FEP 2.3.6, `semantic_similarity`)."""
 
 import asyncio
 import math
@@ -20,7 +20,7 @@ PATH = "/embeddings"
 
 
 class Batching(msgspec.Struct, frozen=True, kw_only=True):
-    """Texts that come within `window` seconds go together, up to so many texts and characters a request."""
+    """Texts that arrive within `window` seconds share a request, up to a number of texts and characters."""
 
     window: float = 0.005
     texts: int = 256
@@ -31,7 +31,7 @@ BATCHING = Batching()
 
 
 class _Part(NamedTuple):
-    """What one text got out of a shared request."""
+    """One text's share of a request."""
 
     vector: tuple[float, ...]
     model: str
@@ -41,7 +41,7 @@ class _Part(NamedTuple):
 
 
 class _Pile(NamedTuple):
-    """The texts that wait to be sent together, each with whoever waits for it."""
+    """The texts of the next request, each with its waiting callers."""
 
     loop: asyncio.AbstractEventLoop
     model: str
@@ -96,7 +96,7 @@ class OpenAICompatibleEmbedder:
         await self._line.close()
 
     def _pile(self, new: _Pile) -> _Pile:
-        """The pile that is open for these; a new one is sent when its window closes."""
+        """The open batch for these; a new one is sent when its window ends."""
         key = new[:3]
         pile = self._piles.get(key)
         if pile is None:
@@ -163,7 +163,7 @@ class OpenAICompatibleEmbedder:
 
 
 def batches(texts: Iterable[str], limit: Batching) -> Iterable[list[str]]:
-    """In order, each within the limit; a text that is over it by itself goes alone."""
+    """Split in order, each part within the limit. A text above the limit goes alone."""
     batch: list[str] = []
     size = 0
     for text in texts:

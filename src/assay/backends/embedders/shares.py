@@ -1,4 +1,4 @@
-"""Who used how much of a request that several shared: by the length of their texts, so that the parts make the whole."""
+"""Divides the tokens of a shared request among its texts, by their lengths. The parts add up to the total."""
 
 from collections.abc import Sequence
 
@@ -22,6 +22,6 @@ def shares(total: int | None, texts: Sequence[str]) -> list[int | None]:
 
 
 def added(parts: Sequence[float | None]) -> float | None:
-    """Their sum; unknown if one of them is."""
+    """The sum; None if any part is unknown."""
     known = [part for part in parts if part is not None]
     return sum(known) if len(known) == len(parts) else None

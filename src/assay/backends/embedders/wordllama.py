@@ -1,4 +1,4 @@
-"""The Embedder that needs no key and no network: wordllama, whose weights are in its own package (FEP 2.3.6)."""
+"""The offline embedder: wordllama, whose weights are in its package (FEP 2.3.6)."""
 
 import asyncio
 import functools
@@ -92,7 +92,7 @@ def _embed(texts: Sequence[str], dimensions: int | None) -> tuple[tuple[tuple[fl
 async def _embed_elsewhere(
     texts: Sequence[str], dimensions: int | None
 ) -> tuple[tuple[tuple[float, ...], ...], int]:
-    """The same in a worker process, which ends with its caller's patience or its own time."""
+    """The same in a worker process, which is killed when its caller is cancelled or its time is over."""
     items = [text.encode("utf-8", "surrogatepass") for text in texts]
     common = msgspec.json.encode(dimensions)
     batch = Batch("assay.backends.embedders.wordllama:task", items, SECONDS, common=common)
@@ -109,7 +109,7 @@ async def _embed_elsewhere(
 
 
 def task(common: bytes) -> Callable[[bytes], bytes]:
-    """In a worker process: one text to its vector and the number of its tokens."""
+    """In a worker process: a text's vector and number of tokens."""
     dimensions = msgspec.json.decode(common, type=int | None)
 
     def run(item: bytes) -> bytes:
@@ -126,7 +126,7 @@ def _load() -> Any:
 
 @functools.cache
 def _read() -> Any:
-    """Load without a download: its tokenizer is looked for in `cache_dir`, and lies in the package itself."""
+    """Load without a download: `cache_dir` is the package, which contains the tokenizer."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     wordllama: Any = import_module(

@@ -1,1 +1,1 @@
-"""Who answers a judge's question (FEP 2.3.6): endpoints, a script, and a cache before either."""
+"""Models (FEP 2.3.6): endpoints, scripts, and a cache in front of them."""

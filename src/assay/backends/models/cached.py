@@ -1,4 +1,4 @@
-"""Replies kept on disk, by everything that changes them; off unless somebody asks for it (`--cache`)."""
+"""Caches completions on disk, keyed by everything that affects them. Off by default (`--cache`)."""
 
 import asyncio
 import hashlib
@@ -64,7 +64,7 @@ class DiskCache:
 
 
 def key_of(kind: str, provider: Provider, **parts: Any) -> str:
-    """SHA-256 of all that changes the answer, as JSON with sorted keys. The provider's key is not among it."""
+    """SHA-256 of everything that affects the answer, as JSON with sorted keys. The API key is not part of it."""
     whose = {"name": provider.name, "base_url": provider.base_url, "structured": provider.structured}
     whole = {"format": FORMAT, "kind": kind, "provider": whose, **parts}
     return hashlib.sha256(json.dumps(whole, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""The line to one provider: who is next, how often to try, when to stop. Models and embedders share it (decision 26)."""
+"""The client of one provider: queueing, retries, deadlines. Models and embedders share it (decision 26)."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class ProviderResponse(msgspec.Struct, frozen=True):
-    """A body as it came, how long it took with every retry (time in line aside), and how many attempts."""
+    """A response body, the seconds it took with all retries but without queueing, and the number of attempts."""
 
     body: bytes
     seconds: float
@@ -30,7 +30,7 @@ class ProviderResponse(msgspec.Struct, frozen=True):
 
 
 class _Place(NamedTuple):
-    """What belongs to one event loop."""
+    """The state of one event loop."""
 
     gate: AdaptiveLimiter
     wire: Transport
@@ -120,7 +120,7 @@ class ProviderClient:
     async def _attempt(
         self, gate: AdaptiveLimiter, wire: Transport, path: str, body: bytes, attempt: int, end: float
     ) -> tuple[Outcome, float]:
-        """The outcome, and how long to wait before another attempt. The gate learns before it is left."""
+        """The outcome, and the wait before another attempt. The limiter adapts before its slot is released."""
         loop = asyncio.get_running_loop()
         sent = loop.time()
         try:
@@ -144,7 +144,7 @@ class ProviderClient:
         return unwrapped(outcome) if isinstance(outcome, HttpAnswer) else outcome
 
     def _wait(self, outcome: Outcome, attempt: int) -> float:
-        """Seconds until the next attempt; infinite where there should be none."""
+        """Seconds until the next attempt; infinite: do not retry."""
         if not may_pass(outcome) or (
             isinstance(outcome, HttpAnswer) and outcome.status == 429 and spent(outcome)
         ):
@@ -153,7 +153,7 @@ class ProviderClient:
         return pause(attempt, asked=asked, backoff=self._backoff, roll=self._roll())
 
     async def _enter(self, gate: AdaptiveLimiter, ticket: int, patience: float) -> float:
-        """Through the gate, and how much of the patience is left; a TimeFault where there is none."""
+        """Wait for a slot and return the remaining queue time; a TimeFault if none is left."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         try:
@@ -164,7 +164,7 @@ class ProviderClient:
         return patience - (loop.time() - began)
 
     async def _again(self, gate: AdaptiveLimiter, ticket: int, wait: float, end: float) -> bool:
-        """Wait and come back through the gate; False if the time is over before."""
+        """Wait, then queue again; False if the deadline comes first."""
         try:
             async with asyncio.timeout_at(end):
                 await asyncio.sleep(wait)

@@ -1,4 +1,4 @@
-"""One connection to a provider: a request goes out, an answer comes back, and only one at a time (RFC 9112)."""
+"""One HTTP/1.1 connection to a provider, with one request at a time (RFC 9112)."""
 
 import asyncio
 import zlib
@@ -113,7 +113,7 @@ class DirectConnection(asyncio.Protocol):
 
     @property
     def _asked(self) -> bool:
-        """Whatever comes when nobody waits, or after an answer, belongs to no request: such a connection is not kept."""
+        """Bytes without a request, or after a response, belong to no request: the connection is closed."""
         return self._outcome is not None and not self._outcome.done()
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""What a provider's failure is called and what to do about it (decision 26), without what must not be repeated."""
+"""Turns provider failures into faults with advice (decision 26). Messages contain no secrets."""
 
 from http import HTTPStatus
 from typing import Any
@@ -33,7 +33,7 @@ ADVICE = {
 
 
 class Rejected(ForeignFault):
-    """The provider answered, and will not answer otherwise. `schema`: it refuses structured output."""
+    """The provider refused the request; a retry would not help. `schema`: it refuses structured output."""
 
     def __init__(self, message: str, *, status: int, schema: bool, attempts: int, seconds: float) -> None:
         self.status, self.schema, self.attempts, self.seconds = status, schema, attempts, seconds
@@ -41,7 +41,7 @@ class Rejected(ForeignFault):
 
 
 def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seconds: float) -> Fault:
-    """The fault that ends a call: its place, how often it was tried, what was said, what to do."""
+    """The fault that ends a call: provider, number of attempts, the provider's message, and advice."""
     who = f"provider {provider.name!r}"
     often = "" if attempts == 1 else f" {attempts} times"
     match outcome:
@@ -66,7 +66,7 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
 
 
 def waited(provider: Provider) -> Fault:
-    """The fault of a call that had no turn in time."""
+    """The fault of a call that got no slot in time."""
     return TimeFault(
         f"provider {provider.name!r}: no turn within {provider.queue_timeout:.3g} s in line; raise its queue_timeout,"
         " max_concurrency or requests_per_minute"
@@ -80,7 +80,7 @@ def address(provider: Provider) -> str:
 
 
 def unwrapped(answer: HttpAnswer) -> HttpAnswer:
-    """Some gateways send an error under a 200: then what it says counts, and without a code it is a 502."""
+    """Some gateways send an error with status 200: then the error's code counts, or 502 without one."""
     if not (answer.ok and b'"error"' in answer.body[:1024]):
         return answer
     match _read(answer.body):
@@ -95,7 +95,7 @@ def unwrapped(answer: HttpAnswer) -> HttpAnswer:
 
 
 def spent(answer: HttpAnswer) -> bool:
-    """The 429 that no waiting ends: the account has run out."""
+    """A 429 that waiting does not end: the account has no credit."""
     match _read(answer.body):
         case {"error": {"code": "insufficient_quota"} | {"type": "insufficient_quota"}}:
             return True

@@ -1,4 +1,4 @@
-"""Reads the JSON value a model wrote (decision 25); what is not exactly one value is a problem, never a guess."""
+"""Parses the JSON value in a completion (decision 25). Anything but exactly one value is a problem; assay does not guess."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Keeps a key out of everything that is shown or kept of a provider's words; what is parsed is what came."""
+"""Removes API keys from everything that is shown or stored of a provider's answer. Parsing uses the original bytes."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _KIND = re.compile(r"[A-Za-z]+|[0-9]+")
 
 
 def checked_key(provider: Provider) -> str:
-    """The provider's key, or "": refused here, where no message repeats it, if no header can carry it."""
+    """The provider's key, or "". A key that is not valid in a header is refused, without quoting it."""
     key = provider.api_key.reveal() if provider.api_key else ""
     if not all("!" <= character <= "~" for character in key):
         raise UsageError(
@@ -29,7 +29,7 @@ def checked_key(provider: Provider) -> str:
 
 
 def content_key(provider: Provider) -> str:
-    """The key where it is searched for in content, else ""."""
+    """The key if content must be searched for it, else ""."""
     key = provider.api_key.reveal() if provider.api_key else ""
     return key if looks_random(key) else ""
 
@@ -50,7 +50,7 @@ def looks_random(key: str) -> bool:
 
 
 def without_key(value: Any, key: str) -> Any:
-    """A JSON value that was parsed, with the key taken out of its texts, should a provider say it back."""
+    """A parsed JSON value without the key, in case the provider repeats it."""
     if not key:
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A Model whose answers are counted, by the name of its provider: how many, how long, what they cost."""
+"""A model that records metrics by provider: calls, durations, costs."""
 
 from assay.errors import Fault
 from assay.ports import Completion, CompletionRequest, Model

@@ -1,4 +1,4 @@
-"""A Model at any endpoint that speaks OpenAI's chat protocol (FEP 2.3.6, `llm_judge`)."""
+"""A model behind an endpoint with OpenAI's chat protocol (FEP 2.3.6, `llm_judge`)."""
 
 import json
 from typing import Annotated, Any, cast
@@ -128,7 +128,7 @@ def request_body(ask: CompletionRequest, *, structured: bool) -> bytes:
 
 
 def is_strict(schema: object) -> bool:
-    """OpenAI's strict mode takes a schema only if every object in it is closed and requires all it names."""
+    """OpenAI's strict mode accepts a schema only if every object is closed and all its members are required."""
     if isinstance(schema, list):
         return all(map(is_strict, cast("list[object]", schema)))
     if not isinstance(schema, dict):
@@ -150,7 +150,7 @@ def _without_key(calls: tuple[ToolCall, ...], key: str) -> tuple[ToolCall, ...]:
 
 
 def _with_schema(messages: tuple[Message, ...], schema: dict[str, Any]) -> tuple[Message, ...]:
-    """The schema where a judge's rules are: in the system message, before anything an output may say."""
+    """Put the schema into the system message, before any content of an output."""
     text = IN_PROMPT + json.dumps(schema)
     if messages and messages[0].role == "system":
         return (Message("system", f"{messages[0].content}\n\n{text}"), *messages[1:])
@@ -200,7 +200,7 @@ _used = msgspec.json.Decoder(_Used | None)
 
 
 def _usage(raw: msgspec.Raw) -> TokenCounts:
-    """What was used, if it says so in numbers that can be; else unknown."""
+    """The token counts, if the answer has valid ones; else unknown."""
     try:
         used = _used.decode(raw)
     except msgspec.DecodeError:
@@ -214,7 +214,7 @@ def _usage(raw: msgspec.Raw) -> TokenCounts:
 
 
 def _text(content: str | list[_Piece] | None) -> str:
-    """The words of a message, which a few endpoints send in parts."""
+    """The text of a message, which some endpoints send in parts."""
     if not isinstance(content, list):
         return content or ""
     return "".join(part.text for part in content)

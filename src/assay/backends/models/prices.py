@@ -1,4 +1,4 @@
-"""What a call costs: the operator's prices, else the published ones (genai-prices); unknown is None, never 0."""
+"""The cost of a call: the operator's prices, else published ones (genai-prices). An unknown cost is None, never 0."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from assay.protocol.cache import memoize
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
-    """Tokens in, tokens out, and how many of those in the provider read from its own cache."""
+    """Input tokens, output tokens, and the input tokens that the provider read from its own cache."""
 
     input: int | None = None
     output: int | None = None
@@ -18,13 +18,13 @@ class TokenCounts(msgspec.Struct, frozen=True):
 
 
 def need_prices(provider: Provider) -> None:
-    """Refuse before anything is paid for where no price could be looked up."""
+    """Refuse before the first call if prices cannot be looked up."""
     if provider.prices is None:
         need("genai_prices", "judges")
 
 
 def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> float | None:
-    """In US dollars, for the first of the names that has a price: what answered, then what was asked for."""
+    """US dollars, by the first of the models that has a price: the one that answered, then the requested one."""
     if usage.input is None or usage.output is None:
         return None
     if provider.prices is not None:
@@ -35,7 +35,7 @@ def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> flo
 
 
 def _published(model: str, where: str, usage: TokenCounts) -> float:
-    """By address, never by the model's name alone: the same name at home costs something else."""
+    """By URL and model: the same model may cost something else at another provider."""
     from genai_prices import Usage as Counted
     from genai_prices import calc_price
 

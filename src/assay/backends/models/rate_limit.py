@@ -1,4 +1,4 @@
-"""How many requests may be out at once and how often, learned from 429s; whoever waits keeps their place in line."""
+"""An adaptive limit on concurrent requests and their rate, learned from 429s. Waiting requests keep their order."""
 
 import asyncio
 import heapq
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 
 class Rate(NamedTuple):
-    """`slots` requests at once and `rate` a second; `failed` is how many at once were last too many."""
+    """`slots` requests at once and `rate` per second; `failed` is the concurrency that was last too high."""
 
     slots: float
     rate: float = math.inf
@@ -50,7 +50,7 @@ def spacing(due: float, now: float, rate: float) -> tuple[float, float]:
 
 
 class AdaptiveLimiter:
-    """Where requests to one provider wait, in the order of their tickets. It belongs to one event loop."""
+    """The queue of requests to one provider, in the order of their tickets, on one event loop."""
 
     def __init__(self, ceiling: Rate) -> None:
         self.pace = ceiling
@@ -85,7 +85,7 @@ class AdaptiveLimiter:
         self._admit()
 
     def throttled(self, *, sent: float, until: float) -> None:
-        """No request enters before `until`. Requests that were already out when it slowed down teach nothing new."""
+        """Admit no request before `until`. Failures of requests sent before the slowdown do not slow it down again."""
         self._closed_until = max(self._closed_until, until)
         if sent >= self._slowed_at:
             self._slowed_at = self._loop.time()

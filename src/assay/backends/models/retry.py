@@ -1,4 +1,4 @@
-"""Whether a provider is asked again, and after how long; pure, so its rows are its tests (decision 26)."""
+"""Decides whether and when a request is retried (decision 26). Pure functions."""
 
 import math
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ PASSING = frozenset({408, 409}) | BUSY
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """The first wait in seconds, doubled each time up to the cap."""
+    """The first wait in seconds, doubled for each attempt up to the cap."""
 
     base: float = 0.5
     cap: float = 30.0
@@ -24,27 +24,27 @@ BACKOFF = Backoff()
 
 
 def may_pass(outcome: Outcome) -> bool:
-    """The same request may do better later: a lost connection, a missed deadline, 408, 409, 429 and 5xx."""
+    """Whether a retry may succeed: after a lost connection, a timeout, 408, 409, 429 and 5xx."""
     if isinstance(outcome, HttpAnswer):
         return outcome.status in PASSING or outcome.status >= 500
     return not isinstance(outcome, TooLargeReply)
 
 
 def throttles(outcome: Outcome) -> bool:
-    """The provider means all of us, not this request alone."""
+    """Whether the provider throttles all requests, not only this one."""
     if not isinstance(outcome, HttpAnswer):
         return False
     return outcome.status in BUSY or (outcome.status == 503 and "retry-after" in outcome.headers)
 
 
 def pause(attempt: int, *, asked: float | None, backoff: Backoff, roll: float) -> float:
-    """Seconds before the next attempt: never less than asked for, else the backoff between its half and its whole."""
+    """Seconds before the next attempt: at least what the provider asks, else between half and all of the backoff."""
     whole = min(backoff.cap, backoff.base * 2 ** (attempt - 1))
     return max(asked or 0.0, whole * (0.5 + roll / 2))
 
 
 def asked_pause(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Seconds from `Retry-After` (seconds or an HTTP date, RFC 9110) or `retry-after-ms`; None if neither makes sense."""
+    """Seconds from `Retry-After` (seconds or an HTTP date, RFC 9110) or `retry-after-ms`; None if neither is valid."""
     if (millis := _seconds(headers.get("retry-after-ms"))) is not None:
         return millis / 1000
     text = headers.get("retry-after", "")

@@ -41,7 +41,7 @@ class _Script(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ScriptedProvider:
-    """A Model that says what a file says; its replies come from provider `scripted`. It counts words as tokens, at the provider's prices or for nothing."""
+    """A model with answers from a file. Words count as tokens, at the provider's prices or for free."""
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider

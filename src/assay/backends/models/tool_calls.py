@@ -1,4 +1,4 @@
-"""Tools on OpenAI's wire: what is offered, what was called, and what came of it."""
+"""Tools in OpenAI's protocol: definitions, calls and answers."""
 
 import re
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ LONGEST = 64  # characters of a function's name
 
 
 class ToolNames:
-    """A tool's id as a function may be called there, and back: `shop:orders` is `shop_orders`, as long as no other is."""
+    """Maps tool ids to valid function names and back: `shop:orders` is `shop_orders`, unless another tool has that name."""
 
     def __init__(self, tools: Iterable[ToolSpec]) -> None:
         self.of: dict[str, str] = {}
@@ -74,7 +74,7 @@ def tool_messages(message: Message, names: ToolNames) -> dict[str, Any]:
 
 
 def calls_of(calls: list[RawToolCall], names: ToolNames) -> tuple[ToolCall, ...]:
-    """What it wants called. A name nobody offered stays as it is: whoever calls will refuse it."""
+    """The requested tool calls. An unknown name stays as it is; the call will be refused."""
     return tuple(_call(call, at, names) for at, call in enumerate(calls, 1))
 
 

@@ -1,4 +1,4 @@
-"""How bytes go to a provider and come back. A wire sends once and reports what happened; it never raises for it."""
+"""HTTP transports to providers. A transport sends once and returns the outcome; it does not raise for a failure."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ TRANSPORTS = {  # the file, its class, what that stands on, and the extra that b
 
 
 class HttpAnswer(msgspec.Struct, frozen=True):
-    """Whatever the provider answered, of any status. The names of the headers are lower case."""
+    """The provider's answer, with any status. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,19 +33,19 @@ class HttpAnswer(msgspec.Struct, frozen=True):
 
 
 class ConnectionLost(msgspec.Struct, frozen=True):
-    """The connection was refused, dropped, or never came to be."""
+    """The connection was refused, dropped or not established."""
 
     why: str
 
 
 class TimedOut(msgspec.Struct, frozen=True):
-    """No whole answer in time."""
+    """No complete answer in time."""
 
     seconds: float
 
 
 class TooLargeReply(msgspec.Struct, frozen=True):
-    """The answer went on beyond what we read."""
+    """The answer exceeds the limit."""
 
     limit: int
 
@@ -66,7 +66,7 @@ def open_transport(provider: Provider, *, max_bytes: int) -> Transport:
 
 
 def load_transport(provider: Provider) -> Callable[[Provider, int], Transport]:
-    """The wire a provider is called through; where a proxy stands between, the direct one is aiohttp's."""
+    """The transport of a provider. Behind a proxy, aiohttp replaces the direct one."""
     module, name, standing_on, extra = TRANSPORTS[provider.wire]
     need(standing_on, extra)
     if provider.wire == "direct" and proxy_of(provider.base_url or OPENAI) is not None:
@@ -83,7 +83,7 @@ def proxy_of(address: str) -> str | None:
 
 
 def to_json(body: dict[str, Any]) -> bytes:
-    """A request's body. Half a surrogate pair, which UTF-8 cannot carry, goes out escaped."""
+    """A request's body. A lone surrogate, which UTF-8 cannot encode, is escaped."""
     try:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
@@ -91,6 +91,6 @@ def to_json(body: dict[str, Any]) -> bytes:
 
 
 def need(module: str, extra: str) -> None:
-    """Refuse early where an extra is not installed: `need("openai", "judges")`."""
+    """Refuse early if an extra is not installed: `need("openai", "judges")`."""
     if find_spec(module) is None:
         raise UsageError(f"{module} is not installed; pip install 'assay[{extra}]'")

@@ -1,4 +1,4 @@
-"""A wire on aiohttp: the same promises as the SDK's at a tenth of the processor time, and through proxies."""
+"""A transport on aiohttp: the same behaviour as the SDK's with a tenth of its CPU time, and with proxies."""
 
 import io
 

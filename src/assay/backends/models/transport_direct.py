@@ -52,7 +52,7 @@ class DirectTransport:
         await asyncio.sleep(0)  # so that they are closed when the loop is
 
     def _kept(self) -> DirectConnection | None:
-        """The one that was used last; what was not needed for a while goes."""
+        """The connection that was used last. Idle ones are closed."""
         trusted = self._loop.time() - KEPT
         while self._idle and self._idle[0].idle_since < trusted:
             self._idle.popleft().close()
@@ -77,7 +77,7 @@ class DirectTransport:
         return connection
 
     def _head(self, path: str) -> bytes:
-        """All of it up to the length; a UnicodeError where the host is no name."""
+        """The request's head up to the length; a UnicodeError if the host is not a valid name."""
         host = f"[{self._host}]" if ":" in self._host else self._host.encode("idna").decode()
         fields = {
             "Host": host if self._address.port is None else f"{host}:{self._address.port}",

@@ -1,4 +1,4 @@
-"""A wire on the openai SDK: its connections and its authentication, none of its retries, streams or guesses."""
+"""A transport on the openai SDK: its connections and authentication, without its retries and streams."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -11,7 +11,7 @@ from assay.ports import Provider
 
 
 class _TooMuch(Exception):
-    """Raised inside the SDK's own reading; it lets it pass."""
+    """Raised inside the SDK's reading, which lets it pass."""
 
 
 class OpenAITransport:
@@ -60,7 +60,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 def _headers(provider: Provider) -> dict[str, Any]:
-    """Without a key none is sent; and what OPENAI_… says of a person is not for somebody else's address."""
+    """Without a key none is sent. OPENAI_… variables that identify an account are not sent to other providers."""
     headers: dict[str, Any] = {
         "Content-Type": "application/json",
         "Accept-Encoding": "identity",

@@ -1,4 +1,4 @@
-"""A store that lasts as long as its process: for tests, for the library, and to say plainly what a store does."""
+"""A store in memory: for tests and the library, and as the plain reference for the other stores."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -157,7 +157,7 @@ class MemoryStore:
         return 0
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
-        return ReencryptStep(0, "")  # it is on no disk
+        return ReencryptStep(0, "")  # nothing is on disk
 
     def _write_line(self, line: AuditEntry) -> None:
         new = LaneHead(tenant=line.tenant, lane=0, lines=0, digest=START, root=b"")
@@ -178,11 +178,11 @@ class MemoryStore:
         for run, piece in pieces:
             place = _place(piece)
             if (run, place) in seen or place in self._evidence.get(run, {}):
-                raise Conflict("exists", f"run {run}", "it has that piece of evidence already")
+                raise Conflict("exists", f"run {run}", "it has that chunk of evidence already")
             seen.add((run, place))
 
     def _take(self, runs: Sequence[Run], holder: str, seconds: float) -> list[Run]:
-        """Hold those that are free."""
+        """Take the leases of the free runs."""
         now = self._clock.now()
         ahead = [run for run in runs if rules.ahead(run, holder, now)]
         self._runs.update({run.id: rules.anchored(run, now) for run in ahead})

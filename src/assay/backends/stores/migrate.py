@@ -1,4 +1,4 @@
-"""Brings a database to the shape this version of assay knows, whatever older shape it has."""
+"""Migrates a database to the schema of this version."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ _LOCK = 0x6173736179  # "assay"
 
 
 def bring_up(engine: Engine, reach: Reach, *, scripts: Path = SCRIPTS, head: str = HEAD) -> None:
-    """Two processes that start at once take turns: the second finds nothing left to do."""
+    """Migrate under a lock. Of two processes that start at once, the second finds nothing to do."""
     with engine.connect() as connection, connection.begin():
         if _in_shape(connection, head):
             return

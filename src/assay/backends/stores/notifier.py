@@ -1,4 +1,4 @@
-"""Tells those who follow a run that it got further: at once in this process, by looking now and then for others."""
+"""Notifies waiting readers of new events: at once for commits of this process, by polling for other processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -9,7 +9,7 @@ from assay.ports.supervise import run_guarded
 
 
 class RunPosition(NamedTuple):
-    """How far a run is."""
+    """A run's number of events, and whether it is closed."""
 
     events: int
     closed: bool
@@ -51,7 +51,7 @@ class RunNotifier:
         return True
 
     def ring(self, run: str, tally: RunPosition | None) -> None:
-        """The run got this far; None: there is no such run."""
+        """Report a run's position; None: there is no such run."""
         waiting = self._waiting.get(run)
         if waiting is None:
             return

@@ -1,4 +1,4 @@
-"""The store behind an address: `memory:`, `sqlite:///runs.db` or `postgresql://…`."""
+"""Opens a store by URL: `memory:`, `sqlite:///runs.db` or `postgresql://…`."""
 
 from assay.backends.stores.memory import MemoryStore
 from assay.errors import UsageError
@@ -13,7 +13,7 @@ async def open_store(
     clock: Clock | None = None,
     patience: float = 30.0,
 ) -> Store:
-    """What lies in `memory:` is never sealed: it is on no disk."""
+    """Open the store. `memory:` is not encrypted, because nothing is on disk."""
     if address == "memory:":
         return MemoryStore(clock)
     try:

@@ -1,4 +1,4 @@
-"""What can be asked of the tables: each a connection and a question, answered in the port's nouns."""
+"""Queries of the store. Each takes a connection and returns the port's types."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -80,7 +80,7 @@ def held_runs(connection: Connection, vault: RecordCodec, holder: str, *, lock: 
 
 
 def locked_runs(connection: Connection, ids: Sequence[str]) -> set[str]:
-    """Of runs that could not be locked, those that are there: another process has them."""
+    """The runs that exist but could not be locked: another process has them."""
     return {row.id for some in _portions(ids) for row in connection.execute(_RUN_NAMES, {"ids": some})}
 
 
@@ -206,7 +206,7 @@ def list_documents(
 
 
 def _past(prefix: str) -> str | None:
-    """A text after everything that begins so, if there is an easy one: it only saves reading on."""
+    """An upper bound of all texts with this prefix, if there is a simple one. It only limits the scan."""
     last = ord(prefix[-1])
     return prefix[:-1] + chr(last + 1) if last < 0xD7FF else None
 

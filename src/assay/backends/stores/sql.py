@@ -1,4 +1,4 @@
-"""The store on a database: SQLite in a file of its own, or PostgreSQL. Waits in threads, never in the event loop."""
+"""The store on SQLite or PostgreSQL. Database calls run in threads, so that the event loop does not block."""
 
 import asyncio
 import time
@@ -81,7 +81,7 @@ class SqlStore:
         patience: float = 30.0,
         reach: Reach | None = None,
     ) -> "SqlStore":
-        """Connect, bring an older database up, and be ready. Patience is how long a database may be away, in seconds."""
+        """Connect, and migrate an older database. `patience`: seconds that the database may be unreachable."""
         engine = open_engine(address, READERS + 1)  # one writes SQLite's log back
         bearing, reach = RetryPolicy(patience), reach or from_environment()
         vault = RecordCodec(cipher, sealing=sealing)
@@ -237,7 +237,7 @@ class SqlStore:
     def _take(
         self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
-        """Hold those that are free."""
+        """Take the leases of the free runs."""
         ahead = [run for run in found if rules.ahead(run, holder, now)]
         self._scribe.hold(connection, [rules.anchored(run, now) for run in ahead])
         free = [run for run in found if run not in ahead and rules.free(run, holder, now)]

@@ -1,4 +1,4 @@
-"""Writes: many batches in one transaction, each of them whole or not at all."""
+"""Writes several transactions in one database transaction, each as a whole or not at all."""
 
 import sqlite3
 import time
@@ -49,7 +49,7 @@ _ENDED = text("SELECT pg_xact_status(CAST(:id AS xid8))")
 
 
 class UncertainCommit:
-    """What was about to be committed when the database went away: it may have arrived."""
+    """Transactions whose commit was interrupted by a lost connection: they may have been written."""
 
     transaction: str | None = None
     outcomes: list[Outcome]
@@ -67,7 +67,7 @@ class SqlWriter:
         }
 
     def write(self, batches: Sequence[Transaction], doubt: UncertainCommit) -> list[Outcome]:
-        """What became of each batch, durably. Called again with its doubt, it does not write what did arrive."""
+        """Write durably and return each outcome. Called again after a lost connection, it skips what was written."""
         with self._engine.connect().execution_options(writes=True) as connection:
             if doubt.transaction is not None and self._arrived(connection, doubt.transaction):
                 return doubt.outcomes
@@ -86,11 +86,11 @@ class SqlWriter:
 
     @property
     def writes_on_loop(self) -> bool:
-        """Whether an event loop may write: into a file that is open, where nothing but a lock has to be waited for."""
+        """Whether the event loop may write: only for an open SQLite file, which waits for nothing but a lock."""
         return not self._postgres and self._pool.checkedin() > 0
 
     def needs_no_reads(self, batches: Sequence[Transaction]) -> bool:
-        """Whether they can be written without a look at what is there: they open runs, and tell of it."""
+        """Whether they can be written without reading: they only create runs and add audit entries."""
         return all(
             not batch.documents
             and all(entry.opens for entry in batch.entries)
@@ -99,7 +99,7 @@ class SqlWriter:
         )
 
     def write_on_loop(self, batches: Sequence[Transaction]) -> list[Outcome] | None:
-        """Write what asks nothing, at once; None: it could not be, and is not. `write` would say why, or wait."""
+        """Write transactions that need no reads; None: nothing was written, and `write` must wait or report why."""
         now = self._clock.now()
         known: dict[str, Run] = {}
         outcomes = settled(batches, known, {}, now)
@@ -132,7 +132,7 @@ class SqlWriter:
         return outcomes
 
     def begun(self, connection: Connection) -> tuple[str | None, datetime]:
-        """The name of this transaction, where it has one, and the time."""
+        """The id of this transaction, if the database has one, and the time."""
         if not self._postgres:
             return None, self._clock.now()
         row = connection.execute(_BEGUN).one()
@@ -150,7 +150,7 @@ class SqlWriter:
         return connection.execute(delete(documents).where(tuple_(*name).in_(old.limit(limit)))).rowcount
 
     def hold(self, connection: Connection, held: Iterable[Run]) -> None:
-        """Write who holds some runs."""
+        """Write the leases of these runs."""
         self._many(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
 
     def _arrived(self, connection: Connection, transaction: str) -> bool:
@@ -187,7 +187,7 @@ class SqlWriter:
         known: Mapping[str, Run],
         kept: Mapping[rules.Name, Document],
     ) -> dict[str | rules.Name, str]:
-        """What is there and another process is writing, with how to speak of it. What is to be made is not there: nobody asks."""
+        """Rows that exist and are locked by another process, with their descriptions."""
         absent = {entry.run for batch in batches for entry in batch.entries if not entry.opens} - known.keys()
         absent -= {entry.run for batch in batches for entry in batch.entries if entry.opens}
         changes = (change for batch in batches for change in batch.documents if change.version != 0)
@@ -201,7 +201,7 @@ class SqlWriter:
         return found
 
     def _audit(self, connection: Connection, outcomes: Sequence[Outcome], now: datetime) -> Lanes:
-        """What was done, by whom: in the transaction in which it was done."""
+        """Write audit entries in the transaction of their actions."""
         lines = [line for one in outcomes if isinstance(one, rules.Changes) for line in one.lines]
         if not lines:
             return {}
@@ -296,7 +296,7 @@ class SqlWriter:
 
 
 class _Insertion:
-    """Statements as the driver takes them, and the order of their values: going through SQLAlchemy costs as much as SQLite."""
+    """Statements in the driver's syntax with the order of their values: SQLAlchemy would cost as much as SQLite itself."""
 
     def __init__(self, table: Table, dialect: Dialect) -> None:
         quote = dialect.identifier_preparer.quote
@@ -318,7 +318,7 @@ def settled(
     now: datetime,
     locked: Mapping[str | rules.Name, str] = MappingProxyType({}),
 ) -> list[Outcome]:
-    """What each comes to after the one before; `known` and `kept` become what is there after all of them."""
+    """Apply the transactions in order. `known` and `kept` are updated to the state after all of them."""
     outcomes: list[Outcome] = []
     for batch in batches:
         if locked and (what := _among(locked, batch)) is not None:
@@ -335,13 +335,13 @@ def settled(
 
 
 def _among(locked: Mapping[str | rules.Name, str], batch: Transaction) -> str | None:
-    """What of it another process is writing."""
+    """The rows that another process has locked."""
     runs, documents = rules.names([batch])
     return next((locked[name] for name in (*runs, *documents) if name in locked), None)
 
 
 def spans(many: int) -> Iterator[tuple[int, int]]:
-    """So many rows, in as few statements as there are sizes for."""
+    """Split the rows into few statements of fixed sizes."""
     start = 0
     for size in TOGETHER:
         while many - start >= size:

@@ -1,4 +1,4 @@
-"""The three drawers as tables, and the audit log. Times are microseconds since 1970, so that both databases compare them alike."""
+"""The tables: runs, events, evidence, documents, audit log. Times are microseconds since 1970, which both databases compare alike."""
 
 from datetime import UTC, datetime, timedelta
 

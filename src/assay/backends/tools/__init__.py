@@ -1,1 +1,1 @@
-"""Live tools, one file a kind; what they all promise is in tests/agents/test_tools.py."""
+"""Live tools, one file per kind. tests/agents/test_tools.py tests what all kinds guarantee."""

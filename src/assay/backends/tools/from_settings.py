@@ -1,4 +1,4 @@
-"""The ToolBox of the settings: `[tools."<scope>:<id>"]` and `[mcp.NAME]`, each made when it is first needed."""
+"""The tools of the settings: `[tools."<scope>:<id>"]` and `[mcp.NAME]`, each created when it is first used."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class ConfiguredTools:
         return await found.call(arguments)
 
     def has(self, tool: str) -> bool:
-        """Whether somebody declared it; of an MCP server, whether that is declared."""
+        """Whether the tool, or its MCP server, is configured."""
         return tool in self._declared or tool.partition(":")[0] in self._declared_servers
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class ConfiguredTools:
         return McpTool(id, tool, self._servers[name], declared.timeout if declared else server.timeout, told)
 
     def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
-        """With its `${VARIABLES}`, from the environment of when it is first used."""
+        """Expand `${VARIABLES}` when it is first used."""
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:

@@ -1,4 +1,4 @@
-"""A tool behind an address: its arguments as JSON, or in the query of a GET; its answer is JSON, or a text."""
+"""A tool behind a URL. Arguments are JSON, or the query of a GET; the answer is JSON or text."""
 
 import asyncio
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ CODES = {
 
 
 class Sessions:
-    """One pool of connections for all of them, on each event loop."""
+    """One connection pool per event loop for all HTTP tools."""
 
     def __init__(self) -> None:
         self._open: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}

@@ -1,4 +1,4 @@
-"""Tools of an MCP server, by the official SDK: a process that is started, or an address (streamable HTTP)."""
+"""Tools of an MCP server, through the official SDK: a process, or a URL (streamable HTTP)."""
 
 import asyncio
 import os
@@ -84,7 +84,7 @@ class Session:
 
 
 class McpTools:
-    """One server's tools, on each event loop a session that is opened when it is first needed, and again should it be lost."""
+    """The tools of one server. Each event loop has a session, opened on demand and again after a loss."""
 
     def __init__(
         self, name: str, server: McpServer, headers: Mapping[str, str], env: Mapping[str, str]
@@ -164,7 +164,7 @@ class McpTools:
 
 
 class McpTool:
-    """One of a server's tools, as the box holds it."""
+    """One tool of a server."""
 
     def __init__(
         self, id: str, name: str, server: McpTools, seconds: float, told: ToolSpec | None = None
@@ -199,7 +199,7 @@ async def _all_tools(session: mcp.ClientSession) -> list[types.Tool]:
 
 
 def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
-    """What it said in a structure; else its one text; else all its parts."""
+    """The structured content; else the only text; else all parts."""
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
     if answer.isError:
         told = hidden.out_of("\n".join(texts))[:SAID]
@@ -213,7 +213,7 @@ def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
 
 
 def _why(lost: BaseException) -> str:
-    """The first real reason in a group of them."""
+    """The first cause in an exception group."""
     while isinstance(lost, BaseExceptionGroup):
         lost = cast("BaseExceptionGroup[BaseException]", lost).exceptions[0]
     told = f": {lost}"[:SAID] if str(lost) else ""

@@ -1,4 +1,4 @@
-"""A tool that is a Python function: `module:function`, async or not, its arguments by name."""
+"""A tool that is a Python function: `module:function`, async or not, called with keyword arguments."""
 
 import asyncio
 import inspect
@@ -60,7 +60,7 @@ def _plain(answer: Any) -> Any:
 
 
 def _schema(function: Callable[..., Any]) -> dict[str, Any]:
-    """The JSON Schema of its parameters, as far as their types tell."""
+    """The JSON Schema of its parameters, as far as their annotations allow."""
     try:
         parameters = inspect.signature(function).parameters.values()
         hints = get_type_hints(function)

@@ -1,4 +1,4 @@
-"""What a live tool is to the box that holds it."""
+"""The interface of a live tool."""
 
 from typing import Any, Protocol
 
@@ -6,15 +6,15 @@ from assay.protocol.agents import ToolSpec
 
 
 class Tool(Protocol):
-    """One live tool. A failure is a ToolFailure, whatever it was."""
+    """One live tool. Every failure is a ToolFailure."""
 
     @property
     def static_spec(self) -> ToolSpec:
-        """What can be said of it without asking anybody."""
+        """The spec that is known without a connection."""
         ...
 
     async def spec(self) -> ToolSpec:
-        """All that can be said of it; a ForeignFault where it cannot be asked."""
+        """The complete spec; a ForeignFault if the tool is unreachable."""
         ...
 
     async def call(self, arguments: dict[str, Any]) -> Any: ...

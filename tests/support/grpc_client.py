@@ -58,7 +58,7 @@ class Client:
             request_serializer=lambda sent: sent if isinstance(sent, bytes) else sent.SerializeToString(),
             response_deserializer=GIVES[name].FromString,
         )
-        sent = method.takes() if message is None else message
+        sent = method.request() if message is None else message
         told = (*self._key, *metadata)
         if method.stream:
             return rpc(sent, metadata=told, timeout=timeout)

@@ -197,15 +197,18 @@ def test_list_operations_in_pages_and_by_filter(host):
     ("asked", "said"),
     [
         ({"filter": "status"}, "expected NAME = VALUE"),
-        ({"filter": "colour = blue"}, "no 'colour'"),
+        (
+            {"filter": "colour = blue"},
+            "expected one of status, experiment, since, until, got 'colour = blue'",
+        ),
         ({"filter": "status = sleeping"}, "expected one of pending"),
         ({"filter": "status = running OR status = pending"}, "expected AND"),
         ({"filter": "status = running AND status = pending"}, "given twice"),
         ({"filter": "status = running AND"}, "expected NAME = VALUE"),
-        ({"filter": "since = yesterday"}, "expected a moment"),
+        ({"filter": "since = yesterday"}, "expected a timestamp"),
         ({"page_size": -1}, "expected a number from 1"),
         ({"page_size": 101}, "expected a number from 1 to 100"),
-        ({"page_token": "nonsense"}, "no token"),
+        ({"page_token": "nonsense"}, "expected a token"),
     ],
 )
 def test_a_list_that_cannot_be_is_refused(lite, asked, said):

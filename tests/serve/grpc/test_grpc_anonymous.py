@@ -105,7 +105,7 @@ def test_a_message_that_does_not_come_is_not_waited_for(tmp_path):
 
 def test_no_number_of_watchers_keeps_others_out(host, channel):
     watch = health_pb2_grpc.HealthStub(channel).Watch
-    watching = [watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(bounded.MOST + 20)]
+    watching = [watch(health_pb2.HealthCheckRequest(), timeout=60) for _ in range(bounded.MAX_STREAMS + 20)]
     try:
         with connected(host) as client:
             assert not client.ListOperations().operations

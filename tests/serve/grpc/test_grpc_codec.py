@@ -22,7 +22,7 @@ from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.codec.result_writer import RunEncoder
 from assay.serve.grpc.codec.results import ResultEncoder
 from assay.serve.grpc.codec.shape_cache import CASES, OUTPUTS
-from assay.serve.grpc.request import convert
+from assay.serve.grpc.request import decode_message
 from support.grpc_client import message_of
 from test_grpc_equal import CHECKS, OBJECTS, VALUES, WORDS, check
 
@@ -133,12 +133,14 @@ def echoed(echo):
 def test_what_is_alike_is_read_as_protobuf_reads_it(request):
     message = message_of(request)
     CASES.shapes = OUTPUTS.shapes = ()
-    first, converted = (convert(message.SerializeToString(), PLANS, LIMITS) for _ in range(2))
-    assert first.echoes == converted.echoes
-    contexts = converted.whole.contexts
+    first, converted = (decode_message(message.SerializeToString(), PLANS, LIMITS) for _ in range(2))
+    assert first.encoded_contexts == converted.encoded_contexts
+    contexts = converted.request.contexts
     assert exactly(one.document for one in contexts) == exactly(documents(message))
     assert [one.line for one in contexts] == [wire.encode(one.document) for one in contexts]
-    for echo, case, output in zip(converted.echoes, message.test_cases, message.outputs, strict=True):
+    for echo, case, output in zip(
+        converted.encoded_contexts, message.test_cases, message.outputs, strict=True
+    ):
         told, given, about = echoed(echo)
         assert next(documents(SimpleNamespace(test_cases=[told], outputs=[given]))) == next(
             documents(SimpleNamespace(test_cases=[case], outputs=[output]))
@@ -165,7 +167,7 @@ def test_bytes_that_were_tampered_with_are_read_as_protobuf_reads_them(at, new, 
     at = len(WRITTEN) * 3 // 5 + at % (len(WRITTEN) * 2 // 5)  # among the outputs, when shapes are known
     data = WRITTEN[:at] + new + WRITTEN[at + gone :]
     try:
-        found: Any = exactly(one.document for one in convert(data, PLANS, LIMITS).whole.contexts)
+        found: Any = exactly(one.document for one in decode_message(data, PLANS, LIMITS).request.contexts)
     except InvalidRequest:
         found = None
     message = fep.EvaluationRequest()
@@ -198,15 +200,15 @@ def request_with(value: bytes) -> bytes:
 def test_a_null_of_any_number_is_null(number):
     data = request_with(b"\x08" + number)
     message = fep.EvaluationRequest.FromString(data)
-    (read,) = convert(data, PLANS, LIMITS).whole.contexts
+    (read,) = decode_message(data, PLANS, LIMITS).request.contexts
     assert [read.document] == list(documents(message))
     assert read.document["output"]["value"] == {"n": None}
 
 
 @pytest.mark.parametrize("number", [b"", b"\x80", b"\x80" * 11 + b"\x00"])
 def test_a_null_whose_number_does_not_end_is_no_message(number):
-    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
-        convert(request_with(b"\x08" + number), PLANS, LIMITS)
+    with pytest.raises(InvalidRequest, match=r"expected a fep\.v1\.EvaluationRequest"):
+        decode_message(request_with(b"\x08" + number), PLANS, LIMITS)
 
 
 def test_a_number_that_is_cut_off_is_no_message():
@@ -217,8 +219,8 @@ def test_a_number_that_is_cut_off_is_no_message():
     case = length_delimited(
         b"\x0a", length_delimited(b"\x0a", b"c") + length_delimited(b"\x12", length_delimited(b"\x0a", b"q"))
     )
-    with pytest.raises(InvalidRequest, match=r"no fep\.v1\.EvaluationRequest"):
-        convert(case + length_delimited(b"\x12", value), PLANS, LIMITS)
+    with pytest.raises(InvalidRequest, match=r"expected a fep\.v1\.EvaluationRequest"):
+        decode_message(case + length_delimited(b"\x12", value), PLANS, LIMITS)
 
 
 def test_what_is_alike_is_learned():
@@ -228,7 +230,7 @@ def test_what_is_alike_is_learned():
     for tag, *place in unpacked.fields(data, 0, len(data)):
         places.setdefault(tag, []).append(tuple(place))
     told = Contexts(data, places[0x0A], places[0x12], LIMITS)
-    shapes = cast("Any", told)._like_cases, cast("Any", told)._like_outputs
+    shapes = cast("Any", told)._case_shapes, cast("Any", told)._output_shapes
     ends = places[0x0A][-1], places[0x12][-1]
     assert [known.read(data, *end) for known, end in zip(shapes, ends, strict=True)] == [None, None]
     read = [told.read(at).document for at in range(MANY)]
@@ -243,14 +245,14 @@ def test_what_is_alike_is_learned():
 
 def written(request):
     """Every result: in the quick form, or None; and in the plain one."""
-    converted = convert(message_of(request).SerializeToString(), PLANS, LIMITS)
-    plan, contexts = converted.whole.asked.plan, converted.whole.contexts
+    converted = decode_message(message_of(request).SerializeToString(), PLANS, LIMITS)
+    plan, contexts = converted.request.planned.plan, converted.request.contexts
     assert plan.shared is not None
     quick, slow = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments), ResultEncoder()
     told: list[Any] = []
     lines = [one.line for one in score(plan, contexts, Tally(), told=told)]
-    for line, found, echo in zip(lines, told, converted.echoes, strict=True):
-        yield found and quick.quickly(found, echo), slow.case(line, echo)
+    for line, found, echo in zip(lines, told, converted.encoded_contexts, strict=True):
+        yield found and quick.generated(found, echo), slow.case(line, echo)
 
 
 @given(

@@ -574,9 +574,11 @@ def test_the_catalogue_has_schemas(client):
     contains = checks["contains"]
     assert contains["results"]["required"] == ["passed"]
     assert contains["arguments"]["required"] == ["text", "phrases"]
-    assert {"type": "string", "pattern": r"^\$\.", "description": "a path into the context (RFC 9535)"} in (
-        contains["arguments"]["properties"]["phrases"]["anyOf"]
-    )
+    assert {
+        "type": "string",
+        "pattern": r"^\$\.",
+        "description": "A JSONPath into the context (RFC 9535).",
+    } in (contains["arguments"]["properties"]["phrases"]["anyOf"])
 
 
 def test_health_is_open_and_says_the_protocol(host):

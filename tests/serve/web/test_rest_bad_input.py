@@ -363,7 +363,8 @@ def test_a_wrong_last_event_id_is_400(client, last):
     id = client.post("/v1/evaluate", json=request_of(1)).json()["evaluation_id"]
     answer = client.get(f"/v1/evaluations/{id}/events", headers={"last-event-id": last})
     assert (
-        f"Last-Event-ID: {last!r} is the id of no event" in refused(answer, 400, "validation_error").message
+        f"Last-Event-ID: expected the id of an event of this run, got {last!r}"
+        in refused(answer, 400, "validation_error").message
     )
 
 

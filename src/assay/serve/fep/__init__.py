@@ -1,0 +1,1 @@
+"""FEP over HTTP (FEP 5.1): evaluations, operations, batches, checks and event streams."""

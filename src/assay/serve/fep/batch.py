@@ -1,4 +1,4 @@
-"""POST /v1/evaluate:batch: many evaluations in one request; a bad one does not sink the others (decisions 3, 42)."""
+"""POST /v1/evaluate:batch: many evaluations in one request; a failed one does not fail the others (decisions 3, 42)."""
 
 import asyncio
 import time
@@ -16,42 +16,42 @@ from assay.protocol.operations import (
     BatchSummary,
     ErrorResponse,
 )
-from assay.serve.fep.request import ARGUMENTS, ParsedRequest, decoded, shows_arguments
+from assay.serve.fep.request import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import LARGE, Started, Submission, begin, digest_for, read
+from assay.serve.fep.submit import LARGE, Started, Submission, digest_for, read, start_run
 from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 from assay.serve.web.responses import Response, encode, error_body
 
 CONCURRENT = 4
-LARGEST = 2**53 - 1  # of a number of a batch's options
-PASSING = ("rate_limited", "unavailable", "internal_error")  # what may come out otherwise the next time
+LARGEST = 2**53 - 1  # number in the options of a batch
+TRANSIENT = ("rate_limited", "unavailable", "internal_error")  # errors that a retry may not meet
 _decode = msgspec.json.Decoder(BatchEvaluationRequest).decode
 
 
 class BatchItem:
-    """One evaluation of a batch: a run, or why there is none."""
+    """One evaluation of a batch: its run, or the error instead."""
 
     def __init__(self, index: int, read: Callable[[], Awaitable[ParsedRequest]]) -> None:
         self.index, self.read = index, read
-        self.begun: Started | None = None
+        self.started: Started | None = None
         self.error: ErrorResponse | None = None
         self.done = False
 
     def fail(self, code: str, message: str, **more: object) -> None:
         details = {"index": self.index, **more}
-        if self.begun is not None:
-            details["evaluation_id"] = self.begun.run
+        if self.started is not None:
+            details["evaluation_id"] = self.started.run
         self.error = ErrorResponse(error=code, message=message, details=details)
 
     def refuse(self, refusal: Refusal, request: str) -> None:
-        said = error_body(refusal, request)
-        self.fail(said.error, said.message, **({} if said.details is UNSET else said.details))
+        body = error_body(refusal, request)
+        self.fail(body.error, body.message, **({} if body.details is UNSET else body.details))
 
 
 class StoredBatch(msgspec.Struct, frozen=True):
-    """What came of a batch: the runs by index, the errors, and when."""
+    """The outcome of a batch: the runs by index, the errors, and the summary with its times."""
 
     runs: list[str | None]
     errors: list[ErrorResponse]
@@ -59,50 +59,52 @@ class StoredBatch(msgspec.Struct, frozen=True):
 
 
 async def run_batch(call: HttpRequest) -> Response:
-    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
+    arguments = resolved_arguments_flag(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
     body_format(call)
     body = await read_body(call, in_parts=True)
     request = (
-        await call.in_thread(lambda: decoded(_decode, body)) if len(body) > LARGE else decoded(_decode, body)
+        await call.in_thread(lambda: decode_body(_decode, body))
+        if len(body) > LARGE
+        else decode_body(_decode, body)
     )
     options = BatchOptions() if request.options is UNSET else request.options
     once = IdempotentRequest(
         call, "POST /v1/evaluate:batch", await digest_for(call, body, arguments=arguments)
     )
-    parts = [
-        BatchItem(index, partial(read, call, bytes(one), arguments=arguments))
-        for index, one in enumerate(request.evaluations)
+    items = [
+        BatchItem(index, partial(read, call, bytes(raw), arguments=arguments))
+        for index, raw in enumerate(request.evaluations)
     ]
-    kept, replayed = await conduct(call, parts, options, once)
-    return Response(_document(call, kept, parts), headers=REPLAYED if replayed else ())
+    stored, replayed = await run_items(call, items, options, once)
+    return Response(_document(call, stored, items), headers=REPLAYED if replayed else ())
 
 
-async def conduct(
-    call: RequestContext, parts: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+async def run_items(
+    call: RequestContext, items: list[BatchItem], options: BatchOptions, once: IdempotentRequest
 ) -> tuple[StoredBatch, bool]:
-    """Every part to its end, or to the end of the batch's time; and whether an earlier request did."""
-    _possible(call, parts, options)
+    """Run every item to its end, or to the end of the batch's time; and whether an earlier request did."""
+    _validate(call, items, options)
 
-    def final(kept: StoredBatch) -> bool:
-        return not any(one.error in PASSING for one in kept.errors)
+    def final(batch: StoredBatch) -> bool:
+        return not any(error.error in TRANSIENT for error in batch.errors)
 
-    kept, replayed = await once.collect(_Batch(call, parts, options, once).run, StoredBatch, final)
+    stored, replayed = await once.collect(_Batch(call, items, options, once).run, StoredBatch, final)
     if replayed:
-        for run in filter(None, kept.runs):
+        for run in filter(None, stored.runs):
             await call.audit_read(await call.server.executor.get(run, call.tenant))
-    return kept, replayed
+    return stored, replayed
 
 
-def _possible(call: RequestContext, parts: list[BatchItem], options: BatchOptions) -> None:
+def _validate(call: RequestContext, items: list[BatchItem], options: BatchOptions) -> None:
     problems: list[Problem] = []
-    if len(parts) > (most := call.server.serving.max_batch):
-        said = f"{len(parts)} evaluations, and at most {most} are taken (ASSAY_MAX_BATCH)"
-        problems.append(Problem("evaluations", said))
+    if len(items) > (limit := call.server.serving.max_batch):
+        message = f"expected at most {limit} evaluations (ASSAY_MAX_BATCH), got {len(items)}"
+        problems.append(Problem("evaluations", message))
     for name in ("max_concurrent", "timeout_ms"):
         value = getattr(options, name)
         if value is not UNSET and not 1 <= value <= LARGEST:
-            got = value if abs(value) <= LARGEST else "one of more than 16 digits"
+            got = value if abs(value) <= LARGEST else "a number of more than 16 digits"
             problems.append(
                 Problem(f"options.{name}", f"expected a whole number from 1 to {LARGEST}, got {got}")
             )
@@ -112,19 +114,19 @@ def _possible(call: RequestContext, parts: list[BatchItem], options: BatchOption
 
 class _Batch:
     def __init__(
-        self, call: RequestContext, parts: list[BatchItem], options: BatchOptions, once: IdempotentRequest
+        self, call: RequestContext, items: list[BatchItem], options: BatchOptions, once: IdempotentRequest
     ) -> None:
-        self._call, self._parts, self._once = call, parts, once
-        most = call.server.serving.max_tenant_runs
-        self._gate = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, most))
+        self._call, self._items, self._once = call, items, once
+        limit = call.server.serving.max_tenant_runs
+        self._slots = asyncio.Semaphore(min(options.max_concurrent or CONCURRENT, limit))
         self._fail_fast = options.fail_fast is True
         self._seconds = None if options.timeout_ms is UNSET else options.timeout_ms / 1000
         self._failed: int | None = None
 
     async def run(self) -> StoredBatch:
         clock = self._call.server.clock
-        started, began = clock.now(), time.monotonic()
-        tasks = [asyncio.create_task(self._one(part)) for part in self._parts]
+        started_at, began = clock.now(), time.monotonic()
+        tasks = [asyncio.create_task(self._run_item(item)) for item in self._items]
         try:
             await self._call.until_disconnect(
                 asyncio.wait(tasks, timeout=self._seconds) if tasks else asyncio.sleep(0)
@@ -138,67 +140,69 @@ class _Batch:
             if not task.cancelled():
                 task.result()
         await self._stop_late(time.monotonic() - began)
-        errors = [part.error for part in self._parts if part.error is not None]
+        errors = [item.error for item in self._items if item.error is not None]
         summary = BatchSummary(
-            total_evaluations=len(self._parts),
-            successful_evaluations=len(self._parts) - len(errors),
+            total_evaluations=len(self._items),
+            successful_evaluations=len(self._items) - len(errors),
             failed_evaluations=len(errors),
-            started_at=started,
+            started_at=started_at,
             completed_at=clock.now(),
         )
-        runs = [part.begun.run if part.begun and part.error is None else None for part in self._parts]
+        runs = [item.started.run if item.started and item.error is None else None for item in self._items]
         return StoredBatch(runs, errors, summary)
 
-    async def _one(self, part: BatchItem) -> None:
-        async with self._gate:
+    async def _run_item(self, item: BatchItem) -> None:
+        async with self._slots:
             if self._fail_fast and self._failed is not None:
-                said = f"not begun: evaluation {self._failed} failed, and fail_fast is set"
-                part.fail("conflict", said, reason="fail_fast")
+                message = f"not started: evaluation {self._failed} failed, and fail_fast is set"
+                item.fail("conflict", message, reason="fail_fast")
                 return
             try:
-                await self._through(part)
+                await self._evaluate(item)
             except IdempotencyKeyReused:
-                raise  # the batch's own
+                raise  # it is the key of the batch
             except Refusal as refusal:
-                part.refuse(refusal, self._call.id)
-            part.done = True
-            if part.error is not None and self._failed is None:
-                self._failed = part.index
+                item.refuse(refusal, self._call.id)
+            item.done = True
+            if item.error is not None and self._failed is None:
+                self._failed = item.index
 
-    async def _through(self, part: BatchItem) -> None:
-        want = Submission(await part.read(), self._once)
-        part.begun = await begin(self._call, want, f".{part.index}")
-        if part.begun.made is None:
-            run = await self._call.server.executor.wait(part.begun.run)
+    async def _evaluate(self, item: BatchItem) -> None:
+        submission = Submission(await item.read(), self._once)
+        item.started = await start_run(self._call, submission, f".{item.index}")
+        if item.started.result is None:
+            run = await self._call.server.executor.wait(item.started.run)
             if run.status != "completed":
                 code = "internal_error" if run.status == "failed" else "conflict"
-                part.fail(code, f"it is {run.status}", status=run.status)
+                item.fail(code, f"the evaluation is {run.status}", status=run.status)
 
     async def _stop_late(self, seconds: float) -> None:
-        """What did not end in time is stopped; what was not begun is not begun."""
-        late = [part for part in self._parts if not part.done and part.error is None]
-        for part in late:
-            part.fail("run_timeout", f"the batch was over after {seconds:.1f} s, before this was")
-        desk, tenant = self._call.server.executor, self._call.tenant
-        stopping = [desk.cancel(part.begun.run, tenant) for part in late if part.begun is not None]
-        await asyncio.gather(*stopping, return_exceptions=True)
+        """Cancel the items that did not end in time; an item that has not started is not started."""
+        late = [item for item in self._items if not item.done and item.error is None]
+        for item in late:
+            item.fail(
+                "run_timeout", f"the batch timed out after {seconds:.1f} s, before this evaluation ended"
+            )
+        executor, tenant = self._call.server.executor, self._call.tenant
+        cancels = [executor.cancel(item.started.run, tenant) for item in late if item.started is not None]
+        await asyncio.gather(*cancels, return_exceptions=True)
 
 
-async def _document(call: HttpRequest, kept: StoredBatch, parts: list[BatchItem]) -> AsyncGenerator[bytes]:
-    """The BatchEvaluationResponse in pieces, the results in the order of their requests."""
+async def _document(call: HttpRequest, stored: StoredBatch, items: list[BatchItem]) -> AsyncGenerator[bytes]:
+    """The BatchEvaluationResponse in chunks, the results in the order of their requests."""
     yield b'{"results":['
     comma = b""
-    for index, run in enumerate(kept.runs):
+    for index, run in enumerate(stored.runs):
         if run is None:
             continue
-        begun = parts[index].begun
+        started = items[index].started
         yield comma
         comma = b","
-        if begun is not None and begun.made is not None:
-            yield whole_result(*begun.made)
+        if started is not None and started.result is not None:
+            yield whole_result(*started.result)
             continue
-        async for piece in fep_of(call).evaluations.document(
+        async for chunk in fep_of(call).evaluations.document(
             await call.server.executor.get(run, call.tenant)
         ):
-            yield piece
-    yield b'],"errors":' + encode(kept.errors) + b',"summary":' + encode(kept.summary) + b"}"
+            yield chunk
+    yield b'],"errors":' + encode(stored.errors) + b',"summary":' + encode(stored.summary) + b"}"

@@ -1,4 +1,4 @@
-"""GET /v1/checks: the catalogue, with the schemas of what each takes and answers."""
+"""GET /v1/checks: the catalogue of checks, with the schemas of their arguments and results."""
 
 import inspect
 import sys
@@ -13,7 +13,7 @@ from assay.serve.fep.state import fep_of
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, encode, log
 
-PATH = {"type": "string", "pattern": r"^\$\.", "description": "a path into the context (RFC 9535)"}
+PATH = {"type": "string", "pattern": r"^\$\.", "description": "A JSONPath into the context (RFC 9535)."}
 
 
 async def list_checks(call: HttpRequest) -> Response:
@@ -23,7 +23,9 @@ async def list_checks(call: HttpRequest) -> Response:
 
 @lru_cache(maxsize=4)
 def catalogue(registry: Registry) -> bytes:
-    described = sorted((describe(checker) for checker in registry), key=lambda one: (one.type, one.version))
+    described = sorted(
+        (describe(checker) for checker in registry), key=lambda check: (check.type, check.version)
+    )
     return encode({"checks": described})
 
 
@@ -38,26 +40,26 @@ def describe(checker: type[Checker]) -> CheckDescription:
 
 
 def _arguments(checker: type[Checker]) -> dict[str, Any]:
-    """Its own schema, with a path wherever one may stand (decision 12)."""
+    """The argument schema of a check, which also accepts a path wherever the check does (decision 12)."""
     try:
         schema = argument_schema(checker)
         literal = {field.name for field in fields_of(checker) if field.literal}
-    except Exception as surprise:  # noqa: BLE001  # the fields of a check are foreign code: some have no schema
-        log.warning("the arguments of %s have no schema: %s", checker.type, surprise)
+    except Exception as surprise:  # noqa: BLE001  # the fields of a check are foreign code, and some have no schema
+        log.warning("check %s: no JSON schema for its arguments: %s", checker.type, surprise)
         return {"type": "object"}
     parts: dict[str, Any] = schema.pop("$defs")
     own: dict[str, Any] = parts.pop(schema["$ref"].rpartition("/")[2])
-    for name, said in own["properties"].items():
-        if name not in literal and said.keys() & {"type", "anyOf", "$ref", "enum"}:
-            rest = {key: said.pop(key) for key in ("default", "description") if key in said}
-            own["properties"][name] = {"anyOf": [said, PATH], **rest}
+    for name, field in own["properties"].items():
+        if name not in literal and field.keys() & {"type", "anyOf", "$ref", "enum"}:
+            rest = {key: field.pop(key) for key in ("default", "description") if key in field}
+            own["properties"][name] = {"anyOf": [field, PATH], **rest}
     return {**own, "$defs": parts} if parts else own
 
 
 def _description(checker: type[Checker]) -> str:
-    """The first line of its own docstring, or of its file's."""
+    """The first line of the docstring of the check, or of its module."""
     module = sys.modules.get(checker.__module__)
-    said = checker.__doc__ or (module and module.__doc__) or ""
-    line = inspect.cleandoc(said).partition("\n")[0]
+    text = checker.__doc__ or (module and module.__doc__) or ""
+    line = inspect.cleandoc(text).partition("\n")[0]
     name, colon, rest = line.partition(": ")
     return rest if colon and name.startswith(checker.type) else line

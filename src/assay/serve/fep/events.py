@@ -1,4 +1,4 @@
-"""GET /v1/evaluations/{id}/events: what happens, as it happens (server-sent events)."""
+"""GET /v1/evaluations/{id}/events: progress and results as server-sent events."""
 
 from collections.abc import AsyncIterator
 
@@ -14,7 +14,7 @@ from assay.serve.web.responses import Response, log
 
 
 class Stream:
-    """An answer that goes on until the run ends, the client leaves or the host stops."""
+    """A response that goes on until the run ends, the client disconnects or the server stops."""
 
     def __init__(self, call: HttpRequest, run: Run, cursor: Cursor) -> None:
         self._call, self._run, self._cursor = call, run, cursor
@@ -24,24 +24,24 @@ class Stream:
         response = EventSourceResponse(
             self._frames(), ping=serving.ping_seconds, sep="\n", send_timeout=serving.send_seconds
         )
-        del response.headers["connection"]  # it is the server's to say
+        del response.headers["connection"]  # the server sets it
         await response(scope, receive, send)
 
     async def _frames(self) -> AsyncIterator[bytes]:
         try:
             async for frames in fep_of(self._call).feeds.follow(self._run, self._cursor):
                 yield frames
-        except Refusal as trouble:  # the client comes again, with its Last-Event-ID
-            log.error("following %s: %s", self._run.id, trouble)
+        except Refusal as trouble:  # the client reconnects with its Last-Event-ID
+            log.error("event stream of %s ended: %s", self._run.id, trouble)
 
 
 async def follow_evaluation(call: HttpRequest) -> Response | Stream:
     call.query()
     call.server.admission.check_open()
     run = await evaluation_of(call)
-    place = cursor_of(call.header(b"last-event-id"))
-    await fep_of(call).feeds.check(run, place)
-    if run.status in CLOSED and place.sequence >= run.events:
-        return Response(b"", 204)  # nothing more will come: a browser need not ask again
+    cursor = cursor_of(call.header(b"last-event-id"))
+    await fep_of(call).feeds.check(run, cursor)
+    if run.status in CLOSED and cursor.sequence >= run.events:
+        return Response(b"", 204)  # no more events will come: 204 stops a browser from reconnecting
     await call.audit_read(run)
-    return Stream(call, run, place)
+    return Stream(call, run, cursor)

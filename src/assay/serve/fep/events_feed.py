@@ -1,8 +1,8 @@
 """
-A run's news for all who follow it here: read once, framed once, and sent to each (FEP 5.2, EvaluationProgress).
+The event feed of an evaluation: read once, framed once, and sent to all its followers (FEP 5.2, EvaluationProgress).
 
-An event of the record becomes the results of its cases, `id: 5.0`, `id: 5.1`, …, and then the progress they make, `id: 5`.
-So a place in the stream is a sequence number and how many of the next one's results were had, and nothing is missed or repeated.
+A recorded event becomes the results of its cases, `id: 5.0`, `id: 5.1`, …, and then their progress, `id: 5`. So a cursor is a
+sequence number and the number of results received of that event, and a follower misses nothing and gets nothing twice.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from assay.runs.follow import follow
 from assay.serve.web.keyed_lock import KeyedLock
 from assay.serve.web.shared_feed import refcounted
 
-KEPT = 4 * 1024 * 1024  # bytes of frames at the end of a run, for those who are nearly there
+MAX_BYTES = 4 * 1024 * 1024  # of the latest frames, kept for followers that are almost up to date
 PAGE = 100
 _encode = msgspec.json.Encoder().encode
 _shard = msgspec.json.Decoder(ShardCompleted).decode
@@ -33,63 +33,65 @@ _ENDS: dict[str, OperationStatus] = {
 
 
 class Cursor(NamedTuple):
-    """Where a follower is: the next event, and how many of its results it has had; and how it said so."""
+    """The position of a follower: the next event, and how many of its results it has. `text` is the Last-Event-ID."""
 
     sequence: int = 0
     results: int = 0
-    said: str = ""
+    text: str = ""
 
 
 def cursor_of(text: str | None) -> Cursor:
-    """From a Last-Event-ID."""
+    """The cursor after a Last-Event-ID; without one, the beginning."""
     if not text:
         return Cursor()
     sequence, dot, result = text.partition(".")
     if not (sequence.isascii() and sequence.isdigit() and len(sequence) < 16):
         raise _no_event(text)
     if not dot:
-        return Cursor(int(sequence) + 1, said=text)
+        return Cursor(int(sequence) + 1, text=text)
     if not (result.isascii() and result.isdigit() and len(result) < 16):
         raise _no_event(text)
     return Cursor(int(sequence), int(result) + 1, text)
 
 
 def _no_event(text: str) -> InvalidRequest:
-    said = f"{text[:40]!r} is the id of no event of this run; without one it is told from the beginning"
-    return InvalidRequest(Problem("Last-Event-ID", said))
+    message = f"expected the id of an event of this run, got {text[:40]!r}; without one the stream starts at the beginning"
+    return InvalidRequest(Problem("Last-Event-ID", message))
 
 
 class EvaluationFeeds:
-    """One feed a run, as long as somebody follows it."""
+    """One feed per run, as long as it has followers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._turns = KeyedLock()  # of a tenant's followers, one by one: together they keep others waiting
+        self._turns = (
+            KeyedLock()
+        )  # the followers of a tenant take turns, so that they do not hold up other tenants
         self._feeds: dict[str, EvaluationFeed] = {}
 
     def close(self) -> None:
-        """Everybody is sent home; they know where they were."""
+        """End all streams. Clients know their last event and can reconnect."""
         for feed in self._feeds.values():
             feed.close()
 
-    async def check(self, run: Run, place: Cursor) -> None:
-        """An id that was never given is refused."""
-        if place.sequence > run.events:
-            raise _no_event(place.said)
-        if place.results:
-            events = await self._store.events(run.id, after=place.sequence - 1, limit=1)
-            if not events or place.results > _cases(events[0]):
-                raise _no_event(place.said)
+    async def check(self, run: Run, cursor: Cursor) -> None:
+        """Refuse a cursor that no event of the run has."""
+        if cursor.sequence > run.events:
+            raise _no_event(cursor.text)
+        if cursor.results:
+            events = await self._store.events(run.id, after=cursor.sequence - 1, limit=1)
+            if not events or cursor.results > _cases(events[0]):
+                raise _no_event(cursor.text)
 
-    async def follow(self, run: Run, place: Cursor) -> AsyncIterator[bytes]:
-        """Frames from this place on, to the end of the run."""
+    async def follow(self, run: Run, cursor: Cursor) -> AsyncIterator[bytes]:
+        """The frames after the cursor, to the end of the run."""
         with refcounted(self._feeds, run.id, lambda: EvaluationFeed(self._store, run, self._turns)) as feed:
-            async for frames in feed.read(place):
+            async for frames in feed.read(cursor):
                 yield frames
 
 
 class EvaluationFeed:
-    """The end of one run, framed; and how far the run was at every event."""
+    """The latest frames of one run; and the number of completed cases after every event."""
 
     def __init__(self, store: Store, run: Run, turns: KeyedLock) -> None:
         self._store, self._run, self._turns = store, run, turns
@@ -105,14 +107,14 @@ class EvaluationFeed:
     def close(self) -> None:
         self._pump.cancel()
         self._ended = True
-        self._ring()
+        self._notify()
 
     @property
     def _next(self) -> int:
         return len(self._done)
 
-    async def read(self, place: Cursor) -> AsyncIterator[bytes]:
-        sequence, skip, _ = place
+    async def read(self, cursor: Cursor) -> AsyncIterator[bytes]:
+        sequence, skip, _ = cursor
         while True:
             news = self._news
             if self._live and sequence < self._next:
@@ -129,7 +131,7 @@ class EvaluationFeed:
                 page = min(PAGE, self._next - sequence)
                 for event in await self._store.events(self._run.id, after=sequence - 1, limit=page):
                     async with self._turns.hold(self._run.tenant):
-                        parts = await self._framed(event, self._done[event.sequence])
+                        parts = await self._frames_of(event, self._done[event.sequence])
                     yield b"".join(parts[skip:])
                     sequence, skip = event.sequence + 1, 0
             elif self._trouble is not None:
@@ -141,21 +143,21 @@ class EvaluationFeed:
 
     async def _read(self) -> None:
         trouble = await run_guarded("feed", self._reading(), Refusal)
-        if trouble is not None:  # those who follow are told, and may follow again from where they are
+        if trouble is not None:  # followers get an error and can reconnect at their cursor
             self._trouble = (
                 trouble
                 if isinstance(trouble, Refusal)
-                else EnvironmentFailure("the run cannot be followed now")
+                else EnvironmentFailure("the events of the run cannot be read for now")
             )
-        self._ring()
+        self._notify()
 
     async def _reading(self) -> None:
-        """What is recorded is counted; what is new from here on is framed."""
+        """Count the recorded events, then frame the new ones."""
         while self._next < self._run.events:
             for event in await self._store.events(self._run.id, after=self._next - 1):
                 self._count(event)
         self._first, self._live = self._next, True
-        self._ring()
+        self._notify()
         if self._run.status not in CLOSED:
             async for event in follow(self._store, self._run.id, after=self._next - 1):
                 if event is not None:
@@ -164,24 +166,24 @@ class EvaluationFeed:
 
     async def _add(self, event: Event) -> None:
         done = (self._done[-1] if self._done else 0) + _cases(event)
-        frames = b"".join(await self._framed(event, done))
+        frames = b"".join(await self._frames_of(event, done))
         self._frames.append(frames)
         self._size += len(frames)
-        while self._size > KEPT and len(self._frames) > 1:
+        while self._size > MAX_BYTES and len(self._frames) > 1:
             self._size -= len(self._frames.popleft())
             self._first += 1
         self._done.append(done)
-        self._ring()
+        self._notify()
 
     def _count(self, event: Event) -> None:
         self._done.append((self._done[-1] if self._done else 0) + _cases(event))
 
-    def _ring(self) -> None:
+    def _notify(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _framed(self, event: Event, done: int) -> list[bytes]:
-        """The results of its cases, filled in from the evidence, and the progress."""
+    async def _frames_of(self, event: Event, done: int) -> list[bytes]:
+        """The results of the event's cases, read from the store, and the progress after it."""
         frames: list[bytes] = []
         if event.type == "evaluation.shard":
             shard = _shard(event.data)
@@ -205,7 +207,7 @@ class EvaluationFeed:
 
 
 def _cases(event: Event) -> int:
-    """How many cases an event says are done."""
+    """The number of cases that an event completes."""
     return _shard(event.data).summary.total_test_cases if event.type == "evaluation.shard" else 0
 
 

@@ -1,4 +1,4 @@
-"""Operations: an evaluation seen from outside, one or many (FEP 5.2, decision 41)."""
+"""Operations: the state of one evaluation, and lists of them (FEP 5.2, decision 41)."""
 
 from datetime import UTC, datetime
 
@@ -31,19 +31,19 @@ async def get_operation(call: HttpRequest) -> Response:
 
 
 async def list_evaluations(call: HttpRequest) -> Response:
-    """Newest first; by status, experiment and when they were created."""
-    return answer(await listed(call, call.query(*FILTERS, "page_size", "page_token")))
+    """Newest first; filtered by status, experiment and creation time."""
+    return answer(await list_operations(call, call.query(*FILTERS, "page_size", "page_token")))
 
 
-async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsResponse:
-    """A page of them, by what a transport has understood."""
-    size = pages.size(asked.get("page_size"), call.server.serving.max_page)
-    status, name = asked.get("status"), asked.get("experiment")
+async def list_operations(call: RequestContext, params: dict[str, str]) -> ListOperationsResponse:
+    """One page. `params` are the parameters of any transport, by REST's names."""
+    size = pages.size(params.get("page_size"), call.server.serving.max_page)
+    status, name = params.get("status"), params.get("experiment")
     if status is not None and status not in STATUSES:
         raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
     if name is not None and "\0" in name:
-        raise InvalidRequest(Problem("experiment", "no experiment has a NUL in its name"))
-    since, until = (moment(asked, name) for name in ("since", "until"))
+        raise InvalidRequest(Problem("experiment", "expected a name without NUL"))
+    since, until = (moment(params, name) for name in ("since", "until"))
     digest = pages.digest(call.tenant, status, name, since, until)
     query = RunQuery(
         tenant=call.tenant,
@@ -52,7 +52,7 @@ async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsR
         statuses=None if status is None else STATUSES[status],
         since=since,
         until=until,
-        before=before(asked.get("page_token"), digest),
+        before=before(params.get("page_token"), digest),
         limit=size + 1,
     )
     runs = await call.server.executor.list(query)
@@ -67,20 +67,20 @@ async def listed(call: RequestContext, asked: dict[str, str]) -> ListOperationsR
 def before(token: str | None, digest: str) -> tuple[datetime, str] | None:
     if token is None:
         return None
-    place = pages.decode(token, pages.RunCursor)
-    if place.query != digest or place.created.tzinfo is None or "\0" in place.id:
+    cursor = pages.decode(token, pages.RunCursor)
+    if cursor.query != digest or cursor.created.tzinfo is None or "\0" in cursor.id:
         raise pages.invalid_token()
-    return place.created, place.id
+    return cursor.created, cursor.id
 
 
-def moment(asked: dict[str, str], name: str) -> datetime | None:
-    text = asked.get(name)
+def moment(params: dict[str, str], name: str) -> datetime | None:
+    text = params.get(name)
     if text is None:
         return None
     try:
-        moment = datetime.fromisoformat(text.replace(" ", "+"))  # a plus sign that nobody has escaped
+        moment = datetime.fromisoformat(text.replace(" ", "+"))  # an unescaped plus sign decodes to a space
         moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        said = f"expected a moment such as 2026-07-01T12:00:00Z, got {text[:40]!r}"
-        raise InvalidRequest(Problem(name, said)) from None
+        message = f"expected a timestamp such as 2026-07-01T12:00:00Z, got {text[:40]!r}"
+        raise InvalidRequest(Problem(name, message)) from None
     return moment

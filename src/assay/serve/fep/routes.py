@@ -20,7 +20,10 @@ from assay.serve.web.route import (
 
 CREATE, READ, CANCEL = "evaluations:create", "evaluations:read", "evaluations:cancel"
 RESULT = ResponseSpec(
-    "the result", "EvaluationRunResult", lines="TestCaseResult", headers=("ETag", "Link", "Content-Location")
+    "The result of the evaluation.",
+    "EvaluationRunResult",
+    lines="TestCaseResult",
+    headers=("ETag", "Link", "Content-Location"),
 )
 
 FEP = [
@@ -43,9 +46,11 @@ FEP = [
         endpoint=run_batch,
         scope=CREATE,
         id="runBatch",
-        summary="Run many evaluations; a bad one does not sink the others",
+        summary="Run many evaluations; a failed one does not fail the others",
         body="BatchEvaluationRequest",
-        responses={200: ResponseSpec("what came of each", "BatchEvaluationResponse")},
+        responses={
+            200: ResponseSpec("The results, and the errors of the others.", "BatchEvaluationResponse")
+        },
         errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
@@ -55,10 +60,14 @@ FEP = [
         endpoint=start_evaluation,
         scope=CREATE,
         id="startEvaluation",
-        summary="Start an evaluation and go on",
+        summary="Start an evaluation and return at once",
         body="EvaluationRequest",
         lines=True,
-        responses={202: ResponseSpec("it is under way", "EvaluationOperation", headers=("Location",))},
+        responses={
+            202: ResponseSpec(
+                "Accepted: the evaluation is running.", "EvaluationOperation", headers=("Location",)
+            )
+        },
         errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),
     ),
@@ -68,14 +77,14 @@ FEP = [
         endpoint=list_evaluations,
         scope=READ,
         id="listEvaluations",
-        summary="The operations of this tenant, newest first",
-        responses={200: ResponseSpec("a page of them", "ListOperationsResponse")},
+        summary="List the evaluations of this tenant, newest first",
+        responses={200: ResponseSpec("One page of operations.", "ListOperationsResponse")},
         errors=(400,),
         parameters=(
-            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
-            Parameter("experiment", {"type": "string"}, "only those of the experiment of this name"),
-            Parameter("since", MOMENT, "only those created then or later"),
-            Parameter("until", MOMENT, "only those created before"),
+            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "Only those with this status."),
+            Parameter("experiment", {"type": "string"}, "Only those of the experiment with this name."),
+            Parameter("since", MOMENT, "Only those created at this time or later."),
+            Parameter("until", MOMENT, "Only those created before this time."),
             SIZE,
             TOKEN,
         ),
@@ -86,13 +95,13 @@ FEP = [
         endpoint=get_evaluation,
         scope=READ,
         id="getEvaluation",
-        summary="The result of an evaluation that has ended, whole or in pages",
-        responses={200: RESULT, 304: ResponseSpec("it is what you have")},
+        summary="Get the result of an evaluation that has ended, whole or in pages",
+        responses={200: RESULT, 304: ResponseSpec("Not modified.")},
         errors=(400, 404, 409),
         parameters=(
             SIZE,
             TOKEN,
-            Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),
+            Parameter("If-None-Match", {"type": "string"}, "The ETag of the cached response.", "header"),
         ),
     ),
     RouteSpec(
@@ -101,17 +110,17 @@ FEP = [
         endpoint=follow_evaluation,
         scope=READ,
         id="followEvaluation",
-        summary="What happens, as it happens: `progress` and, case by case, `result`",
+        summary="Stream `progress` events and, case by case, `result` events",
         responses={
-            200: ResponseSpec("server-sent events, until the evaluation ends", media="text/event-stream"),
-            204: ResponseSpec("it has ended, and you had everything"),
+            200: ResponseSpec("Server-sent events until the evaluation ends.", media="text/event-stream"),
+            204: ResponseSpec("The evaluation has ended, and the client has every event."),
         },
         errors=(400, 404),
         parameters=(
             Parameter(
                 "Last-Event-ID",
                 {"type": "string", "pattern": r"^[0-9]{1,15}(\.[0-9]{1,15})?$"},
-                "the last event you had",
+                "The id of the last event received.",
                 "header",
             ),
         ),
@@ -122,11 +131,13 @@ FEP = [
         endpoint=cancel_evaluation,
         scope=CANCEL,
         id="cancelEvaluation",
-        summary="Stop an evaluation: what is done stays, the rest is skipped",
+        summary="Cancel an evaluation: completed cases keep their results, the rest is skipped",
         body="CancelRequest",
         optional=True,
         responses={
-            200: ResponseSpec("false: it was asked to stop, and has not yet", "CancelOperationResponse")
+            200: ResponseSpec(
+                "`cancelled` is false if the evaluation has not stopped yet.", "CancelOperationResponse"
+            )
         },
         errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
@@ -137,8 +148,8 @@ FEP = [
         endpoint=get_operation,
         scope=READ,
         id="getOperation",
-        summary="How far an evaluation is; its id is the evaluation's",
-        responses={200: ResponseSpec("the operation", "EvaluationOperation")},
+        summary="Get the progress of an evaluation; the operation has the id of the evaluation",
+        responses={200: ResponseSpec("The operation.", "EvaluationOperation")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -147,8 +158,8 @@ FEP = [
         endpoint=list_checks,
         scope=READ,
         id="listChecks",
-        summary="The checks there are, with the schemas of what they take and answer",
-        responses={200: ResponseSpec("the catalogue", "ListChecksResponse")},
+        summary="List all checks with the schemas of their arguments and results",
+        responses={200: ResponseSpec("The catalogue of checks.", "ListChecksResponse")},
         errors=(400,),
     ),
     RouteSpec(
@@ -157,8 +168,8 @@ FEP = [
         endpoint=health,
         scope=None,
         id="healthCheck",
-        summary="Whether this service is up, and the version of the protocol it speaks",
-        responses={200: ResponseSpec("it is", "Health")},
+        summary="Get the health of the service and its protocol version",
+        responses={200: ResponseSpec("The service is healthy.", "Health")},
         errors=(400,),
     ),
     RouteSpec(
@@ -167,8 +178,8 @@ FEP = [
         endpoint=show_metrics,
         scope="metrics:read",
         id="getMetrics",
-        summary="What this process counted, for Prometheus",
-        responses={200: ResponseSpec("text, in Prometheus' own format", media="text/plain")},
+        summary="Get the metrics of this process",
+        responses={200: ResponseSpec("Metrics in Prometheus' text format.", media="text/plain")},
         errors=(400,),
     ),
     RouteSpec(
@@ -177,8 +188,8 @@ FEP = [
         endpoint=show_openapi,
         scope=None,
         id="getOpenAPI",
-        summary="This document",
-        responses={200: ResponseSpec("OpenAPI 3.1", "Document")},
+        summary="Get this document",
+        responses={200: ResponseSpec("The OpenAPI 3.1 document.", "Document")},
         errors=(400,),
     ),
     RouteSpec(
@@ -187,8 +198,8 @@ FEP = [
         endpoint=show_page,
         scope=None,
         id="getDocs",
-        summary="This document, to be read by people",
-        responses={200: ResponseSpec("a page that needs no network", media="text/html")},
+        summary="Read this document as an HTML page",
+        responses={200: ResponseSpec("An HTML page that loads nothing from elsewhere.", media="text/html")},
         errors=(400,),
     ),
 ]

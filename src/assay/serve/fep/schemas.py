@@ -27,7 +27,7 @@ def fep_schemas() -> dict[str, Any]:
         )
     )
     schemas["EvaluationRequest"]["properties"]["checks"] = {
-        "description": "one list for all cases, or one list a case; without it every case carries its own",
+        "description": "One list for all cases, or one list per case. Without it every case has its own checks.",
         "anyOf": [
             {"type": "array", "items": CHECK},
             {"type": "array", "items": {"type": "array", "items": CHECK}},
@@ -36,6 +36,6 @@ def fep_schemas() -> dict[str, Any]:
     }
     # an invalid item is an error of its own and does not fail the others: the batch itself is still well formed
     schemas["BatchEvaluationRequest"]["properties"]["evaluations"]["items"] = {
-        "description": "an EvaluationRequest; one that is none is told in `errors`, with its index"
+        "description": "An EvaluationRequest. An invalid one is reported in `errors`, with its index."
     }
     return schemas

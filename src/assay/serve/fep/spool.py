@@ -1,4 +1,4 @@
-"""Bodies of lines: each looked at as it comes and put on disk, so that however many they are, few are held (decision 34)."""
+"""NDJSON bodies: each line is validated as it arrives and spooled to disk, so that few are in memory (decision 34)."""
 
 import hashlib
 import tempfile
@@ -19,15 +19,15 @@ from assay.serve.web.body import stream_body
 from assay.serve.web.footprint import Footprint, check_elements
 from assay.serve.web.request import HttpRequest
 
-LONG = 256 * 1024  # bytes of a line that is read in a thread, and counts with what it becomes
+LONG = 256 * 1024  # bytes; a longer line is parsed in a thread, and counts with its decoded form
 _BOM = b"\xef\xbb\xbf"
 
 
 class SpooledRequest:
-    """A request that makes sense, with its contexts on disk."""
+    """A valid request, with its contexts on disk."""
 
-    def __init__(self, asked: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
-        self.asked, self.digest = asked, digest
+    def __init__(self, planned: PlannedEvaluation, file: IO[bytes], digest: str) -> None:
+        self.planned, self.digest = planned, digest
         self._file = file
 
     def lines(self) -> Iterator[bytes]:
@@ -38,39 +38,39 @@ class SpooledRequest:
 
 @asynccontextmanager
 async def read_lines(call: HttpRequest, *, arguments: bool) -> AsyncGenerator[SpooledRequest]:
-    """A head with checks and experiment, then one context a line. A bad line refuses all, by its number."""
+    """A first line with checks and experiment, then one context per line. A bad line refuses the whole body, by its number."""
     serving = call.server.serving
     with _spool() as file:
-        intake = _LineReader(call, file, arguments=arguments)
-        most, seconds = serving.max_upload_bytes, serving.max_upload_seconds
-        taken, held = Footprint(), 0  # of a line that is long
-        async for piece in stream_body(call, most, "max_upload_bytes", seconds):
-            run = in_share if intake.reads_checks else call.in_thread
-            if not intake.long:
+        reader = _LineReader(call, file, arguments=arguments)
+        limit, seconds = serving.max_upload_bytes, serving.max_upload_seconds
+        taken, held = Footprint(), 0  # of the current line, if it is long
+        async for piece in stream_body(call, limit, "max_upload_bytes", seconds):
+            run = in_share if reader.reads_checks else call.in_thread
+            if not reader.long:
                 if run is in_share and b"\n" in piece:
-                    await run(lambda piece=piece: intake.more(piece))
+                    await run(lambda piece=piece: reader.feed(piece))
                 else:
-                    intake.more(piece)
+                    reader.feed(piece)
                 continue
             call.reservation.reserve_bytes(grown := taken.add(piece))
             held += grown
             if b"\n" in piece:
-                await run(lambda piece=piece: intake.more(piece))
+                await run(lambda piece=piece: reader.feed(piece))
                 call.reservation.release_bytes(held)
                 taken, held = Footprint(), 0
             else:
-                intake.more(piece)
-        if intake.reads_checks:
-            yield await in_share(intake.end)
+                reader.feed(piece)
+        if reader.reads_checks:
+            yield await in_share(reader.finish)
         else:
-            yield await call.in_thread(intake.end) if intake.long else intake.end()
+            yield await call.in_thread(reader.finish) if reader.long else reader.finish()
 
 
 @contextmanager
 def _spool() -> Generator[IO[bytes]]:
-    """Where lines are put. What could not be written of it is told before it is closed, and then nobody's any more."""
+    """A temporary file. A failed write is reported before the file is closed; a failed close is ignored."""
     with _on_disk():
-        file = tempfile.TemporaryFile(prefix="assay-")  # noqa: SIM115  # closing it may fail again
+        file = tempfile.TemporaryFile(prefix="assay-")  # noqa: SIM115  # closing it may fail
     try:
         yield file
     finally:
@@ -83,7 +83,9 @@ def _on_disk() -> Generator[None]:
     try:
         yield
     except OSError as wrong:
-        raise EnvironmentFailure(f"the lines of a request cannot be put on disk: {wrong.strerror}") from wrong
+        raise EnvironmentFailure(
+            f"the lines of a request cannot be written to disk: {wrong.strerror}"
+        ) from wrong
 
 
 class _LineReader:
@@ -98,32 +100,32 @@ class _LineReader:
         self._planned: CachedPlan | None = None
         self._experiment = None
         self._waits = False
-        self._most = call.server.serving.max_elements
+        self._max_elements = call.server.serving.max_elements
 
     @property
     def long(self) -> bool:
-        """Whether the line that has not ended is worth a thread."""
+        """Whether the unfinished line is long enough to be parsed in a thread."""
         return self._held > LONG
 
     @property
     def reads_checks(self) -> bool:
-        """Whether the next line may hold checks, which are compiled: the head, or a case where cases have their own."""
+        """Whether the next line may contain checks to compile: the first line, or a case if cases have their own checks."""
         return self._planned is None or self._planned.plan.shared is None
 
-    def more(self, piece: bytes) -> None:
+    def feed(self, piece: bytes) -> None:
         lines = piece.split(b"\n")
         tail = lines.pop()
         if lines:
             lines[0] = b"".join((*self._tail, lines[0]))
             self._tail, self._held = [], 0
-            self._write([kept for line in lines if (kept := self._line(line))])
+            self._write([stored for line in lines if (stored := self._line(line))])
         self._tail.append(tail)
         self._held += len(tail)
         if self._held > self._limits.max_line_bytes:
             raise self._bad(self._number + 1, [Problem("", too_long(self._limits))])
 
-    def end(self) -> SpooledRequest:
-        self._write([kept for kept in [self._line(b"".join(self._tail))] if kept])
+    def finish(self) -> SpooledRequest:
+        self._write([stored for stored in [self._line(b"".join(self._tail))] if stored])
         with _on_disk():
             self._file.flush()
         if self._planned is None:
@@ -132,13 +134,13 @@ class _LineReader:
             )
         plan, checks = self._planned
         if plan.each is not None and plan.each != self._cases:
-            said = f"{plan.each} lists of checks for {self._cases} test cases: expected one for each"
-            raise InvalidRequest(Problem("checks", said))
-        asked = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
-        return SpooledRequest(asked, self._file, self._digest.hexdigest() if self._digest else "")
+            message = f"{plan.each} lists of checks for {self._cases} test cases: expected one for each"
+            raise InvalidRequest(Problem("checks", message))
+        planned = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
+        return SpooledRequest(planned, self._file, self._digest.hexdigest() if self._digest else "")
 
     def _line(self, line: bytes) -> bytes | None:
-        """What is kept of a line: nothing of a blank one, nor of the head."""
+        """The line to store; None for a blank line and for the first line."""
         self._number += 1
         line = (line.removeprefix(_BOM) if self._number == 1 else line).strip()
         if not line:
@@ -149,7 +151,7 @@ class _LineReader:
             self._head(line)
             return None
         try:
-            check_elements(line, self._most)
+            check_elements(line, self._max_elements)
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
@@ -163,20 +165,20 @@ class _LineReader:
             raise self._bad(self._number, wrong.problems) from None
         self._cases += 1
         if self._cases > self._limits.max_cases:
-            said = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
-            raise self._bad(self._number, [Problem("", said)])
+            message = f"more than {self._limits.max_cases} cases, which is the limit (raise it with ASSAY_MAX_CASES)"
+            raise self._bad(self._number, [Problem("", message)])
         return stored_line(context)
 
     def _head(self, line: bytes) -> None:
         problems: list[Problem] = []
         planned: CachedPlan | None = None
         try:
-            check_elements(line, self._most)
+            check_elements(line, self._max_elements)
             head = read_head(line)
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None
         try:
-            planned = self._plans.of(bytes(head.checks), arguments=self._arguments)
+            planned = self._plans.get(bytes(head.checks), arguments=self._arguments)
         except InvalidRequest as wrong:
             problems += wrong.problems
         try:

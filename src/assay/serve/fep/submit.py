@@ -1,4 +1,4 @@
-"""From the body of a request to a run: done at once where it is small, taken in and begun where it is not."""
+"""From the body of a request to a run: a small one runs inline, another one is stored and started."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
@@ -10,21 +10,20 @@ from assay.fep.service import PlannedEvaluation
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.runs.ids import new_id
-from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, shows_arguments
+from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, resolved_arguments_flag
 from assay.serve.fep.spool import SpooledRequest, read_lines
 from assay.serve.fep.state import fep_of
-from assay.serve.web.body import body_format
-from assay.serve.web.body import read_body as whole_body
+from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
 
 T = TypeVar("T")
-TURN = 0.5  # seconds for the checks of a large body
-LARGE = 256 * 1024  # bytes of a body that are read in a thread, so that others are served meanwhile
+SLOT_SECONDS = 0.5  # for the checks of a large body in the one thread slot
+LARGE = 256 * 1024  # bytes; a larger body is parsed in a thread, so that the event loop serves other requests
 
 
 class InlineResult(NamedTuple):
-    """A run that was done at once, and its results."""
+    """A run that was evaluated inline, with its results."""
 
     run: Run
     experiment: ExperimentMetadata | None
@@ -33,38 +32,38 @@ class InlineResult(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A run, by id; whether an earlier request began it; and what came of it where that is at hand."""
+    """The id of a run; whether an earlier request started it; and its result, if it ran inline in this request."""
 
     run: str
     replayed: bool = False
-    made: InlineResult | None = None
+    result: InlineResult | None = None
 
 
 class Submission(NamedTuple):
-    """A request that makes sense, once for its key."""
+    """A valid request with its idempotency key."""
 
     request: ParsedRequest | SpooledRequest
     once: IdempotentRequest
 
 
-async def submit_body(call: HttpRequest, operation: str, *, at_once: bool) -> Started:
-    """The request in a body of JSON or of lines; what it takes of the disk is given back once it is taken in."""
-    arguments = shows_arguments(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
+async def submit_body(call: HttpRequest, operation: str, *, inline: bool) -> Started:
+    """Start the evaluation that a JSON or NDJSON body asks for. The disk space of NDJSON is freed once the run is stored."""
+    arguments = resolved_arguments_flag(call.query(ARGUMENTS).get(ARGUMENTS), ARGUMENTS)
     call.server.admission.check_open()
     if body_format(call, lines=True) == "lines":
-        async with read_lines(call, arguments=arguments) as lined:
-            want = Submission(lined, IdempotentRequest(call, operation, lambda: lined.digest))
-            return await begin(call, want, at_once=at_once)
-    body = await whole_body(call, in_parts=True)
+        async with read_lines(call, arguments=arguments) as spooled:
+            submission = Submission(spooled, IdempotentRequest(call, operation, lambda: spooled.digest))
+            return await start_run(call, submission, inline=inline)
+    body = await read_body(call, in_parts=True)
     request = await read(call, body, arguments=arguments)
-    want = Submission(
+    submission = Submission(
         request, IdempotentRequest(call, operation, await digest_for(call, body, arguments=arguments))
     )
-    return await begin(call, want, at_once=at_once, spent=True)
+    return await start_run(call, submission, inline=inline, discard_contexts=True)
 
 
 async def digest_for(call: HttpRequest, body: bytes, *, arguments: bool = True) -> Callable[[], str]:
-    """What makes the digest of a body, if it is wanted; that of a large one has been made in a thread."""
+    """A function that computes the digest of a body when it is needed; that of a large body is computed now, in a thread."""
     if len(body) <= LARGE or b"idempotency-key" not in call.headers:
         return lambda: digest_of(body, arguments=arguments)
     digest = await call.in_thread(lambda: digest_of(body, arguments=arguments))
@@ -80,55 +79,62 @@ async def read(call: HttpRequest, body: bytes, *, arguments: bool) -> ParsedRequ
 
 async def read_checks(call: RequestContext, work: Callable[[], T], size: int) -> T:
     """
-    The result of `work`, which reads a request of this many bytes: a large one in the thread that takes turns.
+    Run `work`, which parses a request of `size` bytes; a large request in the one thread slot of the server.
 
-    Where its checks take long, in a thread of the tenant's share, so that no other tenant waits for its turn.
+    If its checks take long, it runs again in a thread of the tenant's share, so that other tenants do not wait for the slot.
     """
     if size <= LARGE:
         return await in_place(work)
     try:
-        return await call.in_thread(lambda: within(TURN, work))
+        return await call.in_thread(lambda: within(SLOT_SECONDS, work))
     except OverBudget:
         return await in_share(work)
 
 
-async def begin(
-    call: RequestContext, want: Submission, part: str = "", *, at_once: bool = True, spent: bool = False
+async def start_run(
+    call: RequestContext,
+    submission: Submission,
+    part: str = "",
+    *,
+    inline: bool = True,
+    discard_contexts: bool = False,
 ) -> Started:
-    """Start it, or find what its key has started before. `spent`: nobody asks for its contexts afterwards."""
-    request, once = want
-    run, asked = new_id("eval_"), request.asked
-    made: InlineResult | None = None
+    """Start a run, or find the one that its key has started before. `discard_contexts`: the caller does not need the contexts again."""
+    request, once = submission
+    run, planned = new_id("eval_"), request.planned
+    result: InlineResult | None = None
 
     async def start(documents: list[PutDocument]) -> None:
-        nonlocal made
-        if at_once and asked.at_once and isinstance(request, ParsedRequest):
-            office = fep_of(call).evaluations
-            scored = await office.score(asked, request.contexts, call.tenant, run=run, told=request.told)
+        nonlocal result
+        if inline and planned.at_once and isinstance(request, ParsedRequest):
+            evaluations = fep_of(call).evaluations
+            scored = await evaluations.score(
+                planned, request.contexts, call.tenant, run=run, told=request.parts
+            )
             if (
-                spent
-            ):  # not held while the disk is waited for: the next request has their place while it is warm
+                discard_contexts
+            ):  # frees their memory, still in the CPU cache, for the next request during the disk write
                 request.contexts.clear()
-            await office.keep(scored, documents)
-            made = InlineResult(scored.run, asked.experiment, scored.lines, scored.metadata)
+            await evaluations.keep(scored, documents)
+            result = InlineResult(scored.run, planned.experiment, scored.lines, scored.metadata)
         else:
             contexts = request.contexts if isinstance(request, ParsedRequest) else request.lines()
-            await _take_in(call, asked, contexts, documents, run)
+            await _submit(call, planned, contexts, documents, run)
 
     started = await once.start(run, start, part)
-    return Started(started.run, started.replayed, made)
+    return Started(started.run, started.replayed, result)
 
 
-async def _take_in(
+async def _submit(
     call: RequestContext,
-    asked: PlannedEvaluation,
+    planned: PlannedEvaluation,
     contexts: Iterable[Context | bytes],
     documents: list[PutDocument],
     run: str,
 ) -> None:
     server = call.server
     with server.admission.reserve_run(call.tenant):
-        taken = await fep_of(call).evaluations.take_in(
-            asked, contexts, call.tenant, server.executor.executor_id, documents, run=run
+        stored = await fep_of(call).evaluations.take_in(
+            planned, contexts, call.tenant, server.executor.executor_id, documents, run=run
         )
-        server.executor.start(taken)
+        server.executor.start(stored)

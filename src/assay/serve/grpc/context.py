@@ -1,4 +1,4 @@
-"""One call on its way: who is asking, its metadata, and what stops when nobody waits for it any longer."""
+"""One gRPC call: its metadata, its trailers, and the run that is cancelled if its client goes away."""
 
 import asyncio
 from typing import Any
@@ -16,31 +16,33 @@ Context = ServicerContext[Any, Any]
 
 
 class RpcContext(RequestContext):
-    """A cancelled call is a cancelled task: whoever waits in it is told by CancelledError."""
+    """gRPC cancels the task of a call when its client goes away: code that waits in it gets CancelledError."""
 
-    __slots__ = ("context", "told")
+    __slots__ = ("context", "trailers")
 
     def __init__(self, server: ServerState, context: Context) -> None:
-        given = context.invocation_metadata() or ()
-        super().__init__(server, headers_by_name([(name.encode(), _bytes(value)) for name, value in given]))
+        metadata = context.invocation_metadata() or ()
+        super().__init__(
+            server, headers_by_name([(name.encode(), _bytes(value)) for name, value in metadata])
+        )
         self.context = context
-        self.told: Metadata = (("x-request-id", self.id),)
+        self.trailers: Metadata = (("x-request-id", self.id),)
 
-    def tell(self, *metadata: tuple[str, str | bytes]) -> None:
-        """With the end of the answer, whatever it is."""
-        self.told += metadata
-        self.context.set_trailing_metadata(self.told)
+    def add_trailers(self, *metadata: tuple[str, str | bytes]) -> None:
+        """Send metadata at the end of the response, also if it is an error."""
+        self.trailers += metadata
+        self.context.set_trailing_metadata(self.trailers)
 
-    def give_up(self, begun: Started) -> None:
+    def abandon(self, started: Started) -> None:
         """
-        Nobody waits for a run any longer: it is stopped, unless somebody else may.
+        The client went away: cancel the run, unless another request may need it.
 
-        A client that sent an idempotency-key comes again for what it has begun.
+        A client that sent an idempotency-key may retry and ask for the same run.
         """
-        if not begun.replayed and begun.made is None and self.header(b"idempotency-key") is None:
-            stopping = asyncio.create_task(_stop(self, begun.run))
-            _STOPPING.add(stopping)
-            stopping.add_done_callback(_STOPPING.discard)
+        if not started.replayed and started.result is None and self.header(b"idempotency-key") is None:
+            task = asyncio.create_task(_stop(self, started.run))
+            _STOPPING.add(task)
+            task.add_done_callback(_STOPPING.discard)
 
 
 _STOPPING: set[asyncio.Task[None]] = set()
@@ -48,8 +50,8 @@ _STOPPING: set[asyncio.Task[None]] = set()
 
 async def _stop(call: RpcContext, run: str) -> None:
     trouble = await run_guarded("stop", call.server.executor.cancel(run, call.tenant), Refusal)
-    if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is away
-        log.info("request %s: run %s was not stopped: %s", call.id, run, trouble)
+    if isinstance(trouble, Refusal):  # it has ended meanwhile, or the database is unavailable
+        log.info("request %s: run %s was not cancelled: %s", call.id, run, trouble)
 
 
 def _bytes(value: str | bytes) -> bytes:

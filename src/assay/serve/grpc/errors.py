@@ -1,4 +1,4 @@
-"""What is said no with: the one table that gives every refusal its status (decision 42), and REST's body in the details."""
+"""The table that gives every refusal its gRPC status (decision 42). The status details carry the error body of REST."""
 
 import math
 from typing import Any
@@ -34,21 +34,21 @@ STATUS: dict[type[Exception], StatusCode] = {
     errors.EnvironmentFailure: StatusCode.UNAVAILABLE,
     errors.Unavailable: StatusCode.UNAVAILABLE,
 }
-LONGEST = 4 * 1024  # bytes of details: with all the rest they must fit into 8 kB of metadata
+LONGEST = 4 * 1024  # bytes of details; all metadata together must fit into 8 kB
 SENTENCE = 1_000
 Metadata = tuple[tuple[str, str | bytes], ...]
 
 
 def status_of(refusal: Refusal) -> StatusCode:
-    """By ancestry: that of the nearest class that has one."""
+    """The status of the nearest class in the refusal's ancestry that has one."""
     return next(STATUS[kind] for kind in type(refusal).__mro__ if kind in STATUS)
 
 
-def trailing(code: StatusCode, said: ErrorResponse, refusal: Refusal | None = None) -> Metadata:
-    """`grpc-status-details-bin`, a google.rpc.Status with a FepError in it; and when to come again."""
+def trailing(code: StatusCode, body: ErrorResponse, refusal: Refusal | None = None) -> Metadata:
+    """`grpc-status-details-bin`, a google.rpc.Status with a FepError; and `retry-after`, if a retry may help."""
     number: int = code.value[0]
-    detail = Packed(type_url="type.googleapis.com/fep.v1.FepError", value=_fitting(said).SerializeToString())
-    status = Status(code=number, message=sentence(said), details=[detail])
+    detail = Packed(type_url="type.googleapis.com/fep.v1.FepError", value=_fitting(body).SerializeToString())
+    status = Status(code=number, message=sentence(body), details=[detail])
     metadata: Metadata = (("grpc-status-details-bin", status.SerializeToString()),)
     if code is StatusCode.UNAVAILABLE or isinstance(refusal, errors.RateLimited | errors.IdempotencyInFlight):
         seconds: float = getattr(refusal, "retry_after", DEFAULT_RETRY_AFTER)
@@ -56,31 +56,31 @@ def trailing(code: StatusCode, said: ErrorResponse, refusal: Refusal | None = No
     return metadata
 
 
-def sentence(said: ErrorResponse) -> str:
-    return said.message if len(said.message) <= SENTENCE else said.message[:SENTENCE] + "…"
+def sentence(body: ErrorResponse) -> str:
+    return body.message if len(body.message) <= SENTENCE else body.message[:SENTENCE] + "…"
 
 
-def fep_error(said: ErrorResponse) -> FepError:
-    """The error body as the text has it for gRPC."""
-    error = FepError(code=said.error, message=said.message)
-    if said.details is not UNSET:
-        error.details.MergeFromString(packed.struct(said.details))
+def fep_error(body: ErrorResponse) -> FepError:
+    """The error body as FEP's message for gRPC."""
+    error = FepError(code=body.error, message=body.message)
+    if body.details is not UNSET:
+        error.details.MergeFromString(packed.struct(body.details))
     return error
 
 
-def _fitting(said: ErrorResponse) -> FepError:
-    """With as many of its problems as metadata can hold."""
-    error = fep_error(ErrorResponse(error=said.error, message=sentence(said), details=said.details))
-    problems: list[Any] = [] if said.details is UNSET else list(said.details.get("problems", []))
-    more: int = 0 if said.details is UNSET else said.details.get("more", 0)
-    many = len(problems)
-    while error.ByteSize() > LONGEST and said.details is not UNSET:
-        many //= 2
-        details = {**said.details, "problems": problems[:many], "more": len(problems) - many + more}
-        if not many:
+def _fitting(body: ErrorResponse) -> FepError:
+    """The error with as count of its problems as fit into the metadata."""
+    error = fep_error(ErrorResponse(error=body.error, message=sentence(body), details=body.details))
+    problems: list[Any] = [] if body.details is UNSET else list(body.details.get("problems", []))
+    more: int = 0 if body.details is UNSET else body.details.get("more", 0)
+    count = len(problems)
+    while error.ByteSize() > LONGEST and body.details is not UNSET:
+        count //= 2
+        details = {**body.details, "problems": problems[:count], "more": len(problems) - count + more}
+        if not count:
             details = {"more": len(problems) + more}
-        error = fep_error(ErrorResponse(error=said.error, message=sentence(said), details=details))
-        if not many:
+        error = fep_error(ErrorResponse(error=body.error, message=sentence(body), details=details))
+        if not count:
             break
     return error
 
@@ -89,6 +89,6 @@ _NAMES: dict[object, str] = {code.value[0]: code.name for code in StatusCode}
 
 
 def code_of(context: Any) -> str:
-    """The name of the status an answer ended with."""
+    """The name of the status that a call ended with."""
     code = context.code()
     return code.name if isinstance(code, StatusCode) else _NAMES.get(code, "OK")

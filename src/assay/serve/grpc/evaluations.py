@@ -1,4 +1,4 @@
-"""EvaluationService (FEP 5.2): run, read and stream evaluations, and whether this host is up."""
+"""EvaluationService (FEP 5.2): run, read and stream evaluations, and report health."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -8,13 +8,13 @@ import msgspec
 
 from assay.fep.run_header import ShardCompleted
 from assay.ports import CLOSED, Event, Run
-from assay.serve.fep.evaluations import following_page, unfinished, window
+from assay.serve.fep.evaluations import next_page_token, not_finished, window
 from assay.serve.fep.state import fep_of, find_evaluation
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
-from assay.serve.grpc.responses import kept_result, made_result, progress_of, result_parts
-from assay.serve.grpc.submit import begin_wanted
+from assay.serve.grpc.responses import inline_result, progress_of, result_parts, stored_result
+from assay.serve.grpc.submit import submit_message
 from assay.serve.web.health import PROTOCOL
 
 _ENDS = ("evaluation.completed", "evaluation.failed", "evaluation.cancelled", "run.failed")
@@ -23,45 +23,45 @@ _shard = msgspec.json.Decoder(ShardCompleted).decode
 
 
 async def run_evaluation(call: RpcContext, data: bytes) -> bytes:
-    converted, begun = await begin_wanted(call, data, "RunEvaluation", at_once=True)
-    if begun.made is not None:
-        return made_result(begun.made, converted, call.server.serving.max_message_bytes)
+    decoded, started = await submit_message(call, data, "RunEvaluation", inline=True)
+    if started.result is not None:
+        return inline_result(started.result, decoded, call.server.serving.max_message_bytes)
     try:
-        run = await call.until_disconnect(call.server.executor.wait(begun.run))
+        run = await call.until_disconnect(call.server.executor.wait(started.run))
     except asyncio.CancelledError:
-        call.give_up(begun)
+        call.abandon(started)
         raise
-    if begun.replayed:
+    if started.replayed:
         await call.audit_read(run)
-    return await kept_result(call, run)
+    return await stored_result(call, run)
 
 
 async def get_evaluation(call: RpcContext, request: fep.GetEvaluationRequest) -> bytes:
-    """Whole, or a page of it: the metadata `page-size` and `page-token` are what REST has in its query."""
+    """A whole result or one page. The metadata `page-size` and `page-token` are the query parameters of REST."""
     run = await find_evaluation(call, request.evaluation_id)
     if run.status not in CLOSED:
-        raise unfinished(fep_of(call).evaluations, run)
-    said = {"page_size": call.header(b"page-size"), "page_token": call.header(b"page-token")}
-    asked = {name: value for name, value in said.items() if value is not None}
-    start, size = window(asked, run, call.server.serving.max_page)
-    following = following_page(run, start, size)
+        raise not_finished(fep_of(call).evaluations, run)
+    metadata = {"page_size": call.header(b"page-size"), "page_token": call.header(b"page-token")}
+    params = {name: value for name, value in metadata.items() if value is not None}
+    start, size = window(params, run, call.server.serving.max_page)
+    following = next_page_token(run, start, size)
     more = {"next_page_token": following} if following else None
     await call.audit_read(run)
-    return await kept_result(call, run, start, None if size is None else start + size, more)
+    return await stored_result(call, run, start, None if size is None else start + size, more)
 
 
 async def stream_evaluation(call: RpcContext, data: bytes) -> AsyncGenerator[bytes]:
-    """Progress as it comes, then the result: in one message, or in as many as it takes."""
-    _, begun = await begin_wanted(call, data, "StreamEvaluation", at_once=False)
-    run = await call.server.executor.get(begun.run, call.tenant)
+    """Progress as it comes, then the result, in one message or in several if it is large."""
+    _, started = await submit_message(call, data, "StreamEvaluation", inline=False)
+    run = await call.server.executor.get(started.run, call.tenant)
     call.reservation.reserve_stream()
     try:
         async for progress in _progress(call, run):
             yield progress
     except (asyncio.CancelledError, GeneratorExit):
-        call.give_up(begun)
+        call.abandon(started)
         raise
-    run = await call.server.executor.get(begun.run, call.tenant)
+    run = await call.server.executor.get(started.run, call.tenant)
     last = progress_of(fep_of(call).evaluations.progress(run)).SerializeToString()
     if run.status == "failed":
         yield last
@@ -71,10 +71,10 @@ async def stream_evaluation(call: RpcContext, data: bytes) -> AsyncGenerator[byt
 
 
 async def _progress(call: RpcContext, run: Run) -> AsyncGenerator[bytes]:
-    """One message an event of the record, until the last, which the result goes with."""
-    shown = progress_of(fep_of(call).evaluations.progress(run))
-    shown.status = "running"
-    shown.completed_test_cases = 0
+    """One message per recorded event, except the last one, which is sent with the result."""
+    message = progress_of(fep_of(call).evaluations.progress(run))
+    message.status = "running"
+    message.completed_test_cases = 0
     events = call.server.executor.follow(run.id, call.tenant)
     while True:
         event = await call.until_disconnect(anext(events, _END))
@@ -83,8 +83,8 @@ async def _progress(call: RpcContext, run: Run) -> AsyncGenerator[bytes]:
         if event is None:
             continue
         if event.type == "evaluation.shard":
-            shown.completed_test_cases += _shard(event.data).summary.total_test_cases
-        yield shown.SerializeToString()
+            message.completed_test_cases += _shard(event.data).summary.total_test_cases
+        yield message.SerializeToString()
 
 
 async def health_check(call: RpcContext, request: fep.HealthCheckRequest) -> bytes:

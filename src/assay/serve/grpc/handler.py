@@ -1,4 +1,4 @@
-"""The door of a method: who may come in, and what goes out, whatever happens inside."""
+"""The handler of an RPC: authenticates, admits and authorizes a call, runs its method, and answers whatever happens."""
 
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -20,9 +20,9 @@ from assay.ports.telemetry import telemetry
 from assay.serve.grpc.context import Context, RpcContext
 from assay.serve.grpc.errors import code_of, sentence, status_of, trailing
 from assay.serve.grpc.receive import LARGE, MessageReceiver
-from assay.serve.grpc.request import no_message
+from assay.serve.grpc.request import invalid_message
 from assay.serve.web.handler import credential_of
-from assay.serve.web.instrumentation import record_request as told_of
+from assay.serve.web.instrumentation import record_request
 from assay.serve.web.request import ServerState
 from assay.serve.web.responses import error_body, internal_error_body
 
@@ -31,12 +31,12 @@ Stream = Callable[[RpcContext, Any], AsyncGenerator[bytes]]
 
 
 class Method(Struct, frozen=True, kw_only=True):
-    """One RPC; no scope: it is open to everybody."""
+    """One RPC. A scope of None: it needs no key."""
 
     service: str
     name: str
-    takes: type[Message]
-    raw: bool = False  # it reads the bytes itself
+    request: type[Message]
+    raw: bool = False  # the method decodes the bytes itself
     scope: str | None
     answer: Answer | None = None
     stream: Stream | None = None
@@ -48,47 +48,49 @@ class Method(Struct, frozen=True, kw_only=True):
 
 class RpcHandler:
     """
-    One method, as gRPC wants it. What comes in and goes out are bytes.
+    One method, in the form that gRPC expects. Requests and responses are bytes.
 
-    For gRPC a stream of messages comes in, of which one is read: so it waits until it is known who sends it.
+    To gRPC the request is a stream of messages, and only one is read: so no message is received before authentication.
     """
 
-    def __init__(self, server: ServerState, method: Method, incoming: MessageReceiver) -> None:
-        self._server, self._method, self._incoming = server, method, incoming
+    def __init__(self, server: ServerState, method: Method, receiver: MessageReceiver) -> None:
+        self._server, self._method, self._receiver = server, method, receiver
 
     def handler(self) -> "RpcMethodHandler[Any, Any]":
         if self._method.stream is not None:
-            return stream_stream_rpc_method_handler(self._stream_seen)  # type: ignore[arg-type]
-        return stream_unary_rpc_method_handler(self._answer_seen)  # type: ignore[arg-type]
+            return stream_stream_rpc_method_handler(self._stream_recorded)  # type: ignore[arg-type]
+        return stream_unary_rpc_method_handler(self._answer_recorded)  # type: ignore[arg-type]
 
-    async def _answer_seen(self, _: Any, context: Context) -> bytes:
-        with self._seen(context):
+    async def _answer_recorded(self, _: Any, context: Context) -> bytes:
+        with self._record(context):
             return await self._answer(context)
 
-    async def _stream_seen(self, _: Any, context: Context) -> AsyncGenerator[bytes]:
-        with self._seen(context):
+    async def _stream_recorded(self, _: Any, context: Context) -> AsyncGenerator[bytes]:
+        with self._record(context):
             async with aclosing(self._stream(context)) as pieces:
                 async for piece in pieces:
                     yield piece
 
     @contextmanager
-    def _seen(self, context: Context) -> Generator[None]:
-        """Counted, timed and told of, by the name of the method."""
+    def _record(self, context: Context) -> Generator[None]:
+        """Record metrics, a span and an access-log line, by the name of the method."""
         began, method = time.perf_counter(), self._method
-        about = {"rpc.system": "grpc", "rpc.service": method.service, "rpc.method": method.name}
-        given = dict(context.invocation_metadata() or ()) if telemetry.tracer else {}
-        with telemetry.span(method.path[1:], about, {"traceparent": str(given.get("traceparent", ""))}):
+        attributes = {"rpc.system": "grpc", "rpc.service": method.service, "rpc.method": method.name}
+        metadata = dict(context.invocation_metadata() or ()) if telemetry.tracer else {}
+        with telemetry.span(
+            method.path[1:], attributes, {"traceparent": str(metadata.get("traceparent", ""))}
+        ):
             try:
                 yield
             finally:
-                told_of("grpc", method.path, code_of(context), time.perf_counter() - began)
+                record_request("grpc", method.path, code_of(context), time.perf_counter() - began)
 
     async def _answer(self, context: Context) -> bytes:
         call = RpcContext(self._server, context)
         assert self._method.answer is not None
         try:
-            return await self._method.answer(call, await self._admitted(call))
-        except Exception as why:  # noqa: BLE001  # a bug of ours must not end in a traceback at the client's
+            return await self._method.answer(call, await self._admit(call))
+        except Exception as why:  # noqa: BLE001  # a bug must not send a traceback to the client
             trouble = why
         finally:
             call.reservation.release()
@@ -98,7 +100,7 @@ class RpcHandler:
         call = RpcContext(self._server, context)
         assert self._method.stream is not None
         try:
-            async with aclosing(self._method.stream(call, await self._admitted(call))) as pieces:
+            async with aclosing(self._method.stream(call, await self._admit(call))) as pieces:
                 async for piece in pieces:
                     yield piece
             return
@@ -108,23 +110,23 @@ class RpcHandler:
             call.reservation.release()
         await _refuse(call, self._method, trouble)
 
-    async def _admitted(self, call: RpcContext) -> Message | bytes:
-        """The same order as REST's: load, key, tenant's load, scope; only then is anything read."""
-        call.tell()
+    async def _admit(self, call: RpcContext) -> Message | bytes:
+        """Admit a call in the order of REST: limits, key, limits of the tenant, scope. Only then the message is read."""
+        call.add_trailers()
         call.reservation.reserve_request()
         if self._method.scope is None:
-            return self._method.takes()  # what a stranger says is not listened to
+            return self._method.request()  # what a stranger says is not listened to
         call.set_principal(await self._server.authenticate(credential_of(call)))
         call.reservation.reserve_tenant_request(call.principal.tenant)
         authorize(call.principal, self._method.scope)
-        data = await self._incoming.message(call)
+        data = await self._receiver.message(call)
         if self._method.raw:
             return data
-        read = self._method.takes.FromString
+        read = self._method.request.FromString
         try:
             message: Any = read(data) if len(data) <= LARGE else await call.in_thread(lambda: read(data))
         except DecodeError as wrong:
-            raise no_message(self._method.takes, wrong) from None
+            raise invalid_message(self._method.request, wrong) from None
         call.target = getattr(message, "evaluation_id", "") or getattr(message, "operation_id", "")
         return message
 
@@ -139,5 +141,5 @@ async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoRet
         said = internal_error_body(trouble, call.id)
     else:
         said = error_body(refusal, call.id)
-    call.tell(*trailing(code, said, refusal))
-    await call.context.abort(code, sentence(said), call.told)
+    call.add_trailers(*trailing(code, said, refusal))
+    await call.context.abort(code, sentence(said), call.trailers)

@@ -1,56 +1,58 @@
-"""AsyncEvaluationService (FEP 5.2): start evaluations, see how far they are, list and cancel them."""
+"""AsyncEvaluationService (FEP 5.2): start, get, list and cancel evaluations."""
 
 from msgspec import UNSET
 
 from assay.ports import CLOSED
-from assay.serve.fep.evaluations import cancelled_once
-from assay.serve.fep.operations import listed
+from assay.serve.fep.evaluations import cancel_once
+from assay.serve.fep.operations import list_operations as list_page
 from assay.serve.fep.state import fep_of, find_evaluation
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.filters import read_filter
-from assay.serve.grpc.responses import AnswerTooLarge, kept_result, operation_of
-from assay.serve.grpc.submit import begin_wanted, digest_of
+from assay.serve.grpc.responses import AnswerTooLarge, operation_of, stored_result
+from assay.serve.grpc.submit import digest_of, submit_message
 from assay.serve.web.idempotency import IdempotentRequest
 
 
 async def start_evaluation(call: RpcContext, data: bytes) -> bytes:
-    _, begun = await begin_wanted(call, data, "StartEvaluation", at_once=False)
-    run = await call.server.executor.get(begun.run, call.tenant)
+    _, started = await submit_message(call, data, "StartEvaluation", inline=False)
+    run = await call.server.executor.get(started.run, call.tenant)
     return operation_of(fep_of(call).evaluations.operation(run)).SerializeToString()
 
 
 async def get_operation(call: RpcContext, request: fep.GetOperationRequest) -> bytes:
-    """With the result, once there is one that one message can hold."""
+    """The operation; with the result, if the evaluation has ended and the result fits into one message."""
     run = await find_evaluation(call, request.operation_id)
-    shown = operation_of(fep_of(call).evaluations.operation(run)).SerializeToString()
+    operation = operation_of(fep_of(call).evaluations.operation(run)).SerializeToString()
     if run.status not in CLOSED or run.status == "failed":
-        return shown
+        return operation
     try:
         await call.audit_read(run)
-        return shown + length_delimited(b"\x3a", await kept_result(call, run))
+        return operation + length_delimited(b"\x3a", await stored_result(call, run))
     except AnswerTooLarge:
-        return shown
+        return operation
 
 
 async def list_operations(call: RpcContext, request: fep.ListOperationsRequest) -> bytes:
-    asked = read_filter(request.filter)
-    if request.HasField("page_size") and request.page_size != 0:  # 0: as many as the host likes
-        asked["page_size"] = str(request.page_size)
+    params = read_filter(request.filter)
+    if request.HasField("page_size") and request.page_size != 0:  # 0: the default
+        params["page_size"] = str(request.page_size)
     if request.page_token:
-        asked["page_token"] = request.page_token
-    found = await listed(call, asked)
-    response = fep.ListOperationsResponse(operations=[operation_of(one) for one in found.operations])
-    if found.next_page_token is not UNSET:
-        response.next_page_token = found.next_page_token
+        params["page_token"] = request.page_token
+    page = await list_page(call, params)
+    response = fep.ListOperationsResponse(
+        operations=[operation_of(operation) for operation in page.operations]
+    )
+    if page.next_page_token is not UNSET:
+        response.next_page_token = page.next_page_token
     return response.SerializeToString()
 
 
 async def cancel_operation(call: RpcContext, request: fep.CancelOperationRequest) -> bytes:
-    """What is done stays, the rest is skipped."""
+    """Completed cases keep their results, the rest is skipped."""
     once = IdempotentRequest(call, "CancelOperation", lambda: digest_of(request))
-    said, replayed = await cancelled_once(call, request.operation_id, once)
+    response, replayed = await cancel_once(call, request.operation_id, once)
     if replayed:
-        call.tell(("openwop-idempotent-replay", "true"))
-    return fep.CancelOperationResponse(cancelled=said.cancelled).SerializeToString()
+        call.add_trailers(("openwop-idempotent-replay", "true"))
+    return fep.CancelOperationResponse(cancelled=response.cancelled).SerializeToString()

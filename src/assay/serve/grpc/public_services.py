@@ -1,4 +1,4 @@
-"""Health and reflection: open to everybody, and so within bounds, that no stranger keeps others out with them."""
+"""Unauthenticated services (health, reflection), with limits on concurrency, message size and idle time."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
@@ -16,61 +16,61 @@ from grpc.aio import EOF, ServerInterceptor
 
 from assay.serve.grpc.context import Context
 
-MOST = 64  # that go on at the same time: watchers of health, talks with reflection
-LARGEST = 4 * 1024  # bytes of a question: the name of a service, of a symbol
+MAX_STREAMS = 64  # open at the same time: health watches and reflection streams
+LARGEST = 4 * 1024  # bytes of a request: the name of a service or a symbol
 
 
 class TooManyStreams(Exception):
-    """As many go on as may."""
+    """The limit of open streams is reached."""
 
 
 class BoundedPublicServices(ServerInterceptor):
-    """Around the methods that are not ours. A question has so many seconds to come."""
+    """Wraps the methods of gRPC's own services. A request must arrive within `seconds`."""
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._going = seconds, 0
+        self._seconds, self._streams = seconds, 0
 
     async def intercept_service(
         self, continuation: Callable[[HandlerCallDetails], Awaitable[Any]], handler_call_details: Any
     ) -> Any:
         handler = await continuation(handler_call_details)
         ours = handler is None or not handler_call_details.method.startswith("/grpc.")
-        return handler if ours else self._bounded(handler)
+        return handler if ours else self._limited(handler)
 
-    def _bounded(self, handler: Any) -> "RpcMethodHandler[Any, Any]":
-        read, written = handler.request_deserializer, handler.response_serializer
+    def _limited(self, handler: Any) -> "RpcMethodHandler[Any, Any]":
+        decode, encode = handler.request_deserializer, handler.response_serializer
 
-        async def asked(_: Any, context: Context) -> Any:
-            return await handler.unary_unary(read(await self._question(context) or b""), context)
+        async def unary(_: Any, context: Context) -> Any:
+            return await handler.unary_unary(decode(await self._receive(context) or b""), context)
 
-        async def watched(_: Any, context: Context) -> None:
-            request = read(await self._question(context) or b"")
-            with self._place():
+        async def watch(_: Any, context: Context) -> None:
+            request = decode(await self._receive(context) or b"")
+            with self._stream():
                 await handler.unary_stream(request, context)
 
-        async def talked(_: Any, context: Context) -> None:
-            with self._place():
-                async for answer in handler.stream_stream(self._questions(context, read), context):
+        async def stream(_: Any, context: Context) -> None:
+            with self._stream():
+                async for answer in handler.stream_stream(self._requests(context, decode), context):
                     await context.write(answer)
 
         if handler.request_streaming:
-            return stream_stream_rpc_method_handler(_told(talked), None, written)
+            return stream_stream_rpc_method_handler(_with_status(stream), None, encode)
         if handler.response_streaming:
-            return stream_stream_rpc_method_handler(_told(watched), None, written)
-        return stream_unary_rpc_method_handler(_told(asked), None, written)
+            return stream_stream_rpc_method_handler(_with_status(watch), None, encode)
+        return stream_unary_rpc_method_handler(_with_status(unary), None, encode)
 
     @contextmanager
-    def _place(self) -> Generator[None]:
-        if self._going >= MOST:
+    def _stream(self) -> Generator[None]:
+        if self._streams >= MAX_STREAMS:
             raise TooManyStreams
-        self._going += 1
+        self._streams += 1
         try:
             yield
         finally:
-            self._going -= 1
+            self._streams -= 1
 
-    async def _question(self, context: Context) -> bytes | None:
-        """Some bytes, soon; gRPC itself would wait for any number for ever."""
+    async def _receive(self, context: Context) -> bytes | None:
+        """One message, in time and of limited size. gRPC itself would wait forever for any size."""
         async with asyncio.timeout(self._seconds):
             data: Any = await context.read()
         if data is EOF:
@@ -79,22 +79,24 @@ class BoundedPublicServices(ServerInterceptor):
             raise ValueError
         return data
 
-    async def _questions(self, context: Context, read: Callable[[bytes], Any]) -> AsyncGenerator[Any]:
-        while (data := await self._question(context)) is not None:
-            yield read(data)
+    async def _requests(self, context: Context, decode: Callable[[bytes], Any]) -> AsyncGenerator[Any]:
+        while (data := await self._receive(context)) is not None:
+            yield decode(data)
 
 
-def _told(work: Callable[[Any, Context], Awaitable[Any]]) -> Any:
-    async def told(requests: AsyncIterator[Any], context: Context) -> Any:
+def _with_status(work: Callable[[Any, Context], Awaitable[Any]]) -> Any:
+    """Turn the exceptions of this file into gRPC statuses."""
+
+    async def handle(requests: AsyncIterator[Any], context: Context) -> Any:
         try:
             return await work(requests, context)
         except TooManyStreams:
-            await context.abort(StatusCode.RESOURCE_EXHAUSTED, f"{MOST} watch or ask, which is the limit")
-        except TimeoutError:
-            await context.abort(StatusCode.DEADLINE_EXCEEDED, "nothing was asked for a while")
-        except ValueError:
             await context.abort(
-                StatusCode.INVALID_ARGUMENT, f"expected a question of at most {LARGEST} bytes"
+                StatusCode.RESOURCE_EXHAUSTED, f"{MAX_STREAMS} streams are open, which is the limit"
             )
+        except TimeoutError:
+            await context.abort(StatusCode.DEADLINE_EXCEEDED, "no message was received in time")
+        except ValueError:
+            await context.abort(StatusCode.INVALID_ARGUMENT, f"expected a message of at most {LARGEST} bytes")
 
-    return told
+    return handle

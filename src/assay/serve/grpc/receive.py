@@ -1,4 +1,4 @@
-"""A message as it comes in: only once it is known who sends it, in time, and of a tenant no more at once than may be held (decision 40)."""
+"""Receives the message of a call: only after authentication, in time, and within the memory limit of its tenant (decision 40)."""
 
 import asyncio
 from collections import Counter
@@ -13,35 +13,38 @@ from assay.serve.web.body import body_too_slow
 from assay.serve.web.footprint import message_footprint
 from assay.serve.web.limits import ServerLimits
 
-LARGE = 256 * 1024  # bytes that are counted and read in a thread, so that others are served meanwhile
-SLOWEST = 128 * 1024  # bytes a second, at which the largest message must come
+LARGE = (
+    256 * 1024
+)  # bytes; a larger message is counted and parsed in a thread, so that the event loop serves other calls
+SLOWEST = 128 * 1024  # bytes per second at which the largest message must arrive
 
 
 class MessageReceiver:
     """
-    One server's. gRPC gives a message out when all of it is there, and holds it until then.
+    gRPC buffers a message until it is complete, and only then hands it out.
 
-    So nobody unknown is listened to, and a tenant's messages wait for each other where they could be too much together.
+    So no message is received without authentication, and the messages of a tenant wait for each other where together they could
+    exceed its limit.
     """
 
     def __init__(self, serving: ServerLimits) -> None:
-        self._patience = serving.body_seconds
+        self._idle_seconds = serving.body_seconds
         longest = serving.body_seconds + serving.max_body_bytes / SLOWEST
         self._seconds = min(longest, serving.max_body_seconds)
-        held = min(serving.max_held_bytes, serving.max_tenant_held_bytes)
-        self._most = max(1, held // serving.max_body_bytes)
-        self._turns: dict[str, asyncio.Semaphore] = {}
-        self._asking: Counter[str] = Counter()
+        limit = min(serving.max_held_bytes, serving.max_tenant_held_bytes)
+        self._slots = max(1, limit // serving.max_body_bytes)
+        self._semaphores: dict[str, asyncio.Semaphore] = {}
+        self._waiting: Counter[str] = Counter()
 
     async def message(self, call: RpcContext) -> bytes:
         """The one message of a call, as bytes."""
         try:
-            async with asyncio.timeout(self._seconds), self._turn(call.tenant):
+            async with asyncio.timeout(self._seconds), self._slot(call.tenant):
                 data = await call.context.read()
         except TimeoutError:
-            raise body_too_slow(self._patience) from None
+            raise body_too_slow(self._idle_seconds) from None
         if data is EOF:
-            raise InvalidRequest("expected a message, and none came")
+            raise InvalidRequest("expected a message, got none")
         call.reservation.reserve_bytes(
             message_footprint(data)
             if len(data) <= LARGE
@@ -50,13 +53,13 @@ class MessageReceiver:
         return data
 
     @asynccontextmanager
-    async def _turn(self, tenant: str) -> AsyncGenerator[None]:
-        turns = self._turns.setdefault(tenant, asyncio.Semaphore(self._most))
-        self._asking[tenant] += 1
+    async def _slot(self, tenant: str) -> AsyncGenerator[None]:
+        semaphore = self._semaphores.setdefault(tenant, asyncio.Semaphore(self._slots))
+        self._waiting[tenant] += 1
         try:
-            async with turns:
+            async with semaphore:
                 yield
         finally:
-            self._asking[tenant] -= 1
-            if not self._asking[tenant]:
-                del self._asking[tenant], self._turns[tenant]
+            self._waiting[tenant] -= 1
+            if not self._waiting[tenant]:
+                del self._waiting[tenant], self._semaphores[tenant]

@@ -1,4 +1,4 @@
-"""Reflection in both of its versions: v1, which newer clients ask for, has the messages of v1alpha under another package."""
+"""Reflection in both versions: v1, which newer clients use, has the messages of v1alpha in another package."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,23 +13,23 @@ _FILE = "grpc/reflection/v1/reflection.proto"
 
 
 def enable_reflection(services: Sequence[str], server: grpc.aio.Server) -> None:
-    """Both versions tell of both, of these services, and of the messages of all."""
+    """Serve both versions. Each describes these services and both reflection services."""
     names = (*services, ALPHA, V1)
     _describe_v1()
     reflection.enable_server_reflection(names, server)
     servicer: Any = reflection.aio.ReflectionServicer(names)
-    talk = grpc.stream_stream_rpc_method_handler(
+    handler = grpc.stream_stream_rpc_method_handler(
         servicer.ServerReflectionInfo,
         request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
         response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
     )
     server.add_generic_rpc_handlers(
-        [grpc.method_handlers_generic_handler(V1, {"ServerReflectionInfo": talk})]
+        [grpc.method_handlers_generic_handler(V1, {"ServerReflectionInfo": handler})]
     )
 
 
 def _describe_v1() -> None:
-    """So that a client may ask what the service itself is made of."""
+    """Register the v1 file, so that a client can also reflect on the reflection service."""
     pool = descriptor_pool.Default()
     try:
         pool.FindFileByName(_FILE)

@@ -1,4 +1,4 @@
-"""An evaluation request from its message (FEP 3.1, 5.2): converted once, and its contexts kept as they came."""
+"""Decodes an evaluation request from its message (FEP 3.1, 5.2); the bytes of its contexts are kept for the response."""
 
 from struct import error as StructError  # noqa: N812
 from typing import Any, NamedTuple
@@ -24,95 +24,100 @@ _encode = msgspec.json.Encoder().encode
 
 
 class DecodedRequest(NamedTuple):
-    """A request that makes sense, and its contexts as they go out again."""
+    """A valid request, and its contexts as they are encoded in the response."""
 
-    whole: ParsedRequest
-    echoes: list[EncodedContext]
+    request: ParsedRequest
+    encoded_contexts: list[EncodedContext]
 
 
-def convert(data: bytes, plans: PlanCache, limits: Limits, *, arguments: bool = True) -> DecodedRequest:
-    """Every problem at once, each with its place, before anything runs (decision 33). `arguments`: results say what checks were given."""
+def decode_message(
+    data: bytes, plans: PlanCache, limits: Limits, *, arguments: bool = True
+) -> DecodedRequest:
+    """Decode and plan a request. All problems are reported together, each with its place, before anything runs (decision 33)."""
     try:
-        return _converted(data, plans, limits, arguments)
+        return _decode(data, plans, limits, arguments)
     except (unpacked.NonCanonical, IndexError, UnicodeDecodeError, StructError, RecursionError):
-        return _converted(_rewritten(data), plans, limits, arguments)
+        return _decode(_canonical(data), plans, limits, arguments)
 
 
-def _rewritten(data: bytes) -> bytes:
-    """By protobuf itself, without what it does not know; what it cannot read is no request."""
+def _canonical(data: bytes) -> bytes:
+    """The message in canonical form, re-encoded by protobuf without unknown fields."""
     try:
         message = EvaluationRequest.FromString(data)
     except DecodeError as wrong:
-        raise no_message(EvaluationRequest, wrong) from None
+        raise invalid_message(EvaluationRequest, wrong) from None
     message.DiscardUnknownFields()
     return message.SerializeToString()
 
 
-def no_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
-    return InvalidRequest(f"no {kind.DESCRIPTOR.full_name}, or nested too deeply to be read: {wrong}")
+def invalid_message(kind: type[Message], wrong: DecodeError) -> InvalidRequest:
+    return InvalidRequest(f"expected a {kind.DESCRIPTOR.full_name} that is not nested too deeply: {wrong}")
 
 
-def _converted(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> DecodedRequest:
-    found: dict[int, list[Span]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
+def _decode(data: bytes, plans: PlanCache, limits: Limits, arguments: bool) -> DecodedRequest:
+    spans: dict[int, list[Span]] = {_CASES: [], _OUTPUTS: [], _CHECKS: [], _EXPERIMENT: []}
     for tag, start, stop in unpacked.fields(data, 0, len(data)):
-        if tag not in found or (tag in _ONCE and found[tag]):
+        if tag not in spans or (tag in _ONCE and spans[tag]):
             raise unpacked.NonCanonical
-        found[tag].append((start, stop))
-    cases, outputs = found[_CASES], found[_OUTPUTS]
-    told = Contexts(data, cases, outputs, limits)
+        spans[tag].append((start, stop))
+    cases, outputs = spans[_CASES], spans[_OUTPUTS]
+    reader = Contexts(data, cases, outputs, limits)
 
     def contexts() -> RequestContexts:
-        found = read_contexts(map(told.read, range(min(len(cases), len(outputs), limits.max_cases))))
+        parsed = read_contexts(map(reader.read, range(min(len(cases), len(outputs), limits.max_cases))))
         problems = unpaired(len(cases), len(outputs), limits)
         return (
-            found
+            parsed
             if not problems
             else RequestContexts(
-                found.contexts, found.places, len(cases), problems + found.problems + told.alone()
+                parsed.contexts,
+                parsed.places,
+                len(cases),
+                problems + parsed.problems + reader.unpaired_problems(),
             )
         )
 
     def experiment() -> ExperimentMetadata | None:
-        text = _experiment(data, *found[_EXPERIMENT][0]) if found[_EXPERIMENT] else b""
+        text = _experiment(data, *spans[_EXPERIMENT][0]) if spans[_EXPERIMENT] else b""
         return experiment_of(text, limits)
 
     def planned() -> CachedPlan:
-        text = _checks(data, *found[_CHECKS][0]) if found[_CHECKS] else b""
-        return plans.of(text, arguments=arguments)
+        text = _checks(data, *spans[_CHECKS][0]) if spans[_CHECKS] else b""
+        return plans.get(text, arguments=arguments)
 
-    whole = parse_parts(contexts, experiment, planned, plans)
-    return DecodedRequest(ParsedRequest(whole.asked, whole.contexts, []), told.echoes)
+    request = parse_parts(contexts, experiment, planned, plans)
+    return DecodedRequest(ParsedRequest(request.planned, request.contexts, []), reader.encoded_contexts)
 
 
 def _checks(data: bytes, at: int, end: int) -> bytes:
-    """A CheckConfiguration as REST has it: a list of checks, or a list of such lists; of neither, nothing."""
-    found = list(unpacked.fields(data, at, end))
-    if not found:
+    """A CheckConfiguration as the JSON of REST: a list of checks, or a list of such lists; empty if it has neither."""
+    items = list(unpacked.fields(data, at, end))
+    if not items:
         return b""
-    if len(found) > 1:
+    if len(items) > 1:
         raise unpacked.NonCanonical
-    ((tag, start, stop),) = found
+    ((tag, start, stop),) = items
     if tag == 0x0A:
-        return _encode(_listed(data, start, stop, "checks"))
+        return _encode(_check_list(data, start, stop, "checks"))
     if tag != 0x12:
         raise unpacked.NonCanonical
-    lists = [(_only(tag), one, two) for tag, one, two in unpacked.fields(data, start, stop)]
-    return _encode([_listed(data, one, two, f"checks[{at}]") for at, (_, one, two) in enumerate(lists)])
+    lists = [(_require_first_field(tag), one, two) for tag, one, two in unpacked.fields(data, start, stop)]
+    return _encode([_check_list(data, one, two, f"checks[{at}]") for at, (_, one, two) in enumerate(lists)])
 
 
-def _listed(data: bytes, at: int, end: int, place: str) -> list[dict[str, Any]]:
-    found = [(_only(tag), start, stop) for tag, start, stop in unpacked.fields(data, at, end)]
-    return [_check(data, start, stop, f"{place}[{at}]") for at, (_, start, stop) in enumerate(found)]
+def _check_list(data: bytes, at: int, end: int, path: str) -> list[dict[str, Any]]:
+    items = [(_require_first_field(tag), start, stop) for tag, start, stop in unpacked.fields(data, at, end)]
+    return [_check(data, start, stop, f"{path}[{at}]") for at, (_, start, stop) in enumerate(items)]
 
 
-def _only(tag: int) -> int:
-    """Of a message that has one field."""
+def _require_first_field(tag: int) -> int:
+    """For a message that has only one field."""
     if tag != 0x0A:
         raise unpacked.NonCanonical
     return tag
 
 
-def _check(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
+def _check(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
     check: dict[str, Any] = {"type": "", "arguments": {}}
     before = 0
     for tag, start, stop in unpacked.fields(data, at, end):
@@ -120,26 +125,26 @@ def _check(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
             raise unpacked.NonCanonical
         before = tag
         if tag == 0x12:
-            check["arguments"] = _object(data, start, stop, f"{place}.arguments")
+            check["arguments"] = _object(data, start, stop, f"{path}.arguments")
         else:
             check["type" if tag == 0x0A else "version"] = data[start:stop].decode()
     return check
 
 
 def _experiment(data: bytes, at: int, end: int) -> bytes:
-    said: dict[str, Any] = {}
+    experiment: dict[str, Any] = {}
     for tag, start, stop in unpacked.fields(data, at, end):
-        if tag not in (0x0A, 0x12) or said.keys() & {"metadata", "name" if tag == 0x0A else ""}:
+        if tag not in (0x0A, 0x12) or experiment.keys() & {"metadata", "name" if tag == 0x0A else ""}:
             raise unpacked.NonCanonical
         if tag == 0x0A:
-            said["name"] = data[start:stop].decode()
+            experiment["name"] = data[start:stop].decode()
         else:
-            said["metadata"] = _object(data, start, stop, "experiment_metadata.metadata")
-    return _encode(said)
+            experiment["metadata"] = _object(data, start, stop, "experiment_metadata.metadata")
+    return _encode(experiment)
 
 
-def _object(data: bytes, at: int, end: int, place: str) -> dict[str, Any]:
+def _object(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
     try:
         return unpacked.structs()(data, at, end)
     except unpacked.NotJSON as wrong:
-        raise InvalidRequest(Problem(place, str(wrong))) from None
+        raise InvalidRequest(Problem(path, str(wrong))) from None

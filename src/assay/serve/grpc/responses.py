@@ -1,4 +1,4 @@
-"""Runs as messages: results whole, in pages and in parts, progress and operations (FEP 4.2, 5.2)."""
+"""Encodes runs as messages: results, whole or in pages or parts, progress and operations (FEP 4.2, 5.2)."""
 
 from collections.abc import AsyncGenerator
 from datetime import datetime
@@ -24,52 +24,52 @@ from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.errors import fep_error
 from assay.serve.grpc.request import DecodedRequest
 
-MARGIN = 1_024  # bytes of what a result may be wrapped in
+MARGIN = 1_024  # bytes for the message around a result
 
 
 class AnswerTooLarge(TooLarge):
-    """More than one message may have, and how to have it all the same."""
+    """The response does not fit into one message; the message says how to get it otherwise."""
 
-    def __init__(self, limit: int, how: str) -> None:
-        self.limit, self.setting, self._how = limit, "max_message_bytes", how
-        super().__init__("the answer", limit, "max_message_bytes")
+    def __init__(self, limit: int, hint: str) -> None:
+        self.limit, self.setting, self._hint = limit, "max_message_bytes", hint
+        super().__init__("the response", limit, "max_message_bytes")
 
     def __str__(self) -> str:
-        return f"{super().__str__()}: {self._how}"
+        return f"{super().__str__()}: {self._hint}"
 
     @property
     def details(self) -> dict[str, object]:
-        return {**super().details, "how": self._how}
+        return {**super().details, "how": self._hint}
 
 
 def too_large(limit: int, run: str) -> AnswerTooLarge:
     return AnswerTooLarge(
         limit,
-        f"read {run} in pages, GetEvaluation with the metadata page-size and page-token;"
-        " or let StreamEvaluation send the next one in parts;"
-        " or take it as lines over REST, GET /v1/evaluations/ID with Accept: application/x-ndjson",
+        f"read {run} in pages, with GetEvaluation and the metadata page-size and page-token;"
+        " or run it with StreamEvaluation, which sends a result in parts;"
+        " or read it as NDJSON over REST, GET /v1/evaluations/ID with Accept: application/x-ndjson",
     )
 
 
-def made_result(made: InlineResult, converted: DecodedRequest, limit: int) -> bytes:
-    """The EvaluationRunResult of a run that was done at once, and whose request is at hand."""
-    plan, told = converted.whole.asked.plan, converted.whole.told
-    parts = [head(made.run, made.experiment, made.metadata)]
-    if told is None or plan.shared is None or not plan.shared.bounds:
-        parts += map(ResultEncoder().case, made.lines, converted.echoes)
+def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> bytes:
+    """The EvaluationRunResult of an inline run; its contexts are copied from the request."""
+    plan, scored = decoded.request.planned.plan, decoded.request.parts
+    parts = [head(result.run, result.experiment, result.metadata)]
+    if scored is None or plan.shared is None or not plan.shared.bounds:
+        parts += map(ResultEncoder().case, result.lines, decoded.encoded_contexts)
     else:
         shared = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments)
-        parts += map(shared.case, made.lines, told, converted.echoes)
-    result = b"".join(parts)
-    if len(result) > limit - MARGIN:
-        raise too_large(limit, made.run.id)
-    return result
+        parts += map(shared.case, result.lines, scored, decoded.encoded_contexts)
+    message = b"".join(parts)
+    if len(message) > limit - MARGIN:
+        raise too_large(limit, result.run.id)
+    return message
 
 
-async def kept_result(
+async def stored_result(
     call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> bytes:
-    """The same of one that was kept, or with a range of its results."""
+    """The EvaluationRunResult of a stored run, or one with a range of its results."""
     limit = call.server.serving.max_message_bytes
     parts = [part async for part in result_parts(call, run, start, stop, more)]
     if len(parts) > 1:
@@ -80,23 +80,23 @@ async def kept_result(
 async def result_parts(
     call: RpcContext, run: Run, start: int = 0, stop: int | None = None, more: dict[str, Any] | None = None
 ) -> AsyncGenerator[bytes]:
-    """In messages that are not too large. The first has all but the results; merged they are the whole."""
-    most = call.server.serving.max_message_bytes - MARGIN
+    """The result in messages within the limit. The first has everything but the results; merged they are the whole result."""
+    limit = call.server.serving.max_message_bytes - MARGIN
     request = await read_request(call.server.store, run.id)
     metadata = await fep_of(call).evaluations.metadata(run, request) | (more or {})
-    held = [head(run, request.experiment, metadata)]
-    size = len(held[0])
+    batch = [head(run, request.experiment, metadata)]
+    size = len(batch[0])
     write = ResultEncoder().case
     async for line in fep_of(call).evaluations.results(run, start, stop):
         result = write(line)
-        if held and size + len(result) > most:
-            yield b"".join(held)
-            held, size = [], 0
-        if len(result) > most:
-            raise too_large(most + MARGIN, run.id)
-        held.append(result)
+        if batch and size + len(result) > limit:
+            yield b"".join(batch)
+            batch, size = [], 0
+        if len(result) > limit:
+            raise too_large(limit + MARGIN, run.id)
+        batch.append(result)
         size += len(result)
-    yield b"".join(held)
+    yield b"".join(batch)
 
 
 def head(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, Any]) -> bytes:
@@ -107,8 +107,8 @@ def head(run: Run, experiment: ExperimentMetadata | None, metadata: dict[str, An
         status=STATUS[run.head.get("status", "error")],  # type: ignore[arg-type]
         summary=fep.EvaluationSummary(**msgspec.to_builtins(summary_of(run))),
     )
-    _moment(result.started_at, started or run.created)
-    _moment(result.completed_at, ended)
+    _set_time(result.started_at, started or run.created)
+    _set_time(result.completed_at, ended)
     if experiment is not None:
         result.experiment.SetInParent()
         if isinstance(experiment.name, str):
@@ -126,20 +126,20 @@ def progress_of(progress: EvaluationProgress) -> fep.EvaluationProgress:
 
 
 def operation_of(operation: EvaluationOperation) -> fep.EvaluationOperation:
-    shown = fep.EvaluationOperation(operation_id=operation.operation_id, status=operation.status)
-    _moment(shown.created_at, operation.created_at)
+    message = fep.EvaluationOperation(operation_id=operation.operation_id, status=operation.status)
+    _set_time(message.created_at, operation.created_at)
     for name in ("started_at", "completed_at"):
         if (moment := getattr(operation, name)) is not UNSET:
-            _moment(getattr(shown, name), moment)
+            _set_time(getattr(message, name), moment)
     if operation.progress is not UNSET:
-        shown.progress.CopyFrom(progress_of(operation.progress))
+        message.progress.CopyFrom(progress_of(operation.progress))
     if operation.error is not UNSET:
-        shown.error.CopyFrom(fep_error(operation.error))
+        message.error.CopyFrom(fep_error(operation.error))
     if operation.metadata is not UNSET:
-        shown.metadata.MergeFromString(packed.struct(operation.metadata))
-    return shown
+        message.metadata.MergeFromString(packed.struct(operation.metadata))
+    return message
 
 
-def _moment(field: Any, moment: datetime | None) -> None:
-    if moment is not None:
-        field.FromDatetime(moment)
+def _set_time(field: Any, time: datetime | None) -> None:
+    if time is not None:
+        field.FromDatetime(time)

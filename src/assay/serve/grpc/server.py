@@ -1,4 +1,4 @@
-"""The gRPC server: every method behind its door, reflection and health beside them, on one host."""
+"""The gRPC server: FEP's methods, reflection and health, on the state of one server."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,22 +12,22 @@ from grpc_health.v1.health_pb2_grpc import add_HealthServicer_to_server
 from assay.errors import EnvironmentFailure
 from assay.serve.grpc.handler import Method, RpcHandler
 from assay.serve.grpc.methods import METHODS
-from assay.serve.grpc.public_services import MOST, BoundedPublicServices
+from assay.serve.grpc.public_services import MAX_STREAMS, BoundedPublicServices
 from assay.serve.grpc.receive import MessageReceiver
 from assay.serve.grpc.reflection import enable_reflection
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import ServerState
 from assay.serve.web.tls import Tls
 
-GRACE = 15.0  # seconds that answers may take to end, once the server stops
-PING = 30_000  # milliseconds between two looks whether a silent client is still there
+GRACE = 15.0  # seconds for open calls to end, once the server stops
+PING = 30_000  # milliseconds between keep-alive pings to a silent client
 
 
 class RpcServer:
     """
-    It listens at once, and answers from `serve` on.
+    Listens at once, and answers once `serve` runs.
 
-    Who is asking is found out by the host's `authenticate`, as for REST; with `tls` it is asked over nothing else.
+    Callers are authenticated by the server state's `authenticate`, as over REST. With `tls`, plain connections are refused.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class RpcServer:
         self._server = aio.server(
             interceptors=[BoundedPublicServices(state.serving.head_seconds)],
             options=options(state.serving),
-            maximum_concurrent_rpcs=state.serving.max_requests + state.serving.max_followers + MOST,
+            maximum_concurrent_rpcs=state.serving.max_requests + state.serving.max_followers + MAX_STREAMS,
         )
-        incoming = MessageReceiver(state.serving)
+        receiver = MessageReceiver(state.serving)
         services: dict[str, dict[str, Any]] = {}
         for method in methods:
             services.setdefault(method.service, {})[method.name] = RpcHandler(
-                state, method, incoming
+                state, method, receiver
             ).handler()
         for name, handlers in services.items():
             self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(name, handlers)])
@@ -59,18 +59,18 @@ class RpcServer:
         enable_reflection((*services, health.SERVICE_NAME), self._server)
         self.port = self._listen(f"{address}:{port}", tls)
 
-    def _listen(self, place: str, tls: Tls | None) -> int:
+    def _listen(self, address: str, tls: Tls | None) -> int:
         try:
             if tls is None:
-                return self._server.add_insecure_port(place)
-            return self._server.add_secure_port(place, credentials(tls))
+                return self._server.add_insecure_port(address)
+            return self._server.add_secure_port(address, credentials(tls))
         except RuntimeError:
             raise EnvironmentFailure(
-                f"{place} cannot be used for gRPC: somebody listens there; --grpc-port 0 takes any that is free"
+                f"gRPC cannot listen on {address}: the port is in use; --grpc-port 0 takes any free port"
             ) from None
 
     async def serve(self) -> None:
-        """Until the host stops: whoever waits is sent home, and what is being answered may end for a while."""
+        """Serve until the server state stops. Waits and streams end at once; open calls have `GRACE` seconds to end."""
         for name in ("", *self._names):
             await self._health.set(name, HealthCheckResponse.SERVING)
         await self._server.start()
@@ -82,14 +82,14 @@ class RpcServer:
 
 
 def credentials(tls: Tls) -> grpc.ServerCredentials:
-    """TLS as REST has it: 1.2 at least, which is gRPC's own least."""
+    """TLS with the same files as REST. gRPC itself requires TLS 1.2 or later."""
     roots = tls.client_ca.read_bytes() if tls.client_ca else None
     pair = tls.key.read_bytes(), tls.cert.read_bytes()
     return grpc.ssl_server_credentials([pair], roots, require_client_auth=roots is not None)
 
 
 def options(serving: ServerLimits) -> list[tuple[str, Any]]:
-    """How much a connection may ask for at once, and how long it may be silent (decision 40)."""
+    """Limits of a connection: message sizes, concurrent calls and idle times (decision 40)."""
     return [
         ("grpc.max_receive_message_length", serving.max_body_bytes),
         ("grpc.max_send_message_length", serving.max_message_bytes),
@@ -102,5 +102,5 @@ def options(serving: ServerLimits) -> list[tuple[str, Any]]:
         ("grpc.keepalive_time_ms", PING),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-        ("grpc.so_reuseport", 0),  # two servers on one port would share its clients out
+        ("grpc.so_reuseport", 0),  # otherwise two servers could bind one port and share its clients
     ]

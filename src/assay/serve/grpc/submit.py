@@ -1,4 +1,4 @@
-"""From a message to a run: done at once where it is small, taken in and begun where it is not."""
+"""From a message to a run: a small one runs inline, another one is stored and started."""
 
 import asyncio
 import hashlib
@@ -6,40 +6,42 @@ from collections.abc import Callable
 
 from google.protobuf.message import Message
 
-from assay.serve.fep.request import WITHOUT_ARGUMENTS, shows_arguments
+from assay.serve.fep.request import WITHOUT_ARGUMENTS, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
-from assay.serve.fep.submit import Started, Submission, begin, read_checks
+from assay.serve.fep.submit import Started, Submission, read_checks, start_run
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.context import RpcContext
 from assay.serve.grpc.receive import LARGE
-from assay.serve.grpc.request import DecodedRequest, convert
+from assay.serve.grpc.request import DecodedRequest, decode_message
 from assay.serve.web.idempotency import IdempotentRequest
 
 
-async def begin_wanted(
-    call: RpcContext, data: bytes, operation: str, *, at_once: bool
+async def submit_message(
+    call: RpcContext, data: bytes, operation: str, *, inline: bool
 ) -> tuple[DecodedRequest, Started]:
-    """Start it, or find what its idempotency-key has started before."""
+    """Start an evaluation, or find the one that its idempotency-key has started before."""
     call.server.admission.check_open()
-    converted = await converted_from(call, data)
+    decoded = await decode_request(call, data)
     once = IdempotentRequest(call, operation, await _digest_for(call, data))
-    want = Submission(converted.whole, once)
-    if at_once and converted.whole.asked.at_once:
-        begun = await begin(call, want, at_once=True)
+    submission = Submission(decoded.request, once)
+    if inline and decoded.request.planned.at_once:
+        started = await start_run(call, submission, inline=True)
     else:
-        begun = await _begun(call, want)
-    if begun.replayed:
-        call.tell(("openwop-idempotent-replay", "true"))
-    return converted, begun
+        started = await _start_shielded(call, submission)
+    if started.replayed:
+        call.add_trailers(("openwop-idempotent-replay", "true"))
+    return decoded, started
 
 
-async def converted_from(call: RpcContext, data: bytes) -> DecodedRequest:
+async def decode_request(call: RpcContext, data: bytes) -> DecodedRequest:
     plans, limits, arguments = fep_of(call).plans, call.server.limits, arguments_of(call)
-    return await read_checks(call, lambda: convert(data, plans, limits, arguments=arguments), len(data))
+    return await read_checks(
+        call, lambda: decode_message(data, plans, limits, arguments=arguments), len(data)
+    )
 
 
 async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
-    """What makes the digest of a message, if it is wanted; that of a large one has been made in a thread."""
+    """A function that computes the digest of a message when it is needed; that of a large one is computed now, in a thread."""
     arguments = arguments_of(call)
 
     def make() -> str:
@@ -52,28 +54,28 @@ async def _digest_for(call: RpcContext, data: bytes) -> Callable[[], str]:
 
 
 def arguments_of(call: RpcContext) -> bool:
-    """The metadata `resolved-arguments` is what REST has in its query."""
-    return shows_arguments(call.header(b"resolved-arguments"), "resolved-arguments")
+    """The metadata `resolved-arguments` is the query parameter of REST."""
+    return resolved_arguments_flag(call.header(b"resolved-arguments"), "resolved-arguments")
 
 
 def digest_of(request: Message, *, arguments: bool = True) -> str:
-    """Of what it says, not of how it was written."""
+    """The digest of the content of a message, however it was encoded."""
     digest = hashlib.sha256(request.SerializeToString(deterministic=True))
     if not arguments:
         digest.update(WITHOUT_ARGUMENTS)
     return digest.hexdigest()
 
 
-async def _begun(call: RpcContext, want: Submission) -> Started:
-    """What is being taken in is taken in whole, and then stopped if nobody waits for it any longer."""
-    beginning = asyncio.ensure_future(begin(call, want, at_once=False))
+async def _start_shielded(call: RpcContext, submission: Submission) -> Started:
+    """Store the run completely even if the client goes away, and cancel it afterwards."""
+    starting = asyncio.ensure_future(start_run(call, submission, inline=False))
     try:
-        return await asyncio.shield(beginning)
+        return await asyncio.shield(starting)
     except asyncio.CancelledError:
-        beginning.add_done_callback(lambda done: _give_up(call, done))
+        starting.add_done_callback(lambda done: _abandon(call, done))
         raise
 
 
-def _give_up(call: RpcContext, done: asyncio.Future[Started]) -> None:
+def _abandon(call: RpcContext, done: asyncio.Future[Started]) -> None:
     if not done.cancelled() and done.exception() is None:
-        call.give_up(done.result())
+        call.abandon(done.result())

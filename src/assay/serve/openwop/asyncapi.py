@@ -1,4 +1,4 @@
-"""The AsyncAPI 3 document of the event channels, from the catalogue of events and the protocol's own types (contract §4, §5)."""
+"""The AsyncAPI 3 document of the event streams, from the table of event types (contract §4, §5)."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -16,7 +16,7 @@ from assay.runs.stream_modes import MODES, is_update
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, encode
 
-BRIEFLY: Headers = ((b"cache-control", b"max-age=60"),)
+CACHE: Headers = ((b"cache-control", b"max-age=60"),)
 ENVELOPE = ("eventId", "runId", "type", "payload", "timestamp", "sequence")
 EVALUATION = {"evaluation.progress": "progress", "evaluation.result": "result"}  # with the name of its frame
 Doc = dict[str, Any]
@@ -24,7 +24,7 @@ Doc = dict[str, Any]
 
 async def show_asyncapi(call: HttpRequest) -> Response:
     call.query()
-    return Response(_encoded(), headers=BRIEFLY)
+    return Response(_encoded(), headers=CACHE)
 
 
 @cache
@@ -37,9 +37,9 @@ def document() -> Doc:
     return {
         "asyncapi": "3.0.0",
         "info": {
-            "title": "assay: the events of runs",
+            "title": "assay: events of runs",
             "version": version("assay"),
-            "description": "Server-sent events over HTTP. `id` is the sequence; frames without one are in no log.",
+            "description": "Server-sent events over HTTP. `id` is the sequence; a frame without an id is not in the log.",
             "license": {"name": "Apache 2.0"},
         },
         "defaultContentType": "application/json",
@@ -47,17 +47,17 @@ def document() -> Doc:
             "runEvents": _channel(name for name in messages if name not in EVALUATION),
             "evaluationEvents": {
                 "address": "/v1/evaluations/{evaluationId}/events",
-                "title": "An evaluation, as its cases are done",
-                "description": "`id: 5.0`, `5.1`, … results, then `id: 5` the progress they make; `Last-Event-ID` goes on there.",
-                "parameters": {"evaluationId": {"description": "the evaluation"}},
-                "messages": {said: _message(name) for name, said in EVALUATION.items()},
+                "title": "Progress and results of an evaluation",
+                "description": "`id: 5.0`, `5.1`, … are results, then `id: 5` is the progress after them. `Last-Event-ID` resumes there.",
+                "parameters": {"evaluationId": {"description": "The id of the evaluation."}},
+                "messages": {frame: _message(name) for name, frame in EVALUATION.items()},
             },
         },
         "operations": {
             "streamRunEvents": {
                 "action": "send",
                 "channel": {"$ref": "#/channels/runEvents"},
-                "summary": "What happens, as it happens, until the run ends",
+                "summary": "Events as they happen, until the run ends",
                 "security": [{"$ref": "#/components/securitySchemes/BearerAuth"}],
             },
             "followEvaluation": {
@@ -79,9 +79,9 @@ def _channel(messages: Iterable[str]) -> Doc:
     modes = ", ".join(f"`{mode}`" for mode in MODES)
     return {
         "address": "/v1/runs/{runId}/events",
-        "title": "The log of a run, live",
+        "title": "The event log of a run, live",
         "description": f"By `streamMode`: {modes}. `Last-Event-ID` resumes strictly after it.",
-        "parameters": {"runId": {"description": "the run"}},
+        "parameters": {"runId": {"description": "The id of the run."}},
         "messages": {name: _message(name) for name in messages},
     }
 
@@ -97,27 +97,29 @@ def _messages() -> tuple[Doc, Doc]:
     _, schemas = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     messages = {type: _event(type, payload.__name__) for type, payload in EVENTS.items()}
     messages |= {
-        "progress": _aside("A trial of a task begins, or has come back", _ref("ProgressStep")),
-        "run.annotated": _aside("Somebody said something of the run", _ref("Annotation")),
-        "state.snapshot": _aside("The run as it is; only with `streamMode=values`", {"type": "object"}),
-        "evaluation.progress": _aside("How far it is", _ref("EvaluationProgress")),
-        "evaluation.result": _aside(
-            "One case is done",
+        "progress": _ephemeral("A trial of a task starts or ends", _ref("ProgressStep")),
+        "run.annotated": _ephemeral("An annotation was added to the run", _ref("Annotation")),
+        "state.snapshot": _ephemeral(
+            "The current snapshot of the run; only with `streamMode=values`", {"type": "object"}
+        ),
+        "evaluation.progress": _ephemeral("The progress of the evaluation", _ref("EvaluationProgress")),
+        "evaluation.result": _ephemeral(
+            "The result of one case",
             {
                 "type": "object",
                 "required": ["index", "result"],
                 "properties": {"index": {"type": "integer", "minimum": 0}, "result": _ref("TestCaseResult")},
             },
         ),
-        "batch": _aside(
-            "With `bufferMs`: events that came together", {"type": "array", "items": {"type": "object"}}
+        "batch": _ephemeral(
+            "With `bufferMs`: the events of one interval", {"type": "array", "items": {"type": "object"}}
         ),
     }
     return messages, dict(sorted(schemas.items()))
 
 
 def _event(type: str, payload: str) -> Doc:
-    """A RunEventDoc of this type. What its owner may read beside the payload joins it there."""
+    """A RunEventDoc of this type. Content that the owner may read is merged into the payload."""
     members: Doc = {key: {"type": "string"} for key in ("eventId", "runId", "nodeId", "causationId")}
     members |= {
         "type": {"const": type},
@@ -133,7 +135,7 @@ def _event(type: str, payload: str) -> Doc:
     }
 
 
-def _aside(summary: str, payload: Doc) -> Doc:
+def _ephemeral(summary: str, payload: Doc) -> Doc:
     return {"summary": summary, "payload": payload}
 
 

@@ -1,4 +1,4 @@
-"""A host's run surface, from what it has: what discovery says and what is refused come from the same place."""
+"""Builds the OpenWOP host: discovery and refusals are derived from the same features."""
 
 from importlib.metadata import version
 
@@ -22,53 +22,57 @@ from assay.workflow.service import WorkflowService
 def build_host(
     store: Store,
     evals: AgentEvalService,
-    offering: OpenWopFeatures,
+    features: OpenWopFeatures,
     serving: ServerLimits,
     limits: Limits,
-    room: WorkflowService | None = None,
+    workflows: WorkflowService | None = None,
     host: HostInfo = HostInfo(),  # noqa: B008  # a value
 ) -> OpenWopHost:
-    """The kinds stay known where their family is off: a run that is there can be read."""
-    shelf = SuiteStore(store)
-    kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, shelf)}
-    flows = None if room is None else WorkflowRuns(room, host._replace(replay=offering.offer_replay))
-    if flows is not None:
-        kinds[flows.name] = flows
+    """A kind of run stays readable when its feature is off: existing runs can still be read."""
+    suites = SuiteStore(store)
+    kinds: dict[str, RunResource] = {KIND: EvalRuns(evals, suites)}
+    workflow_runs = (
+        None if workflows is None else WorkflowRuns(workflows, host._replace(replay=features.offer_replay))
+    )
+    if workflow_runs is not None:
+        kinds[workflow_runs.name] = workflow_runs
 
     def cards() -> list[AgentCard]:
-        return evals.dependencies.agents.cards() if offering.offer_agents else []
+        return evals.dependencies.agents.cards() if features.offer_agents else []
 
-    def offer() -> Capabilities:
-        flowing = flows is not None and offering.offer_workflows
-        ways = (("run-api", offering.offer_evals), ("workflow-node", flowing))
-        judged = no_judge(evals.dependencies.services.providers, {}) is None
-        own = evals.dependencies.limits
-        asked = EvalCapability(
-            modes=tuple(offered(judge=judged)), max_tasks=own.max_tasks, max_cost_usd=own.max_cost_usd
+    def capabilities() -> Capabilities:
+        runs_workflows = workflow_runs is not None and features.offer_workflows
+        sources = (("run-api", features.offer_evals), ("workflow-node", runs_workflows))
+        has_judge = no_judge(evals.dependencies.services.providers, {}) is None
+        limits_of_evals = evals.dependencies.limits
+        eval_capability = EvalCapability(
+            modes=tuple(offered(judge=has_judge)),
+            max_tasks=limits_of_evals.max_tasks,
+            max_cost_usd=limits_of_evals.max_cost_usd,
         )
         return Capabilities(
             version=version("assay"),
             max_body_bytes=serving.max_body_bytes,
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
-            evals=asked if offering.offer_evals else None,
+            evals=eval_capability if features.offer_evals else None,
             agents=bool(cards()),
-            live=tuple(way for way, there in ways if there),
-            feedback=offering.offer_feedback,
-            replay=("replay", "branch") if offering.offer_replay else (),
-            usage=offering.offer_evals,
-            **({} if flows is None or not offering.offer_workflows else flows.offer()),
+            live=tuple(source for source, enabled in sources if enabled),
+            feedback=features.offer_feedback,
+            replay=("replay", "branch") if features.offer_replay else (),
+            usage=features.offer_evals,
+            **({} if workflow_runs is None or not features.offer_workflows else workflow_runs.capabilities()),
         )
 
-    built = OpenWopHost(
+    openwop = OpenWopHost(
         store,
         kinds,
-        offer,
-        shelf=shelf,
-        evals=KIND if offering.offer_evals else None,
-        workflows=flows.name if flows is not None and offering.offer_workflows else None,
-        feedback=offering.offer_feedback,
-        replay=offering.offer_replay,
+        capabilities,
+        suites=suites,
+        evals=KIND if features.offer_evals else None,
+        workflows=workflow_runs.name if workflow_runs is not None and features.offer_workflows else None,
+        feedback=features.offer_feedback,
+        replay=features.offer_replay,
         cards=cards,
     )
-    evals.dependencies.progress.tell = lambda run, data: built.feeds.tell(run, "progress", data)
-    return built
+    evals.dependencies.progress.tell = lambda run, data: openwop.feeds.publish(run, "progress", data)
+    return openwop

@@ -1,4 +1,4 @@
-"""What a host offers over OpenWOP, and what it says of the rest (contract §1.1)."""
+"""The capabilities that a host advertises over OpenWOP (contract §1.1)."""
 
 from typing import Any
 
@@ -12,21 +12,21 @@ class EvalCapability(Struct, frozen=True, kw_only=True):
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
-    """What is switched on here and works; what is None or false is left out."""
+    """The capabilities that are enabled and work; None and false are left out of the document."""
 
     version: str
     max_body_bytes: int
     max_run_ms: int
     evals: EvalCapability | None = None
-    agents: bool = False  # at least one is declared (contract §7.7)
-    live: tuple[str, ...] = ()  # by which ways they can be invoked (RFC 0077)
+    agents: bool = False  # at least one agent is configured (contract §7.7)
+    live: tuple[str, ...] = ()  # how agents can be invoked (RFC 0077)
     feedback: bool = False
     replay: tuple[str, ...] = ()
     usage: bool = False
     fixtures: tuple[str, ...] = ()
     agents_more: dict[str, Any] = {}  # orchestrator, dispatch, dispatchMapping, subRunAttestation
     execution_model: dict[str, Any] | None = None
-    limits: dict[str, int] = {}  # maxNodeExecutions, maxLoopIterations: of the workflow runner
+    limits: dict[str, int] = {}  # maxNodeExecutions, maxLoopIterations
     memory: bool = False
     envelopes: tuple[str, ...] = ()
     seeded: bool = False

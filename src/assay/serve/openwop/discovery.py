@@ -1,7 +1,7 @@
 """
-GET /.well-known/openwop: what this host offers, said truthfully (contract §1.1).
+GET /.well-known/openwop: the capabilities of this host (contract §1.1).
 
-Every family stands at the root; all but `multiAgent` are repeated under `capabilities`, where older readers look (contract §0.2).
+Every family is at the root; all but `multiAgent` are repeated under `capabilities`, for older clients (contract §0.2).
 """
 
 import hashlib
@@ -17,24 +17,28 @@ from assay.serve.web.responses import Response, encode
 CACHE = (b"cache-control", b"public, max-age=300")
 
 
-def document(offer: Capabilities) -> dict[str, Any]:
-    families = _families(offer)
-    multi = {"multiAgent": {"executionModel": offer.execution_model}} if offer.execution_model else {}
+def document(capabilities: Capabilities) -> dict[str, Any]:
+    families = _families(capabilities)
+    multi = (
+        {"multiAgent": {"executionModel": capabilities.execution_model}}
+        if capabilities.execution_model
+        else {}
+    )
     return {
         "protocolVersion": "1.1",
-        "implementation": {"name": "assay", "version": offer.version},
+        "implementation": {"name": "assay", "version": capabilities.version},
         "engineVersion": 1,
         "eventLogSchemaVersion": 2,
         "supportedTransports": ["rest"],
-        "supportedEnvelopes": list(offer.envelopes),
-        "schemaVersions": dict.fromkeys(offer.envelopes, 1),
+        "supportedEnvelopes": list(capabilities.envelopes),
+        "schemaVersions": dict.fromkeys(capabilities.envelopes, 1),
         "limits": {
             "clarificationRounds": 0,
             "schemaRounds": 0,
             "envelopesPerTurn": 0,
-            "maxRequestBodyBytes": offer.max_body_bytes,
-            "maxRunDurationMs": offer.max_run_ms,
-            **offer.limits,
+            "maxRequestBodyBytes": capabilities.max_body_bytes,
+            "maxRunDurationMs": capabilities.max_run_ms,
+            **capabilities.limits,
         },
         **families,
         **multi,
@@ -42,54 +46,59 @@ def document(offer: Capabilities) -> dict[str, Any]:
     }
 
 
-def _agents(offer: Capabilities) -> dict[str, Any]:
-    agents: dict[str, Any] = dict(offer.agents_more)
-    if offer.evals is not None:
+def _agents(capabilities: Capabilities) -> dict[str, Any]:
+    agents: dict[str, Any] = dict(capabilities.agents_more)
+    if capabilities.evals is not None:
         agents["evalSuite"] = {
             "supported": True,
-            "modes": list(offer.evals.modes),
-            "maxTasksPerSuite": offer.evals.max_tasks,
-            **({} if offer.evals.max_cost_usd is None else {"maxCostUsdPerSuite": offer.evals.max_cost_usd}),
+            "modes": list(capabilities.evals.modes),
+            "maxTasksPerSuite": capabilities.evals.max_tasks,
+            **(
+                {}
+                if capabilities.evals.max_cost_usd is None
+                else {"maxCostUsdPerSuite": capabilities.evals.max_cost_usd}
+            ),
         }
-    if offer.agents:
+    if capabilities.agents:
         agents["manifestRuntime"] = {"supported": True, "handoffValidation": True, "installScope": "host"}
-    if offer.agents and offer.live:
+    if capabilities.agents and capabilities.live:
         agents["liveRuntime"] = {
             "supported": True,
             "structuredOutput": True,
-            "confidenceEscalation": "workflow-node" in offer.live,  # an eval measures, and asks no person
-            "sources": list(offer.live),
+            "confidenceEscalation": "workflow-node"
+            in capabilities.live,  # an eval only measures and never asks a person
+            "sources": list(capabilities.live),
         }
     return agents
 
 
-def _families(offer: Capabilities) -> dict[str, Any]:
+def _families(capabilities: Capabilities) -> dict[str, Any]:
     families: dict[str, Any] = {}
-    if agents := _agents(offer):
+    if agents := _agents(capabilities):
         families["agents"] = {"supported": True, **agents}
-    if offer.fixtures:
-        families["fixtures"] = list(offer.fixtures)
-    if offer.replay:
-        families["replay"] = {"supported": True, "modes": list(offer.replay)}
-    if offer.usage:
+    if capabilities.fixtures:
+        families["fixtures"] = list(capabilities.fixtures)
+    if capabilities.replay:
+        families["replay"] = {"supported": True, "modes": list(capabilities.replay)}
+    if capabilities.usage:
         families["providerUsage"] = {"supported": True, "costEstimates": True, "currency": "USD"}
-    if offer.feedback:
+    if capabilities.feedback:
         families["feedback"] = {
             "supported": True,
             "targets": ["run", "event", "node"],
             "signals": list(SIGNALS),
         }
-    if offer.memory:
+    if capabilities.memory:
         families["memory"] = {"supported": True}
-    if offer.seeded:
+    if capabilities.seeded:
         families["conformance"] = {"mockAgent": True}
     return families
 
 
 async def discover(call: HttpRequest) -> Response:
-    """Open to everybody, and the same for everybody."""
+    """Needs no key, and is the same for all clients."""
     call.query()
-    body = encode(document(host_of(call).offer()))
+    body = encode(document(host_of(call).capabilities()))
     tag = b'"%b"' % hashlib.sha256(body).hexdigest()[:32].encode()
     headers = (CACHE, (b"etag", tag), (b"capabilities-etag", tag))
     if matches(call, tag):

@@ -1,4 +1,4 @@
-"""What the run surface of OpenWOP refuses in words of its own (contract §2.3)."""
+"""Refusals with error codes of OpenWOP's own, and their HTTP statuses (contract §2.3)."""
 
 from collections.abc import Sequence
 
@@ -7,13 +7,15 @@ from assay.serve.web.responses import STATUS
 
 
 class NotProvided(Refusal):
-    """A family that this host has, and that its operator has switched off; or one that it has not at all."""
+    """A capability that the operator has switched off, or that this host does not have."""
 
     code = "capability_not_provided"
 
     def __init__(self, capability: str) -> None:
         self.capability = capability
-        super().__init__(f"this host does not offer {capability}; /.well-known/openwop says what it offers")
+        super().__init__(
+            f"this host does not offer {capability}; /.well-known/openwop lists its capabilities"
+        )
 
     @property
     def details(self) -> dict[str, object]:
@@ -21,7 +23,7 @@ class NotProvided(Refusal):
 
 
 class MockForbidden(Refusal):
-    """A test double that only test keys could use, and there are none."""
+    """A test double was requested. Only test keys could use one, and this host has none."""
 
     def __init__(self, code: str, message: str) -> None:
         self.code = code
@@ -43,21 +45,21 @@ class UnsupportedMode(Refusal):
 
 
 class CredentialLeak(Refusal):
-    """A word about usage that carries a credential (RFC 0026)."""
+    """A usage event that contains a credential (RFC 0026)."""
 
     code = "provider_usage_credential_leak"
 
     def __init__(self) -> None:
         super().__init__(
-            "payload: it holds a reference to a secret, and usage is told to everybody who follows"
+            "payload: it contains a reference to a secret, and all followers of the run see usage events"
         )
 
 
 class ForeignTenant(Forbidden):
-    """A body that names a tenant which is not the credential's (contract §2.2)."""
+    """The body names another tenant than the one of the key (contract §2.2)."""
 
     def __init__(self) -> None:
-        Refusal.__init__(self, "tenantId: a run belongs to the tenant of the key it is asked for with")
+        Refusal.__init__(self, "tenantId: expected the tenant of the key")
 
     @property
     def details(self) -> dict[str, object]:
@@ -65,7 +67,7 @@ class ForeignTenant(Forbidden):
 
 
 class NotEnded(Refusal):
-    """What comes at the end was asked for before it (contract §3.4)."""
+    """The summary was requested before the run ended (contract §3.4)."""
 
     code = "conflict"
 
@@ -79,7 +81,7 @@ class NotEnded(Refusal):
 
 
 class NotScored(NotFound):
-    """It ended without a summary."""
+    """The run ended without a summary."""
 
     def __init__(self, run: str, status: str) -> None:
         super().__init__(f"run {run} is {status}: it has no summary")

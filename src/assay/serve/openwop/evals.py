@@ -1,4 +1,4 @@
-"""Agent evals over HTTP: from a request to a plan, and from a run to its snapshot, scorecard and report (contract §3.2–§3.4)."""
+"""Agent evals over HTTP: start one, and read its snapshot, scorecard and report (contract §3.2–§3.4)."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
@@ -38,29 +38,35 @@ TYPES: dict[str, tuple[type, str]] = {
 
 
 class EvalRuns:
-    """The kind `agent-eval` on the run surface."""
+    """The run kind `agent-eval` over OpenWOP."""
 
-    def __init__(self, office: AgentEvalService, shelf: SuiteStore) -> None:
-        self.office, self._shelf = office, shelf
+    def __init__(self, service: AgentEvalService, suites: SuiteStore) -> None:
+        self.service, self._suites = service, suites
 
     async def open(
-        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[PutDocument], *, run: str
+        self,
+        request: RunRequest,
+        principal: Principal,
+        holder: str,
+        documents: Sequence[PutDocument],
+        *,
+        run: str,
     ) -> Run:
-        asked = asked_of(request, who.id)
-        found = await self._suite(asked, who.tenant)
-        suite, digest = found if isinstance(found, tuple) else (found, "")
-        asked = msgspec.structs.replace(asked, suite_digest=digest)
-        plan = await self.office.plan(asked, who.tenant, suite)
-        return await self.office.submit(plan, who.tenant, holder, documents, run=run)
+        options = eval_request(request, principal.id)
+        resolved = await self._suite(options, principal.tenant)
+        suite, digest = resolved if isinstance(resolved, tuple) else (resolved, "")
+        options = msgspec.structs.replace(options, suite_digest=digest)
+        plan = await self.service.plan(options, principal.tenant, suite)
+        return await self.service.submit(plan, principal.tenant, holder, documents, run=run)
 
     async def _suite(
-        self, asked: EvalRequest, tenant: str
+        self, options: EvalRequest, tenant: str
     ) -> tuple[AgentEvalSuite, str] | InvalidRequest | None:
-        """What was found, or what is wrong with it: the plan says so, in its turn."""
-        if not asked.suite_ref:
+        """The suite with its digest; or the refusal, which the plan reports in its order of checks."""
+        if not options.suite_ref:
             return None
         try:
-            suite, document = await self._shelf.resolve(tenant, asked.suite_ref)
+            suite, document = await self._suites.resolve(tenant, options.suite_ref)
             return suite, await off_loop(json_size(document), lambda: digest_of(document))
         except InvalidRequest as refusal:
             return refusal
@@ -69,32 +75,30 @@ class EvalRuns:
         self,
         source: Run,
         request: ForkRequest,
-        who: Principal,
+        principal: Principal,
         holder: str,
         documents: Sequence[PutDocument],
         *,
         run: str,
     ) -> Run:
-        """A replay copies everything; a branch what has a score, and the rest is done again (contract §3.7)."""
-        store = self.office.store
+        """A replay copies everything. A branch copies the scored tasks and runs the rest again (contract §3.7)."""
+        store = self.service.store
         if request.mode == "replay":
             return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
         if request.run_options_overlay:
-            told = (
-                "what is copied was measured under the options of its run: a branch of an eval changes none"
-            )
-            raise EvalRefused(Problem("runOptionsOverlay", told), field="runOptionsOverlay")
+            message = "a branch of an eval cannot change options: the copied scores were measured with those of its run"
+            raise EvalRefused(Problem("runOptionsOverlay", message), field="runOptionsOverlay")
         assert request.from_seq is not UNSET
         branch_point(source, request.from_seq)
         scored = await scored_of(store, source)
-        same_agent(scored.request, self.office.dependencies.agents)
-        copying = CopySpec(scored.evidence, scored.keep)
-        made = await branch(store, source, copying, run=run, head=scored.head, documents=documents)
-        return await store.claim(made.id, holder, seconds=self.office.lease) or made
+        same_agent(scored.request, self.service.dependencies.agents)
+        spec = CopySpec(scored.evidence, scored.keep)
+        copy = await branch(store, source, spec, run=run, head=scored.head, documents=documents)
+        return await store.claim(copy.id, holder, seconds=self.service.lease) or copy
 
-    async def shown(self, run: Run) -> JSON:
-        request = await read_request(self.office.store, run.id)
-        shown: JSON = {
+    async def snapshot(self, run: Run) -> JSON:
+        request = await read_request(self.service.store, run.id)
+        document: JSON = {
             "mode": "eval",
             "evalSuiteRef": f"{request.suite_id}@{request.suite_version}",
             "agentId": request.agent_id,
@@ -104,38 +108,40 @@ class EvalRuns:
             "eventLogSchemaVersion": 2,
         }
         if request.configurable:
-            shown["configurable"] = request.configurable
+            document["configurable"] = request.configurable
         if request.tags:
-            shown["tags"] = list(request.tags)
+            document["tags"] = list(request.tags)
         if request.metadata:
-            shown["metadata"] = request.metadata
+            document["metadata"] = request.metadata
         if "traceparent" in run.head:
-            shown["traceparent"] = run.head["traceparent"]
+            document["traceparent"] = run.head["traceparent"]
         if run.status == "failed":
-            shown["error"] = await self._error(run)
-        if (summary := await self.office.summary(run)) is not None:
-            shown["outputs"] = msgspec.to_builtins(summary)
+            document["error"] = await self._error(run)
+        if (summary := await self.service.summary(run)) is not None:
+            document["outputs"] = msgspec.to_builtins(summary)
             if summary.total_cost_usd is not UNSET:
-                shown["metrics"] = {"openwopCost": {"usd": summary.total_cost_usd}}
-        return shown
+                document["metrics"] = {"openwopCost": {"usd": summary.total_cost_usd}}
+        return document
 
     async def _error(self, run: Run) -> JSON:
-        """As the last event has it."""
-        (last,) = await self.office.store.events(run.id, after=run.events - 2)
+        """The error in the last event."""
+        (last,) = await self.service.store.events(run.id, after=run.events - 2)
         return msgspec.json.decode(last.data)["payload"]["error"]
 
 
-def asked_of(request: RunRequest, principal: str) -> EvalRequest:
-    """What `configurable` says that an eval reads; the rest of it is kept and echoed."""
-    said: JSON = {} if request.configurable is UNSET else request.configurable
+def eval_request(request: RunRequest, principal: str) -> EvalRequest:
+    """The request of an eval. Members of `configurable` that an eval does not read are stored and returned."""
+    configurable: JSON = {} if request.configurable is UNSET else request.configurable
     problems = [
-        Problem(f"configurable.{name}", f"expected {words}")
-        for name, (type, words) in TYPES.items()
-        if name in said
-        and (not isinstance(said[name], type) or (type is int and isinstance(said[name], bool)))
+        Problem(f"configurable.{name}", f"expected {description}")
+        for name, (type, description) in TYPES.items()
+        if name in configurable
+        and (
+            not isinstance(configurable[name], type) or (type is int and isinstance(configurable[name], bool))
+        )
     ]
-    problems += configurable_problems(said)
-    modes: Any = said.get("evalModes")
+    problems += configurable_problems(configurable)
+    modes: Any = configurable.get("evalModes")
     if modes is not None and not (is_list(modes) and all(isinstance(mode, str) for mode in modes)):
         problems.append(Problem("configurable.evalModes", "expected a list of modes"))
     if problems:
@@ -144,51 +150,51 @@ def asked_of(request: RunRequest, principal: str) -> EvalRequest:
         suite_ref=None if request.eval_suite_ref is UNSET else request.eval_suite_ref,
         agent_id=None if request.agent_id is UNSET else request.agent_id,
         modes=None if modes is None else tuple(modes),
-        baseline_run_id=said.get("baselineRunId"),
-        trials=said.get("trials", 1),
-        judge=said.get("judge"),
-        allow_target_mismatch=said.get("allowTargetMismatch", False),
-        allow_suite_version_drift=said.get("allowSuiteVersionDrift", False),
+        baseline_run_id=configurable.get("baselineRunId"),
+        trials=configurable.get("trials", 1),
+        judge=configurable.get("judge"),
+        allow_target_mismatch=configurable.get("allowTargetMismatch", False),
+        allow_suite_version_drift=configurable.get("allowSuiteVersionDrift", False),
         principal=principal,
-        configurable=redact(said),
+        configurable=redact(configurable),
         tags=() if request.tags is UNSET else tuple(request.tags),
         metadata={} if request.metadata is UNSET else request.metadata,
     )
 
 
-def evals_of(surface: OpenWopHost) -> EvalRuns:
-    """Not offered is not found on a read, where a create says 501 (contract §3.4)."""
-    offered = surface.kinds.get(KIND) if surface.evals is not None else None
-    if not isinstance(offered, EvalRuns):
-        raise NotFound("there are no eval runs here")
-    return offered
+def evals_of(host: OpenWopHost) -> EvalRuns:
+    """The eval runs of this host. If they are switched off, a read gets 404; a create gets 501 (contract §3.4)."""
+    runs = host.kinds.get(KIND) if host.evals is not None else None
+    if not isinstance(runs, EvalRuns):
+        raise NotFound("this host does not offer eval runs")
+    return runs
 
 
-async def eval_run_of(call: HttpRequest, surface: OpenWopHost) -> Run:
-    run = await run_of(call, surface)
+async def eval_run_of(call: HttpRequest, host: OpenWopHost) -> Run:
+    run = await run_of(call, host)
     if run.kind != KIND:
-        raise NotFound(f"run {run.id} is no eval run")
+        raise NotFound(f"run {run.id} is not an eval run")
     return run
 
 
 async def eval_report(call: HttpRequest) -> Response:
-    """All there is to say of an eval run, ended or not; the evidence page by page, or, as lines, alone and all of it."""
-    asked = call.query("first", "limit")
+    """The report of an eval run, ended or not, with its evidence in pages; as NDJSON, the evidence alone and complete."""
+    params = call.query("first", "limit")
     first, limit = (
-        _whole(asked, name, usual, least, most)
-        for name, usual, least, most in (("first", 0, 0, 999_999_999), ("limit", 100, 0, 1_000))
+        _integer(params, name, default, least, limit)
+        for name, default, least, limit in (("first", 0, 0, 999_999_999), ("limit", 100, 0, 1_000))
     )
-    surface = host_of(call)
-    offered = evals_of(surface)
-    run = await eval_run_of(call, surface)
+    host = host_of(call)
+    evals = evals_of(host)
+    run = await eval_run_of(call, host)
     await call.audit_read(run)
-    store = offered.office.store
+    store = evals.service.store
     if call.accepts_ndjson:
         trials: int = run.head.get("trials", 1)
-        stop = (first + limit) * trials if "limit" in asked else None
+        stop = (first + limit) * trials if "limit" in params else None
         return Response(_lines(recorded_results(store, run, first * trials, stop)), 200, LINES)
-    said = await annotations(store, run) if surface.feedback else []
-    return answer(await detail_of(store, run, effective(said), first=first, limit=limit))
+    notes = await annotations(store, run) if host.feedback else []
+    return answer(await detail_of(store, run, effective(notes), first=first, limit=limit))
 
 
 async def _lines(results: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
@@ -196,24 +202,24 @@ async def _lines(results: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
         yield line + b"\n"
 
 
-def _whole(asked: dict[str, str], name: str, usual: int, least: int, most: int) -> int:
-    text = asked.get(name, str(usual))
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
+def _integer(params: dict[str, str], name: str, default: int, least: int, limit: int) -> int:
+    text = params.get(name, str(default))
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= limit):
         raise InvalidRequest(
-            Problem(name, f"expected a whole number from {least} to {most}, got {text[:40]!r}")
+            Problem(name, f"expected a whole number from {least} to {limit}, got {text[:40]!r}")
         )
     return int(text)
 
 
 async def eval_summary(call: HttpRequest) -> Response:
-    """The scorecard; 409 while the run goes on, 404 if it ended without one."""
+    """The scorecard; 409 while the run is in flight, 404 if it ended without one."""
     call.query()
-    surface = host_of(call)
-    offered = evals_of(surface)
-    run = await eval_run_of(call, surface)
+    host = host_of(call)
+    evals = evals_of(host)
+    run = await eval_run_of(call, host)
     if run.status not in CLOSED:
         raise NotEnded(run.id, run.status)
-    summary = await offered.office.summary(run)
+    summary = await evals.service.summary(run)
     if summary is None:
         raise NotScored(run.id, run.status)
     await call.audit_read(run)

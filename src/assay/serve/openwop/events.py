@@ -1,4 +1,4 @@
-"""GET /v1/runs/{runId}/events and /events/poll: the log, live or page by page (contract §4.3, §4.4)."""
+"""GET /v1/runs/{runId}/events and /events/poll: the event log, live or in pages (contract §4.3, §4.4)."""
 
 import asyncio
 import re
@@ -20,26 +20,26 @@ from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, log
 
-PAGE = 1_000  # events in one answer
-ASIDE = frozenset({"progress", "run.annotated"})  # not in the log: whoever hears updates hears them
+PAGE = 1_000  # events in one response
+EPHEMERAL = frozenset({"progress", "run.annotated"})  # not in the log; sent with `updates` and `debug`
 _encode = msgspec.json.Encoder().encode
 _NUMBER = re.compile(r"-?[0-9]{1,15}")
 
 
 class KeepAlive(ServerSentEvent):
-    """A comment, to the letter of the contract."""
+    """The keep-alive comment, as the contract spells it."""
 
     def encode(self) -> bytes:
         return b":keepalive\n\n"
 
 
 class LogStream:
-    """Frames until the run ends, the client leaves or the host stops; then the connection is closed."""
+    """Frames until the run ends, the client disconnects or the server stops; then the connection is closed."""
 
     def __init__(
-        self, call: HttpRequest, surface: OpenWopHost, run: Run, after: int, modes: Sequence[str], buffer: int
+        self, call: HttpRequest, host: OpenWopHost, run: Run, after: int, modes: Sequence[str], buffer: int
     ) -> None:
-        self._call, self._surface, self._run = call, surface, run
+        self._call, self._host, self._run = call, host, run
         self._after, self._modes, self._buffer = after, modes, buffer / 1000
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -54,7 +54,7 @@ class LogStream:
         await response(scope, receive, send)
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        frames = self._surface.feeds.follow(self._run, self._after)
+        frames = self._host.feeds.follow(self._run, self._after)
         try:
             async with aclosing(frames) as following:
                 if "values" in self._modes:
@@ -65,18 +65,18 @@ class LogStream:
                         yield frame
                 else:
                     async for frame in following:
-                        if self._wanted(frame):
+                        if self._selects(frame):
                             yield _framed(frame)
-        except Refusal as trouble:  # the client comes again, with its Last-Event-ID
-            log.error("following %s: %s", self._run.id, trouble)
+        except Refusal as trouble:  # the client reconnects with its Last-Event-ID
+            log.error("event stream of %s ended: %s", self._run.id, trouble)
 
-    def _wanted(self, frame: Frame) -> bool:
-        if frame.type in ASIDE:
+    def _selects(self, frame: Frame) -> bool:
+        if frame.type in EPHEMERAL:
             return not {"updates", "debug"}.isdisjoint(self._modes)
         return carries(self._modes, frame.type)
 
     async def _values(self, frames: AsyncIterator[Frame]) -> AsyncIterator[bytes]:
-        """The run as it is, first of all and after every step."""
+        """A snapshot of the run at the start and after every update."""
         if self._after >= 0:
             yield await self._state(self._after)
         async for frame in frames:
@@ -85,40 +85,40 @@ class LogStream:
 
     async def _state(self, sequence: int) -> bytes:
         run = await self._call.server.executor.get(self._run.id, self._call.tenant)
-        document = _encode(await snapshot(self._surface, run))
+        document = _encode(await snapshot(self._host, run))
         return b"id: %d\nevent: state.snapshot\ndata: %b\n\n" % (sequence, document)
 
     async def _batches(self, frames: AsyncIterator[Frame]) -> AsyncIterator[bytes]:
-        """What comes within the time is sent together; the end, or somebody being waited for, at once."""
-        held: list[Frame] = []
+        """Send the frames of one interval together. The end of the run, or a wait for a person, is sent at once."""
+        batch: list[Frame] = []
         due = 0.0
         clock = asyncio.get_running_loop().time
-        coming: asyncio.Task[Frame | None] | None = None
+        pending: asyncio.Task[Frame | None] | None = None
         try:
             while True:
-                coming = coming or asyncio.create_task(_next(frames))
-                await asyncio.wait({coming}, timeout=max(0.0, due - clock()) if held else None)
-                if coming.done():
-                    frame, coming = coming.result(), None
+                pending = pending or asyncio.create_task(_next(frames))
+                await asyncio.wait({pending}, timeout=max(0.0, due - clock()) if batch else None)
+                if pending.done():
+                    frame, pending = pending.result(), None
                     if frame is not None and frame.sequence is None:
-                        if frame.type != "progress" and self._wanted(frame):
+                        if frame.type != "progress" and self._selects(frame):
                             yield _framed(
                                 frame
-                            )  # it is no event of the log; progress is what a buffer spares
-                    elif frame is not None and self._wanted(frame):
-                        due = due if held else clock() + self._buffer
-                        held.append(frame)
+                            )  # it is not in the log; progress is dropped, since a buffer asks for fewer frames
+                    elif frame is not None and self._selects(frame):
+                        due = due if batch else clock() + self._buffer
+                        batch.append(frame)
                     if frame is None or frame.type in TERMINAL or frame.type in SUSPENDING:
                         due = 0.0
-                    if frame is None and not held:
+                    if frame is None and not batch:
                         return
-                if held and clock() >= due:
-                    yield _batch(held)
-                    held = []
+                if batch and clock() >= due:
+                    yield _batch(batch)
+                    batch = []
         finally:
-            if coming is not None:
-                coming.cancel()
-                await asyncio.wait({coming})
+            if pending is not None:
+                pending.cancel()
+                await asyncio.wait({pending})
 
 
 async def _next(frames: AsyncIterator[Frame]) -> Frame | None:
@@ -137,43 +137,43 @@ def _batch(frames: list[Frame]) -> bytes:
 
 
 async def follow_run(call: HttpRequest) -> Response | LogStream:
-    """The query first, whatever is accepted; then a stream, or the page of it that is there."""
-    asked = call.query("streamMode", "bufferMs", "lastSequence", "since")
-    surface = host_of(call)
-    modes, buffer = _modes(asked.get("streamMode")), buffer_of(asked.get("bufferMs"))
-    after = _after(asked, call.header(b"last-event-id"))
+    """An event stream; or one page of events, if the client accepts only JSON. The query is validated first in both cases."""
+    params = call.query("streamMode", "bufferMs", "lastSequence", "since")
+    host = host_of(call)
+    modes, buffer = _modes(params.get("streamMode")), buffer_of(params.get("bufferMs"))
+    after = _after(params, call.header(b"last-event-id"))
     accepted = call.headers.get(b"accept", b"").lower()
     if b"text/event-stream" not in accepted and b"application/json" in accepted:
-        return await _page(call, await run_of(call, surface), after)
+        return await _page(call, await run_of(call, host), after)
     call.server.admission.check_open()
-    run = await run_of(call, surface)
+    run = await run_of(call, host)
     await call.audit_read(run)
-    return LogStream(call, surface, run, after, modes, buffer)
+    return LogStream(call, host, run, after, modes, buffer)
 
 
 async def poll_run(call: HttpRequest) -> Response:
-    """What came after `lastSequence`: at once if there is anything, else for a while."""
-    asked = call.query("lastSequence", "since", "timeout")
-    after, seconds = _after(asked), _seconds(asked.get("timeout"))
-    surface = host_of(call)
-    run = await run_of(call, surface)
+    """The events after `lastSequence`. Waits up to `timeout` seconds if there are none yet."""
+    params = call.query("lastSequence", "since", "timeout")
+    after, seconds = _after(params), _seconds(params.get("timeout"))
+    host = host_of(call)
+    run = await run_of(call, host)
     if run.status not in CLOSED and run.events <= after + 1:
         waiting = call.server.store.wait_for_events(run.id, after=after, timeout=seconds)
         await call.until_disconnect(waiting)
-        run = await run_of(call, surface)
+        run = await run_of(call, host)
     return await _page(call, run, after)
 
 
 async def _page(call: HttpRequest, run: Run, after: int) -> Response:
     docs = await read_page(call.server.store, run.id, after=after, limit=PAGE)
-    if docs:  # whoever waits for news is shown nothing
+    if docs:  # a poll without events reads no content
         await call.audit_read(run)
     last = docs[-1]["sequence"] if docs else after
     return answer(
         EventPage(
             run_id=run.id,
             run_status=run.status,
-            events=[msgspec.Raw(_encode(one)) for one in docs],
+            events=[msgspec.Raw(_encode(doc)) for doc in docs],
             is_complete=run.status in CLOSED and last >= run.events - 1,
             last_event_seq=run.events - 1,
         )
@@ -188,12 +188,12 @@ def _modes(text: str | None) -> tuple[str, ...]:
         raise UnsupportedMode(str(refusal), MODES) from None
 
 
-def _after(asked: dict[str, str], header: str | None = None) -> int:
-    """From `lastSequence`, its older name `since`, or a Last-Event-ID; -1: from the start."""
-    if "lastSequence" in asked and "since" in asked:
-        raise InvalidRequest(Problem("since", "it is another name of lastSequence: give one of them"))
-    said = [(name, asked[name]) for name in ("lastSequence", "since") if name in asked]
-    name, text = said[0] if said else ("Last-Event-ID", header or "-1")
+def _after(params: dict[str, str], header: str | None = None) -> int:
+    """The sequence in `lastSequence`, in its older name `since`, or in Last-Event-ID; -1: from the start."""
+    if "lastSequence" in params and "since" in params:
+        raise InvalidRequest(Problem("since", "it is another name of lastSequence; send only one of them"))
+    values = [(name, params[name]) for name in ("lastSequence", "since") if name in params]
+    name, text = values[0] if values else ("Last-Event-ID", header or "-1")
     if not _NUMBER.fullmatch(text):
         raise InvalidRequest(
             Problem(name, f"expected the sequence of an event, a whole number, got {text[:40]!r}")

@@ -1,4 +1,4 @@
-"""Which families of OpenWOP a host offers: each can be switched off, and is then refused as one that is not there (contract §2.1)."""
+"""The OpenWOP capabilities that an operator can switch off; one that is off is refused like an unknown one (contract §2.1)."""
 
 from msgspec import Struct
 

@@ -1,4 +1,4 @@
-"""POST /v1/runs/{runId}:fork: a new run from what another recorded (contract §3.7)."""
+"""POST /v1/runs/{runId}:fork: a new run from the recorded events of another (contract §3.7)."""
 
 import msgspec
 from msgspec import UNSET
@@ -10,10 +10,10 @@ from assay.ports.telemetry import trace_context
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
 from assay.runs.ids import new_id
-from assay.serve.fep.request import decoded, digest_of
+from assay.serve.fep.request import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
-from assay.serve.openwop.runs import no_doubles, urls
+from assay.serve.openwop.runs import refuse_test_doubles, urls
 from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
@@ -23,20 +23,20 @@ _request = msgspec.json.Decoder(ForkRequest).decode
 
 
 async def fork_run(call: HttpRequest) -> Response:
-    """Whoever copies a run must be allowed to read it, too."""
+    """Copies a run; the key must also have the scope to read it."""
     call.query()
     call.server.admission.check_open()
-    surface = host_of(call)
+    host = host_of(call)
     authorize(call.principal, "runs:read")
-    if not surface.replay:
+    if not host.replay:
         raise NotProvided("replay")
     body_format(call)
     body = await read_body(call)
-    request = _sensible(decoded(_request, body, call.server.limits))
+    request = _validate(decode_body(_request, body, call.server.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
-    no_doubles(call, overlay.get("configurable", overlay))
-    source = await run_of(call, surface)
-    kind = surface.kinds[source.kind]
+    refuse_test_doubles(call, overlay.get("configurable", overlay))
+    source = await run_of(call, host)
+    kind = host.kinds[source.kind]
     if not isinstance(kind, Forkable):
         raise NotProvided("replay")
     from_seq = 0 if request.from_seq is UNSET else request.from_seq
@@ -49,29 +49,31 @@ async def fork_run(call: HttpRequest) -> Response:
             holder = call.server.executor.executor_id
             await call.audit_read(source)
             made = await kind.fork(source, request, call.principal, holder, documents, run=run)
-            if made.status not in CLOSED and made.holder == holder:  # else another process was quicker
+            if (
+                made.status not in CLOSED and made.holder == holder
+            ):  # otherwise another process adopted it first
                 call.server.executor.start(made)
 
     started = await once.start(run, begin)
-    found: Run = await call.server.executor.get(started.run, call.tenant)
+    forked: Run = await call.server.executor.get(started.run, call.tenant)
     created = ForkCreated(
-        run_id=found.id,
+        run_id=forked.id,
         source_run_id=source.id,
         mode=request.mode,
-        status=found.status,
-        events_url=urls(call, found.id)["events_url"],
+        status=forked.status,
+        events_url=urls(call, forked.id)["events_url"],
         from_seq=from_seq,
     )
-    headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
+    headers: Headers = ((b"location", f"/v1/runs/{forked.id}".encode()),)
     return answer(created, 201, headers + REPLAYED if started.replayed else headers)
 
 
-def _sensible(request: ForkRequest) -> ForkRequest:
-    """What no schema says: a branch begins somewhere, and a replay changes nothing."""
+def _validate(request: ForkRequest) -> ForkRequest:
+    """Rules that the schema cannot express: a branch needs `fromSeq`, and a replay takes no overlay."""
     if request.mode == "branch" and request.from_seq is UNSET:
-        raise InvalidRequest(Problem("fromSeq", "a branch needs the sequence it begins with"))
+        raise InvalidRequest(Problem("fromSeq", "expected the sequence at which the branch begins"))
     if request.mode == "replay" and request.run_options_overlay:
         raise InvalidRequest(
-            Problem("runOptionsOverlay", "a replay changes nothing: only a branch takes one")
+            Problem("runOptionsOverlay", "only a branch takes an overlay; a replay changes nothing")
         )
     return request

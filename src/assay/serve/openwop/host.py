@@ -1,4 +1,4 @@
-"""What the run surface stands on: the kinds of run it offers, who follows them, and how a run is shown (contract §3.3)."""
+"""The OpenWOP host: the kinds of run it offers, their event feeds, and the snapshot of a run (contract §3.3)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -17,67 +17,73 @@ from assay.serve.web.request import NAME, HttpRequest
 
 
 class RunResource(Protocol):
-    """A kind of run that can be started and shown over OpenWOP."""
+    """A kind of run that can be started and read over OpenWOP."""
 
     async def open(
-        self, request: RunRequest, who: Principal, holder: str, documents: Sequence[PutDocument], *, run: str
-    ) -> Run:
-        """Plan it and keep it; pending and held when this returns. What it refuses, it refuses before anything happened."""
-        ...
-
-    async def shown(self, run: Run) -> dict[str, Any]:
-        """The members of its RunSnapshot that this kind knows of."""
-        ...
-
-
-@runtime_checkable
-class Forkable(Protocol):
-    """A kind whose runs can be copied."""
-
-    async def fork(
         self,
-        source: Run,
-        request: ForkRequest,
-        who: Principal,
+        request: RunRequest,
+        principal: Principal,
         holder: str,
         documents: Sequence[PutDocument],
         *,
         run: str,
     ) -> Run:
-        """The copy: ended as its source is, or held and to be gone on with. `documents` are written when it is whole."""
+        """Plan and store a run. It is pending, and leased by `holder`, when this returns. A refused request has no effect."""
+        ...
+
+    async def snapshot(self, run: Run) -> dict[str, Any]:
+        """The members of the RunSnapshot that belong to this kind."""
+        ...
+
+
+@runtime_checkable
+class Forkable(Protocol):
+    """A kind whose runs can be forked."""
+
+    async def fork(
+        self,
+        source: Run,
+        request: ForkRequest,
+        principal: Principal,
+        holder: str,
+        documents: Sequence[PutDocument],
+        *,
+        run: str,
+    ) -> Run:
+        """The copy: ended like its source, or leased by `holder` to continue. `documents` are written when it is complete."""
         ...
 
 
 class OpenWopHost:
     """
-    One process's: by kind of run, what can be started.
+    The state of OpenWOP's routes in one process.
 
-    `evals` and `workflows` are the names of the kinds, where they are offered; `offer` says what discovery tells.
+    `evals` and `workflows` are the names of these kinds, if they are offered; `capabilities` makes the discovery document.
     """
 
     def __init__(
         self,
         store: Store,
         kinds: Mapping[str, RunResource],
-        offer: Callable[[], Capabilities],
+        capabilities: Callable[[], Capabilities],
         *,
-        shelf: SuiteStore,
+        suites: SuiteStore,
         evals: str | None = None,
         workflows: str | None = None,
         feedback: bool = True,
         replay: bool = True,
         cards: Callable[[], list[AgentCard]] = list,
     ) -> None:
-        self.store, self.kinds, self.offer = store, kinds, offer
-        self.evals, self.workflows, self.shelf, self.cards = evals, workflows, shelf, cards
+        self.store, self.kinds, self.capabilities = store, kinds, capabilities
+        self.evals, self.workflows, self.suites, self.cards = evals, workflows, suites, cards
         self.feedback, self.replay = feedback, replay
-        self.feeds = RunFeeds(store, hearing=feedback)
+        self.feeds = RunFeeds(store, annotations=feedback)
 
     def stop(self) -> None:
         self.feeds.close()
 
     def kind_for(self, request: RunRequest) -> RunResource:
-        """By `mode`: an eval or an ordinary run (contract §3.2, steps 3 and 4)."""
+        """The kind that `mode` asks for: an eval or a workflow (contract §3.2, steps 3 and 4)."""
         if request.mode is not UNSET:
             if request.mode != "eval":
                 raise InvalidRequest(
@@ -97,20 +103,20 @@ def host_of(call: HttpRequest) -> OpenWopHost:
     return call.server.resource(OpenWopHost)
 
 
-async def run_of(call: HttpRequest, surface: OpenWopHost, id: str | None = None) -> Run:
-    """The run that the path names: ours, and of a kind that is on this surface."""
-    call.target = said = call.run_id if id is None else id
-    if NAME.fullmatch(said):
-        run = await call.server.executor.get(said, call.tenant)
-        if run.kind in surface.kinds:
+async def run_of(call: HttpRequest, host: OpenWopHost, id: str | None = None) -> Run:
+    """The run that the path names, of the caller's tenant and of a kind that OpenWOP has."""
+    call.target = id = call.run_id if id is None else id
+    if NAME.fullmatch(id):
+        run = await call.server.executor.get(id, call.tenant)
+        if run.kind in host.kinds:
             return run
-    raise NotFound(f"there is no run {said[:128]!r}")
+    raise NotFound(f"there is no run {id[:128]!r}")
 
 
-async def snapshot(surface: OpenWopHost, run: Run) -> dict[str, Any]:
+async def snapshot(host: OpenWopHost, run: Run) -> dict[str, Any]:
     """A RunSnapshot."""
     document: dict[str, Any] = {"runId": run.id, "workflowId": run.name, "status": run.status}
     for name, moment in (("startedAt", run.started), ("completedAt", run.ended)):
         if moment is not None:
             document[name] = moment.isoformat().replace("+00:00", "Z")
-    return document | await surface.kinds[run.kind].shown(run)
+    return document | await host.kinds[run.kind].snapshot(run)

@@ -16,16 +16,16 @@ STATUSES: tuple[RunStatus, ...] = (
 
 
 async def list_runs(call: HttpRequest) -> Response:
-    asked = call.query("status", "mode", "workflowId", "since", "until", "page_size", "page_token")
-    surface = host_of(call)
-    size = pages.size(asked.get("page_size"), call.server.serving.max_page)
-    status, name = asked.get("status"), asked.get("workflowId")
+    params = call.query("status", "mode", "workflowId", "since", "until", "page_size", "page_token")
+    host = host_of(call)
+    size = pages.size(params.get("page_size"), call.server.serving.max_page)
+    status, name = params.get("status"), params.get("workflowId")
     if status is not None and status not in STATUSES:
         raise InvalidRequest(Problem("status", f"expected one of {', '.join(STATUSES)}, got {status[:40]!r}"))
     if name is not None and "\0" in name:
-        raise InvalidRequest(Problem("workflowId", "no workflow has a NUL in its name"))
-    since, until = moment(asked, "since"), moment(asked, "until")
-    kind = _kind(surface, asked.get("mode"))
+        raise InvalidRequest(Problem("workflowId", "expected a name without NUL"))
+    since, until = moment(params, "since"), moment(params, "until")
+    kind = _kind(host, params.get("mode"))
     digest = pages.digest(call.tenant, "runs", status, name, kind, since, until)
     query = RunQuery(
         tenant=call.tenant,
@@ -34,21 +34,21 @@ async def list_runs(call: HttpRequest) -> Response:
         statuses=None if status is None else frozenset({status}),
         since=since,
         until=until,
-        before=before(asked.get("page_token"), digest),
+        before=before(params.get("page_token"), digest),
         limit=size + 1,
     )
     runs = await call.server.executor.list(query)
-    shown = [listed(run) for run in runs[:size] if run.kind in surface.kinds]
+    entries = [listed(run) for run in runs[:size] if run.kind in host.kinds]
     following: JSON = {}
     if len(runs) > size:
         last = runs[size - 1]
         following = {"nextPageToken": pages.token(pages.RunCursor(last.created, last.id, digest))}
-    return answer({"runs": shown, **following})
+    return answer({"runs": entries, **following})
 
 
-def _kind(surface: OpenWopHost, mode: str | None) -> str | None:
-    """`eval`, or `workflow` for the others."""
-    kinds = {"eval": surface.evals, "workflow": surface.workflows}
+def _kind(host: OpenWopHost, mode: str | None) -> str | None:
+    """The name of the kind for `mode`: `eval` or `workflow`."""
+    kinds = {"eval": host.evals, "workflow": host.workflows}
     if mode is None:
         return None
     if mode not in kinds:
@@ -57,7 +57,7 @@ def _kind(surface: OpenWopHost, mode: str | None) -> str | None:
 
 
 def listed(run: Run) -> JSON:
-    """What a list shows of a run: none of it is content."""
+    """The entry of a run in a list. It has no content."""
     entry: JSON = {
         "runId": run.id,
         "workflowId": run.name,
@@ -67,12 +67,12 @@ def listed(run: Run) -> JSON:
     head = run.head
     if "parent" in head:
         entry["parentRunId"] = head["parent"]["runId"]
-    if "source" in head:  # a workflow's fork; an eval's says it in these words
+    if "source" in head:  # of a workflow's fork; the header of an eval's fork has the wire names
         entry |= {"sourceRunId": head["source"], "forkMode": head["mode"]}
-    return entry | {name: head[name] for name in SHOWN if name in head}
+    return entry | {name: head[name] for name in MEMBERS if name in head}
 
 
-SHOWN = (
+MEMBERS = (
     "suiteId", "suiteVersion", "agentId", "agentVersion", "modes", "total", "trials", "done", "passedCount",
     "unmeasured", "aggregateScore", "passed", "baselineRunId", "code", "sourceRunId", "forkMode", "goalSatisfied",
     "verdict", "selfVerified", "waiting", "tags",

@@ -1,4 +1,4 @@
-"""The URLs of the run surface, with who may ask (contract §2.1). A scope of "" is any good key."""
+"""OpenWOP's routes with their scopes (contract §2.1). A scope of "" accepts any valid key."""
 
 from assay.serve.openwop.annotations import annotate_run, diff_runs, list_annotations
 from assay.serve.openwop.asyncapi import show_asyncapi
@@ -13,8 +13,10 @@ from assay.serve.openwop.workflows import ancestry, get_workflow, respond, verif
 from assay.serve.web.route import MOMENT, ONCE, SIZE, TOKEN, Parameter, ResponseSpec, RouteSpec
 
 CREATE, READ, CANCEL, MANIFEST = "runs:create", "runs:read", "runs:cancel", "manifest:read"
-AFTER = Parameter("lastSequence", {"type": "integer", "minimum": -1}, "only events after this one; -1: all")
-SINCE = Parameter("since", {"type": "integer", "minimum": -1}, "another name of lastSequence")
+AFTER = Parameter(
+    "lastSequence", {"type": "integer", "minimum": -1}, "Only events after this sequence; -1: all."
+)
+SINCE = Parameter("since", {"type": "integer", "minimum": -1}, "Another name of lastSequence.")
 RUN = "/v1/runs/{run_id}"
 
 
@@ -30,7 +32,8 @@ def _cancels(path: str, id: str, summary: str) -> RouteSpec:
         optional=True,
         responses={
             200: ResponseSpec(
-                "`cancelling`: it has not stopped yet. A run that had ended stays as it is", "CancelResponse"
+                "The status of the run; `cancelling` if it has not stopped yet. A run that has ended is not changed.",
+                "CancelResponse",
             )
         },
         errors=(400, 404, 409, 413, 415),
@@ -45,13 +48,15 @@ OPENWOP = [
         endpoint=discover,
         scope=None,
         id="getCapabilities",
-        summary="What this host offers, truthfully",
+        summary="Get the capabilities of this host",
         responses={
-            200: ResponseSpec("the capabilities", "Capabilities", headers=("ETag",)),
-            304: ResponseSpec("it is what you have"),
+            200: ResponseSpec("The capabilities.", "Capabilities", headers=("ETag",)),
+            304: ResponseSpec("Not modified."),
         },
         errors=(400, 404),
-        parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
+        parameters=(
+            Parameter("If-None-Match", {"type": "string"}, "The ETag of the cached response.", "header"),
+        ),
     ),
     RouteSpec(
         method="GET",
@@ -59,8 +64,8 @@ OPENWOP = [
         endpoint=show_asyncapi,
         scope=None,
         id="getAsyncAPI",
-        summary="The events of runs, as an AsyncAPI document",
-        responses={200: ResponseSpec("AsyncAPI 3", "Channels")},
+        summary="Get the AsyncAPI document of the event streams",
+        responses={200: ResponseSpec("The AsyncAPI 3 document.", "Channels")},
         errors=(400,),
     ),
     RouteSpec(
@@ -71,7 +76,7 @@ OPENWOP = [
         id="createRun",
         summary="Start a run: an agent eval with `mode: eval`, else a workflow",
         body="RunRequest",
-        responses={201: ResponseSpec("it is under way", "RunCreated", headers=("Location",))},
+        responses={201: ResponseSpec("Created: the run is in flight.", "RunCreated", headers=("Location",))},
         errors=(400, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
@@ -81,13 +86,15 @@ OPENWOP = [
         endpoint=get_run,
         scope=READ,
         id="getRun",
-        summary="A run as it is: a RunSnapshot",
+        summary="Get the snapshot of a run",
         responses={
-            200: ResponseSpec("the run", "RunSnapshot", headers=("ETag",)),
-            304: ResponseSpec("it is what you have"),
+            200: ResponseSpec("The snapshot.", "RunSnapshot", headers=("ETag",)),
+            304: ResponseSpec("Not modified."),
         },
         errors=(400, 404),
-        parameters=(Parameter("If-None-Match", {"type": "string"}, "the ETag of what you have", "header"),),
+        parameters=(
+            Parameter("If-None-Match", {"type": "string"}, "The ETag of the cached response.", "header"),
+        ),
     ),
     RouteSpec(
         method="GET",
@@ -95,8 +102,8 @@ OPENWOP = [
         endpoint=eval_summary,
         scope=READ,
         id="getEvalSummary",
-        summary="The scorecard of an eval run that completed",
-        responses={200: ResponseSpec("the scorecard", "EvalSummary")},
+        summary="Get the scorecard of a completed eval run",
+        responses={200: ResponseSpec("The scorecard.", "EvalSummary")},
         errors=(400, 404, 409),
     ),
     RouteSpec(
@@ -105,10 +112,10 @@ OPENWOP = [
         endpoint=eval_report,
         scope=READ,
         id="getEvalReport",
-        summary="All there is to say of an eval run: evidence, trials, who judged, what people corrected",
+        summary="Get the report of an eval run: evidence, trials, judges and corrections",
         responses={
             200: ResponseSpec(
-                "the report, with the evidence of some tasks; as lines, the evidence alone, a trial each",
+                "The report, with the evidence of some tasks. As NDJSON, the evidence alone, one trial per line.",
                 "EvalDetail",
                 "TestCaseResult",
             )
@@ -118,12 +125,12 @@ OPENWOP = [
             Parameter(
                 "first",
                 {"type": "integer", "minimum": 0, "default": 0},
-                "the first task whose evidence is wanted",
+                "The index of the first task with evidence.",
             ),
             Parameter(
                 "limit",
                 {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
-                "of how many tasks; as lines, without it of all",
+                "The number of tasks with evidence. As NDJSON without it, all tasks.",
             ),
         ),
     ),
@@ -133,22 +140,27 @@ OPENWOP = [
         endpoint=follow_run,
         scope=READ,
         id="streamRunEvents",
-        summary="What happens, as it happens; with `Accept: application/json`, what has happened",
-        responses={200: ResponseSpec("server-sent events, until the run ends", "EventPage", stream=True)},
+        summary="Stream the events of a run; with `Accept: application/json`, get a page of recorded events",
+        responses={200: ResponseSpec("Server-sent events until the run ends.", "EventPage", stream=True)},
         errors=(400, 404),
         parameters=(
             Parameter(
-                "streamMode", {"type": "string"}, "updates, values, messages, debug; several with commas"
+                "streamMode",
+                {"type": "string"},
+                "updates, values, messages or debug; several are separated by commas.",
             ),
             Parameter(
                 "bufferMs",
                 {"type": "integer", "minimum": 0, "maximum": 5000},
-                "send together what comes within",
+                "Send the events of this many milliseconds together.",
             ),
             AFTER,
             SINCE,
             Parameter(
-                "Last-Event-ID", {"type": "string", "pattern": "^[0-9]{1,15}$"}, "the last you had", "header"
+                "Last-Event-ID",
+                {"type": "string", "pattern": "^[0-9]{1,15}$"},
+                "The id of the last event received.",
+                "header",
             ),
         ),
     ),
@@ -158,26 +170,28 @@ OPENWOP = [
         endpoint=poll_run,
         scope=READ,
         id="pollRunEvents",
-        summary="What happened after an event; waits for a while if there is nothing yet",
-        responses={200: ResponseSpec("a page of events", "EventPage")},
+        summary="Get the events after a sequence; waits if there are none yet",
+        responses={200: ResponseSpec("One page of events.", "EventPage")},
         errors=(400, 404),
         parameters=(
             AFTER,
             SINCE,
-            Parameter("timeout", {"type": "integer", "minimum": 1, "maximum": 60, "default": 30}, "seconds"),
+            Parameter(
+                "timeout", {"type": "integer", "minimum": 1, "maximum": 60, "default": 30}, "Seconds to wait."
+            ),
         ),
     ),
-    _cancels(f"{RUN}/cancel", "cancelRun", "Stop a run: what is recorded stays"),
-    _cancels(f"{RUN}:cancel", "cancelRunByVerb", "The same"),
+    _cancels(f"{RUN}/cancel", "cancelRun", "Cancel a run; its recorded events stay"),
+    _cancels(f"{RUN}:cancel", "cancelRunByVerb", "Cancel a run (another URL)"),
     RouteSpec(
         method="POST",
         path="/v1/runs:bulk-cancel",
         endpoint=bulk_cancel,
         scope=CANCEL,
         id="bulkCancelRuns",
-        summary="Stop up to a hundred runs; each is answered for",
+        summary="Cancel up to a hundred runs",
         body="BulkCancelRequest",
-        responses={200: ResponseSpec("what came of each", "BulkCancelResponse")},
+        responses={200: ResponseSpec("The outcome for each run.", "BulkCancelResponse")},
         errors=(400, 409, 413, 415),
         parameters=(ONCE,),
     ),
@@ -187,9 +201,9 @@ OPENWOP = [
         endpoint=fork_run,
         scope=CREATE,
         id="forkRun",
-        summary="A new run from what this one recorded: all of it, or what it left undone; needs `runs:read` too",
+        summary="Fork a run: replay its recorded events, or branch from one of them; needs `runs:read` too",
         body="ForkRequest",
-        responses={201: ResponseSpec("the new run", "ForkCreated", headers=("Location",))},
+        responses={201: ResponseSpec("The new run.", "ForkCreated", headers=("Location",))},
         errors=(400, 404, 409, 413, 415, 422, 501),
         parameters=(ONCE,),
     ),
@@ -199,9 +213,9 @@ OPENWOP = [
         endpoint=respond,
         scope="approvals:respond",
         id="resolveInterrupt",
-        summary="Answer a run that waits for a person; the first answer counts",
+        summary="Answer a run that waits for a person; only the first answer counts",
         body="InterruptRequest",
-        responses={200: ResponseSpec("it goes on", "InterruptResponse")},
+        responses={200: ResponseSpec("The run continues.", "InterruptResponse")},
         errors=(400, 404, 409, 413, 415),
         parameters=(ONCE,),
     ),
@@ -211,8 +225,8 @@ OPENWOP = [
         endpoint=ancestry,
         scope=READ,
         id="getRunAncestry",
-        summary="By which run this one was started, and how",
-        responses={200: ResponseSpec("one hop", "Ancestry")},
+        summary="Get the parent of a run",
+        responses={200: ResponseSpec("The parent run, one level up.", "Ancestry")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -221,8 +235,8 @@ OPENWOP = [
         endpoint=get_workflow,
         scope=MANIFEST,
         id="getWorkflow",
-        summary="A workflow as it is written down",
-        responses={200: ResponseSpec("its definition", "WorkflowDefinition")},
+        summary="Get the definition of a workflow",
+        responses={200: ResponseSpec("The definition.", "WorkflowDefinition")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -231,8 +245,8 @@ OPENWOP = [
         endpoint=verification,
         scope=READ,
         id="getVerification",
-        summary="The verdicts of a workflow's run, whose work they are about, and whether it reached its goal",
-        responses={200: ResponseSpec("the report", "VerificationReport")},
+        summary="Get the verification report of a workflow run: its verdicts, their subjects, and whether the goal was reached",
+        responses={200: ResponseSpec("The report.", "VerificationReport")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -252,9 +266,9 @@ OPENWOP = [
         endpoint=annotate_run,
         scope="",
         id="annotateRun",
-        summary="Say something of a run, an event or a node; on a score, correct it",
+        summary="Annotate a run, an event or a node; an annotation of a score corrects it",
         body="AnnotationCreate",
-        responses={201: ResponseSpec("it is kept, without what looks like a secret", "Annotation")},
+        responses={201: ResponseSpec("The stored annotation, with secrets redacted.", "Annotation")},
         errors=(400, 404, 409, 413, 415, 501),
         parameters=(ONCE,),
     ),
@@ -264,8 +278,8 @@ OPENWOP = [
         endpoint=list_annotations,
         scope=READ,
         id="listAnnotations",
-        summary="What was said of a run",
-        responses={200: ResponseSpec("in the order it was said", "AnnotationList")},
+        summary="List the annotations of a run",
+        responses={200: ResponseSpec("The annotations, oldest first.", "AnnotationList")},
         errors=(400, 404, 501),
     ),
     RouteSpec(
@@ -274,8 +288,8 @@ OPENWOP = [
         endpoint=list_agents,
         scope=MANIFEST,
         id="listAgents",
-        summary="Who can be run here",
-        responses={200: ResponseSpec("the inventory", "AgentInventory")},
+        summary="List the agents of this host",
+        responses={200: ResponseSpec("The inventory.", "AgentInventory")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -284,8 +298,8 @@ OPENWOP = [
         endpoint=get_agent,
         scope=MANIFEST,
         id="getAgent",
-        summary="One of them",
-        responses={200: ResponseSpec("its entry", "AgentEntry")},
+        summary="Get one agent",
+        responses={200: ResponseSpec("The agent.", "AgentEntry")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -294,11 +308,11 @@ OPENWOP = [
         endpoint=put_suite,
         scope="suites:write",
         id="putSuite",
-        summary="Put a suite on the shelf; a version does not change",
+        summary="Store a suite; a version cannot be changed",
         body="AgentEvalSuite",
         responses={
-            200: ResponseSpec("it was there", "SuiteEntry", headers=("Location",)),
-            201: ResponseSpec("it is there now", "SuiteEntry", headers=("Location",)),
+            200: ResponseSpec("Unchanged.", "SuiteEntry", headers=("Location",)),
+            201: ResponseSpec("Created.", "SuiteEntry", headers=("Location",)),
         },
         errors=(400, 409, 413, 415),
     ),
@@ -308,15 +322,15 @@ OPENWOP = [
         endpoint=list_suites,
         scope="suites:read",
         id="listSuites",
-        summary="The suites on the shelf",
-        responses={200: ResponseSpec("a page of them", "SuiteEntryList")},
+        summary="List the stored suites",
+        responses={200: ResponseSpec("One page of suites.", "SuiteEntryList")},
         errors=(400,),
         parameters=(
-            Parameter("after", {"type": "string"}, "the last one you have, as suiteId@version"),
+            Parameter("after", {"type": "string"}, "The last suite of the page before, as suiteId@version."),
             Parameter(
                 "limit",
                 {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-                "how many at most",
+                "The largest number of items to return.",
             ),
         ),
     ),
@@ -326,8 +340,8 @@ OPENWOP = [
         endpoint=get_suite,
         scope="suites:read",
         id="getSuite",
-        summary="A suite, as it was put there; without a version, the highest",
-        responses={200: ResponseSpec("the suite", "AgentEvalSuite")},
+        summary="Get a suite; without a version, the highest one",
+        responses={200: ResponseSpec("The suite.", "AgentEvalSuite")},
         errors=(400, 404),
     ),
     RouteSpec(
@@ -336,17 +350,17 @@ OPENWOP = [
         endpoint=list_runs,
         scope=READ,
         id="listRuns",
-        summary="The runs of this tenant, newest first",
-        responses={200: ResponseSpec("a page of them", "RunList")},
+        summary="List the runs of this tenant, newest first",
+        responses={200: ResponseSpec("One page of runs.", "RunList")},
         errors=(400,),
         parameters=(
-            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "only those that are this"),
+            Parameter("status", {"type": "string", "enum": list(STATUSES)}, "Only runs with this status."),
             Parameter(
-                "mode", {"type": "string", "enum": ["eval", "workflow"]}, "only evals, or only the others"
+                "mode", {"type": "string", "enum": ["eval", "workflow"]}, "Only evals, or only workflows."
             ),
-            Parameter("workflowId", {"type": "string"}, "only those of this suite or workflow"),
-            Parameter("since", MOMENT, "only those created then or later"),
-            Parameter("until", MOMENT, "only those created before"),
+            Parameter("workflowId", {"type": "string"}, "Only runs of this suite or workflow."),
+            Parameter("since", MOMENT, "Only runs created at this time or later."),
+            Parameter("until", MOMENT, "Only runs created before this time."),
             SIZE,
             TOKEN,
         ),

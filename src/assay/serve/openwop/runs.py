@@ -1,4 +1,4 @@
-"""POST /v1/runs, the run itself, and stopping it (contract §3.1, §3.3, §3.5)."""
+"""Create, read and cancel runs (contract §3.1, §3.3, §3.5)."""
 
 import asyncio
 import hashlib
@@ -25,7 +25,7 @@ from assay.protocol.runs import (
 )
 from assay.runs.ids import new_id
 from assay.runs.large import off_loop
-from assay.serve.fep.request import decoded, digest_of
+from assay.serve.fep.request import decode_body, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body import body_format, read_body
@@ -34,8 +34,8 @@ from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
 from assay.serve.web.responses import Headers, Response, answer, error_body
 
-PATIENCE = 2.8  # seconds that a cancel waits for the end
-MOST = 100  # runs in one bulk cancel
+CANCEL_SECONDS = 2.8  # to wait for a run to stop
+MAX_RUNS = 100  # in one bulk cancel
 ENDS: dict[str, Literal["cancelled", "completed", "failed"]] = {
     "cancelled": "cancelled",
     "completed": "completed",
@@ -47,17 +47,17 @@ _bulk = msgspec.json.Decoder(BulkCancelRequest).decode
 
 
 async def create_run(call: HttpRequest) -> Response:
-    """A run that will fail later is still created: only what cannot be begun is refused."""
+    """Create a run. A run that will fail later is created too; only one that cannot start is refused."""
     call.query()
     call.server.admission.check_open()
-    surface = host_of(call)
+    host = host_of(call)
     body_format(call)
     body = await read_body(call)
     limits = call.server.limits
-    request = await off_loop(len(body), lambda: decoded(_request, body, limits))
-    _permitted(call, request)
+    request = await off_loop(len(body), lambda: decode_body(_request, body, limits))
+    _authorize(call, request)
     request = await off_loop(len(body), lambda: _without_secrets(request))
-    kind = surface.kind_for(request)
+    kind = host.kind_for(request)
     once = IdempotentRequest(call, "POST /v1/runs", lambda: digest_of(body))
     run = new_id("run-")
 
@@ -69,20 +69,22 @@ async def create_run(call: HttpRequest) -> Response:
             call.server.executor.start(opened)
 
     started = await once.start(run, begin)
-    found = await call.server.executor.get(started.run, call.tenant)
-    created = RunCreated(run_id=found.id, status=_beginning(found), **urls(call, found.id))
-    headers: Headers = ((b"location", f"/v1/runs/{found.id}".encode()),)
+    created_run = await call.server.executor.get(started.run, call.tenant)
+    created = RunCreated(
+        run_id=created_run.id, status=_created_status(created_run), **urls(call, created_run.id)
+    )
+    headers: Headers = ((b"location", f"/v1/runs/{created_run.id}".encode()),)
     return answer(created, 201, headers + REPLAYED if started.replayed else headers)
 
 
-def _permitted(call: HttpRequest, request: RunRequest) -> None:
-    """The tenant is the credential's; test doubles are not offered (contract §1.1, §2.2)."""
+def _authorize(call: HttpRequest, request: RunRequest) -> None:
+    """The tenant must be the one of the key, and test doubles are refused (contract §1.1, §2.2)."""
     if request.tenant_id is not UNSET and request.tenant_id != call.tenant:
         raise ForeignTenant
-    no_doubles(call, {} if request.configurable is UNSET else request.configurable)
+    refuse_test_doubles(call, {} if request.configurable is UNSET else request.configurable)
 
 
-def no_doubles(call: HttpRequest, configurable: object) -> None:
+def refuse_test_doubles(call: HttpRequest, configurable: object) -> None:
     if is_object(configurable) and "mockProvider" in configurable:
         raise MockForbidden("mock_provider_forbidden", "configurable.mockProvider is not offered here")
     if call.header(b"x-force-engine-version") is not None:
@@ -90,14 +92,14 @@ def no_doubles(call: HttpRequest, configurable: object) -> None:
 
 
 def _without_secrets(request: RunRequest) -> RunRequest:
-    """What nobody but the caller reads is kept and echoed without what it gives away (contract §6.5)."""
-    said = {name: getattr(request, name) for name in ("tags", "metadata")}
-    kept = {name: redact(value) for name, value in said.items() if value is not UNSET}
-    return msgspec.structs.replace(request, **kept)
+    """Tags and metadata are stored and returned without secrets (contract §6.5)."""
+    members = {name: getattr(request, name) for name in ("tags", "metadata")}
+    safe = {name: redact(value) for name, value in members.items() if value is not UNSET}
+    return msgspec.structs.replace(request, **safe)
 
 
-def _beginning(run: Run) -> str:
-    """A run that was quick is told as running: a created run has not ended yet."""
+def _created_status(run: Run) -> str:
+    """The status in the response to a create: `running` for a run that has already ended, as the contract has no end there."""
     return "running" if run.status in CLOSED or run.status == "cancelling" else run.status
 
 
@@ -108,25 +110,25 @@ def urls(call: HttpRequest, run: str) -> dict[str, str]:
 
 async def get_run(call: HttpRequest) -> Response:
     call.query()
-    surface = host_of(call)
-    run = await run_of(call, surface)
+    host = host_of(call)
+    run = await run_of(call, host)
     tag = b'"%b"' % hashlib.sha256(f"{run.id} {run.events} {run.status}".encode()).hexdigest()[:32].encode()
     if matches(call, tag):
         return Response(b"", 304, headers=((b"etag", tag),))
     await call.audit_read(run)
-    return answer(await snapshot(surface, run), headers=((b"etag", tag),))
+    return answer(await snapshot(host, run), headers=((b"etag", tag),))
 
 
 async def cancel_run(call: HttpRequest) -> Response:
-    """What is recorded stays. A run that has ended is left as it is, and its status is the answer (contract §3.5)."""
+    """Cancel a run; its recorded events stay. For a run that has ended, the response is its status (contract §3.5)."""
     call.query()
-    surface, run = host_of(call), call.run_id
+    host, run = host_of(call), call.run_id
     body = await read_body(call) or b"{}"
-    said = decoded(_cancel, body, call.server.limits)
+    cancel_request = decode_body(_cancel, body, call.server.limits)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
-        return await _cancelled(call, surface, run, said.reason, documents)
+        return await _cancelled(call, host, run, cancel_request.reason, documents)
 
     result, replayed = await once.perform(cancel, cancel)
     return answer(result, headers=REPLAYED if replayed else ())
@@ -134,50 +136,50 @@ async def cancel_run(call: HttpRequest) -> Response:
 
 async def _cancelled(
     call: HttpRequest,
-    surface: OpenWopHost,
+    host: OpenWopHost,
     id: str,
     reason: str | msgspec.UnsetType,
     documents: Sequence[PutDocument] = (),
 ) -> CancelResponse:
-    run = await run_of(call, surface, id)
+    run = await run_of(call, host, id)
     if run.status not in CLOSED:
         try:
-            said = "" if reason is UNSET else reason
+            text = "" if reason is UNSET else reason
             run = await call.server.executor.cancel(
-                run.id, call.tenant, reason=said, documents=documents, patience=PATIENCE
+                run.id, call.tenant, reason=text, documents=documents, patience=CANCEL_SECONDS
             )
         except Conflict as conflict:
             if conflict.what == "exists":
-                raise  # its key is another request's
-            run = await run_of(call, surface, id)
+                raise  # another request has used its key
+            run = await run_of(call, host, id)
     status: Literal["cancelled", "completed", "failed"] | None = ENDS.get(run.status)
     return CancelResponse(run_id=run.id, status=status or "cancelling")
 
 
 async def bulk_cancel(call: HttpRequest) -> Response:
-    """Each on its own: one that cannot be cancelled does not keep the others."""
+    """Cancel up to a hundred runs. One that cannot be cancelled does not affect the others."""
     call.query()
-    surface = host_of(call)
+    host = host_of(call)
     body_format(call)
     body = await read_body(call)
-    request = decoded(_bulk, body, call.server.limits)
-    if len(request.run_ids) > MOST:
+    request = decode_body(_bulk, body, call.server.limits)
+    if len(request.run_ids) > MAX_RUNS:
         raise TooMany(len(request.run_ids))
     once = IdempotentRequest(call, "POST /v1/runs:bulk-cancel", lambda: digest_of(body))
 
     async def cancel() -> BulkCancelResponse:
-        each = (_one(call, surface, id, request.reason, once) for id in request.run_ids)
+        each = (_cancel_one(call, host, id, request.reason, once) for id in request.run_ids)
         return BulkCancelResponse(results=list(await asyncio.gather(*each)))
 
     result, replayed = await once.collect(cancel, BulkCancelResponse, lambda _: True)
     return answer(result, headers=REPLAYED if replayed else ())
 
 
-async def _one(
-    call: HttpRequest, surface: OpenWopHost, id: str, reason: str | msgspec.UnsetType, once: IdempotentRequest
+async def _cancel_one(
+    call: HttpRequest, host: OpenWopHost, id: str, reason: str | msgspec.UnsetType, once: IdempotentRequest
 ) -> BulkCancelled:
     async def cancel(documents: Sequence[PutDocument] = ()) -> CancelResponse:
-        return await _cancelled(call, surface, id, reason, documents)
+        return await _cancelled(call, host, id, reason, documents)
 
     try:
         if not NAME.fullmatch(id):
@@ -185,15 +187,15 @@ async def _one(
         done, _ = await once.perform(cancel, cancel, f".{id}")
     except Refusal as refusal:
         await call.audit_refusal(refusal, id)
-        said = error_body(refusal, call.id)
-        return BulkCancelled(run_id=id, ok=False, error=BulkError(code=said.error, message=said.message))
+        body = error_body(refusal, call.id)
+        return BulkCancelled(run_id=id, ok=False, error=BulkError(code=body.error, message=body.message))
     return BulkCancelled(run_id=id, ok=True, status=done.status)
 
 
 class TooMany(InvalidRequest):
-    def __init__(self, many: int) -> None:
-        super().__init__(Problem("runIds", f"expected at most {MOST}, got {many}"))
+    def __init__(self, count: int) -> None:
+        super().__init__(Problem("runIds", f"expected at most {MAX_RUNS}, got {count}"))
 
     @property
     def details(self) -> dict[str, object]:
-        return super().details | {"maxRunIds": MOST}
+        return super().details | {"maxRunIds": MAX_RUNS}

@@ -1,4 +1,4 @@
-"""The test-only routes of evals (contract §10.2, §10.3, §10.6): the log of real runs, and runs on the same path as all others."""
+"""Test-only routes for evals (contract §10.2, §10.3, §10.6): they read the log of real runs and start real runs."""
 
 import hashlib
 from collections import defaultdict
@@ -19,7 +19,7 @@ from assay.runs.event_docs import all_events as whole_log
 from assay.runs.ids import new_id
 from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.seams.routes import dispatch
-from assay.serve.fep.request import decoded
+from assay.serve.fep.request import decode_body
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
@@ -32,7 +32,7 @@ from assay.serve.web.responses import Response, answer
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
 
 FILTERS = {"type": "type", "nodeId": "nodeId", "causationId": "causationId", "correlationId": "causationId"}
-MOST = 1_000  # invented events of a tenant
+MAX_EVENTS = 1_000  # emitted events of a tenant
 
 
 class _Body(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
@@ -63,96 +63,98 @@ class Emitted(_Body, frozen=True, kw_only=True):
 _eval_run = msgspec.json.Decoder(EvalRun).decode
 _live = msgspec.json.Decoder(LiveInvoke).decode
 _emitted = msgspec.json.Decoder(Emitted).decode
-_invented: WeakKeyDictionary[OpenWopHost, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
+_emitted_events: WeakKeyDictionary[OpenWopHost, defaultdict[str, list[JSON]]] = WeakKeyDictionary()
 
 
-def _of(surface: OpenWopHost) -> defaultdict[str, list[JSON]]:
-    return _invented.setdefault(surface, defaultdict(list))
+def _events_of(host: OpenWopHost) -> defaultdict[str, list[JSON]]:
+    return _emitted_events.setdefault(host, defaultdict(list))
 
 
 async def read_log(call: HttpRequest) -> Response:
-    """A run that is not there, or not ours, has no events: a suite asks for one to see whether this is here."""
-    asked = call.query(*FILTERS)
-    surface = host_of(call)
-    events = [one for one in _of(surface)[call.tenant] if one["runId"] == call.run_id]
+    """The events of a run. An unknown run has none: the suite reads one to find out whether this route exists."""
+    params = call.query(*FILTERS)
+    host = host_of(call)
+    events = [one for one in _events_of(host)[call.tenant] if one["runId"] == call.run_id]
     try:
-        run = await run_of(call, surface)
-        events += [one async for one in whole_log(surface.store, run.id)]
+        run = await run_of(call, host)
+        events += [one async for one in whole_log(host.store, run.id)]
     except NotFound:
         pass
-    wanted = [(FILTERS[name], value) for name, value in asked.items()]
-    return answer({"events": [one for one in events if all(one.get(n) == value for n, value in wanted)]})
+    filters = [(FILTERS[name], value) for name, value in params.items()]
+    return answer({"events": [one for one in events if all(one.get(n) == value for n, value in filters)]})
 
 
 async def reset(call: HttpRequest) -> Response:
-    """What was invented is gone; runs stay."""
+    """Delete the emitted events; runs stay."""
     call.query()
     await read_body(call)
-    _of(host_of(call)).pop(call.tenant, None)
+    _events_of(host_of(call)).pop(call.tenant, None)
     return answer({"ok": True})
 
 
 async def emit_usage(call: HttpRequest) -> Response:
     call.query()
-    surface = host_of(call)
+    host = host_of(call)
     body_format(call)
-    said = decoded(_emitted, await read_body(call), call.server.limits)
-    if "secret:" in msgspec.json.encode(said.payload).decode():
+    body = decode_body(_emitted, await read_body(call), call.server.limits)
+    if "secret:" in msgspec.json.encode(body.payload).decode():
         raise CredentialLeak
     try:
-        usage = msgspec.convert(said.payload, ProviderUsage)
+        usage = msgspec.convert(body.payload, ProviderUsage)
     except msgspec.ValidationError as wrong:
         raise InvalidRequest(Problem(f"payload{place_in(wrong)}", message_of(wrong, ProviderUsage))) from None
-    kept = _of(surface)[call.tenant]
-    if len(kept) >= MOST:
-        raise InvalidRequest(Problem("runId", f"there are {MOST} events: reset"))
+    events = _events_of(host)[call.tenant]
+    if len(events) >= MAX_EVENTS:
+        raise InvalidRequest(
+            Problem("runId", f"the limit of {MAX_EVENTS} emitted events is reached; reset first")
+        )
     event: JSON = {
         "eventId": new_event_id(),
-        "runId": said.run_id,
+        "runId": body.run_id,
         "type": "provider.usage",
         "payload": msgspec.to_builtins(usage),
         "timestamp": call.server.clock.now().isoformat().replace("+00:00", "Z"),
-        "sequence": sum(one["runId"] == said.run_id for one in kept),
+        "sequence": sum(one["runId"] == body.run_id for one in events),
     }
-    event |= {} if said.correlation_id is UNSET else {"causationId": said.correlation_id}
-    event |= {} if said.node_id is UNSET else {"nodeId": said.node_id}
-    kept.append(event)
+    event |= {} if body.correlation_id is UNSET else {"causationId": body.correlation_id}
+    event |= {} if body.node_id is UNSET else {"nodeId": body.node_id}
+    events.append(event)
     return answer({"ok": True, "eventId": event["eventId"]})
 
 
 async def eval_run(call: HttpRequest) -> Response:
-    """To its end, before anything is answered."""
+    """Run an eval to its end, then answer."""
     call.query()
     body_format(call)
-    said = decoded(_eval_run, await read_body(call) or b"{}", call.server.limits)
-    modes: JSON = {} if said.modes is UNSET else {"evalModes": said.modes}
-    run = await _ended(call, sample_suite(said.task_count), said.agent_id, modes)
-    told = run.head
+    body = decode_body(_eval_run, await read_body(call) or b"{}", call.server.limits)
+    modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
+    run = await _ended(call, sample_suite(body.task_count), body.agent_id, modes)
+    header = run.head
     return answer(
         {
             "runId": run.id,
-            "suiteId": told["suiteId"],
-            "suiteVersion": told["suiteVersion"],
-            "taskCount": told["total"],
-            "passed": told.get("passed", False),
-            "aggregateScore": told.get("aggregateScore", 0),
+            "suiteId": header["suiteId"],
+            "suiteVersion": header["suiteVersion"],
+            "taskCount": header["total"],
+            "passed": header.get("passed", False),
+            "aggregateScore": header.get("aggregateScore", 0),
         }
     )
 
 
 async def live_invoke(call: HttpRequest) -> Response:
-    """One invocation, as the one task of an eval, or as the one node of a workflow."""
+    """One agent invocation, as the only task of an eval or the only node of a workflow."""
     call.query()
     body_format(call)
-    said = decoded(_live, await read_body(call) or b"{}", call.server.limits)
-    agent = said.agent_id
+    body = decode_body(_live, await read_body(call) or b"{}", call.server.limits)
+    agent = body.agent_id
     if agent is UNSET:
-        agent = STRICT if said.return_schema_ref == STRICT_SCHEMA else SAMPLE
-    result: Any = {"answer": 7} if said.force_invalid_result else {"answer": "seven"}
-    attempt = None if said.attempt_tool is UNSET else said.attempt_tool
+        agent = STRICT if body.return_schema_ref == STRICT_SCHEMA else SAMPLE
+    result: Any = {"answer": 7} if body.force_invalid_result else {"answer": "seven"}
+    attempt = None if body.attempt_tool is UNSET else body.attempt_tool
     mark = hashlib.sha256(msgspec.json.encode([result, attempt])).hexdigest()[:16]
     suite = invocation_suite(f"invoke-{mark}", result, attempt)
-    if said.source == "workflow-node":
+    if body.source == "workflow-node":
         return await _as_a_node(call, agent, suite["tasks"][0]["input"])
     run = await _ended(call, suite, agent, {})
     ends: JSON = {}
@@ -163,32 +165,32 @@ async def live_invoke(call: HttpRequest) -> Response:
 
 
 async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
-    surface = host_of(call)
-    room = workflows_of(surface).room
-    card = next((card for card in surface.cards() if card.agent_id == agent), None)
+    host = host_of(call)
+    workflows = workflows_of(host).workflows
+    card = next((card for card in host.cards() if card.agent_id == agent), None)
     if card is None:
         raise InvalidRequest(Problem("agentId", f"there is no agent {agent[:256]!r} here"))
-    told = await dispatch(room, call.principal, card, {"task": task})
-    (last,) = (one for one in told["events"] if one["type"] == "agent.invocation.completed")
-    return answer({"runId": told["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
+    result = await dispatch(workflows, call.principal, card, {"task": task})
+    (last,) = (one for one in result["events"] if one["type"] == "agent.invocation.completed")
+    return answer({"runId": result["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
 
 async def _ended(call: HttpRequest, suite: JSON, agent: str, configurable: JSON) -> Run:
-    """As POST /v1/runs does it, and then to the end."""
-    surface = host_of(call)
-    offered = evals_of(surface)
-    shelved, _ = await surface.shelf.put(call.tenant, suite)
+    """Create a run as POST /v1/runs does, and wait for its end."""
+    host = host_of(call)
+    evals = evals_of(host)
+    entry, _ = await host.suites.put(call.tenant, suite)
     request = RunRequest(
         mode="eval",
-        eval_suite_ref=f"{shelved.suite_id}@{shelved.version}",
+        eval_suite_ref=f"{entry.suite_id}@{entry.version}",
         agent_id=agent,
         configurable=configurable or UNSET,
     )
     with call.server.admission.reserve_run(call.tenant):
-        desk = call.server.executor
-        opened = await offered.open(request, call.principal, desk.executor_id, [], run=new_id("run-"))
-        desk.start(opened)
-    return await call.until_disconnect(desk.wait(opened.id))
+        executor = call.server.executor
+        opened = await evals.open(request, call.principal, executor.executor_id, [], run=new_id("run-"))
+        executor.start(opened)
+    return await call.until_disconnect(executor.wait(opened.id))
 
 
 def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *filters: str) -> RouteSpec:
@@ -198,10 +200,12 @@ def _route(method: str, path: str, id: str, endpoint: Endpoint, scope: str, *fil
         endpoint=endpoint,
         scope=scope,
         id=id,
-        summary="For a conformance suite",
-        responses={200: ResponseSpec("what came of it")},
+        summary="For the conformance suite",
+        responses={200: ResponseSpec("The outcome.")},
         errors=(400, 404, 413, 415),
-        parameters=tuple(Parameter(name, {"type": "string"}, "only those") for name in filters),
+        parameters=tuple(
+            Parameter(name, {"type": "string"}, "Only events with this value.") for name in filters
+        ),
     )
 
 

@@ -1,4 +1,4 @@
-"""The test-only routes of workflows (contract §10.4, §10.7, §13.9): there only with OPENWOP_TEST_SEAM_ENABLED=true."""
+"""Test-only routes for workflows (contract §10.4, §10.7, §13.9)."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,7 +9,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
 from assay.seams import routes as seams
-from assay.serve.fep.request import decoded
+from assay.serve.fep.request import decode_body
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body import body_format, read_body
@@ -27,33 +27,39 @@ _any = msgspec.json.Decoder(Any).decode
 Seam = Callable[[WorkflowService, Principal, Any], Awaitable[dict[str, Any]]]
 
 
-async def _cache_key(room: WorkflowService, who: Principal, body: Any) -> dict[str, Any]:
+async def _cache_key(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
     if not is_object(body):
         raise InvalidRequest("expected an object with provider, model and messages")
     return {"cacheKey": cache_key(body)}
 
 
-async def _program(room: WorkflowService, who: Principal, body: Any) -> dict[str, Any]:
-    if room.library.get(DIVERGENCE) is None:
-        raise NotFound("there is nothing here that a program could be for")
+async def _program(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
+    if workflows.library.get(DIVERGENCE) is None:
+        raise NotFound("the mock model is not enabled on this host")
     if not is_object(body) or not isinstance(body.get("nodeId"), str) or not is_list(body.get("program")):
         raise InvalidRequest(Problem("program", "expected a nodeId and a list"))
-    entries = [one for one in body["program"] if is_object(one)]
-    return {"ok": True, "count": await program_mock(room.store, who.tenant, body["nodeId"], entries)}
+    entries = [entry for entry in body["program"] if is_object(entry)]
+    return {
+        "ok": True,
+        "count": await program_mock(workflows.store, principal.tenant, body["nodeId"], entries),
+    }
 
 
 async def _dispatch(call: HttpRequest) -> Response:
-    """An agent of the inventory: where that is not offered, there is none."""
+    """Dispatch to an agent of the inventory; 404 if this host does not offer agents."""
     call.query()
-    surface = host_of(call)
-    room, said = workflows_of(surface).room, call.scope["path_params"]["agent_id"]
-    card = next((card for card in surface.cards() if card.agent_id == said), None)
+    host = host_of(call)
+    workflows, agent_id = workflows_of(host).workflows, call.scope["path_params"]["agent_id"]
+    card = next((card for card in host.cards() if card.agent_id == agent_id), None)
     if card is None:
-        raise NotFound(f"there is no agent {said[:256]!r}")
+        raise NotFound(f"there is no agent {agent_id[:256]!r}")
     body_format(call)
     return answer(
         await seams.dispatch(
-            room, call.principal, card, decoded(_any, await read_body(call) or b"{}", call.server.limits)
+            workflows,
+            call.principal,
+            card,
+            decode_body(_any, await read_body(call) or b"{}", call.server.limits),
         )
     )
 
@@ -61,11 +67,13 @@ async def _dispatch(call: HttpRequest) -> Response:
 def _route(path: str, id: str, seam: Seam) -> RouteSpec:
     async def endpoint(call: HttpRequest) -> Response:
         call.query()
-        room = workflows_of(host_of(call)).room
+        workflows = workflows_of(host_of(call)).workflows
         body_format(call)
         return answer(
             await seam(
-                room, call.principal, decoded(_any, await read_body(call) or b"{}", call.server.limits)
+                workflows,
+                call.principal,
+                decode_body(_any, await read_body(call) or b"{}", call.server.limits),
             )
         )
 
@@ -79,8 +87,8 @@ def _operation(path: str, id: str, endpoint: Endpoint) -> RouteSpec:
         endpoint=endpoint,
         scope="",
         id=id,
-        summary="For a conformance suite",
-        responses={200: ResponseSpec("what came of it")},
+        summary="For the conformance suite",
+        responses={200: ResponseSpec("The outcome.")},
         errors=(400, 404, 413, 415),
     )
 

@@ -1,37 +1,37 @@
 """
-From the wire to JSON (decision 2): Struct, Value and ListValue as dicts and lists.
+Decodes protobuf to JSON (decision 2): Struct, Value and ListValue become dicts and lists.
 
-Only what every writer of protocol buffers writes is read here: keys before values, nothing unknown, nothing twice. Anything else
-is Unusual, and then protobuf itself is asked to write it anew.
+This reads only the usual encoding: keys before values, no unknown fields, no field twice. Anything else is `NonCanonical`, and
+the caller lets protobuf re-encode it first.
 """
 
 from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Any
 
-EXACT = 2**53  # up to here every whole number is a double
-STRING, OBJECT, OTHER = 0x0A, 0x12, 0x1A  # of InputValue and OutputValue
-NULL, NUMBER, TEXT, BOOL, STRUCT, LIST = 0x08, 0x11, 0x1A, 0x20, 0x2A, 0x32  # of Value
-Span = tuple[int, int]  # where a message lies among the bytes of another
+EXACT = 2**53  # every integer up to here is a double
+STRING, OBJECT, OTHER = 0x0A, 0x12, 0x1A  # tags of InputValue and OutputValue
+NULL, NUMBER, TEXT, BOOL, STRUCT, LIST = 0x08, 0x11, 0x1A, 0x20, 0x2A, 0x32  # tags of Value
+Span = tuple[int, int]  # where a message begins and ends in the bytes of another
 Head = tuple[
     str, int, int, int
-]  # the key of a member, the kind of its value, and how far to it and to its end
-Inner = Callable[[bytes, int, int], dict[str, Any]]  # what reads the Structs inside
-_KEPT = 2_048  # heads that are remembered
-_EXACT = float(EXACT)  # which is quicker to compare a float with
+]  # the key of a member, the tag of its value, and the offsets of the value and of its end
+Inner = Callable[[bytes, int, int], dict[str, Any]]  # reads the Structs inside
+_CACHED = 2_048  # heads
+_EXACT = float(EXACT)  # comparing a float with a float is faster
 _double = Struct("<d").unpack_from
 
 
 class NotJSON(ValueError):
-    """NaN or infinity."""
+    """The number is NaN or infinity."""
 
 
 class NonCanonical(Exception):
-    """Perhaps no protocol buffer, perhaps one that nobody writes like this."""
+    """Not the usual encoding of a message, or not a message at all."""
 
 
 def field(data: bytes, at: int) -> Span:
-    """Of a field that is a text or a message: where it begins and where it ends."""
+    """The begin and end of a length-delimited field."""
     size = data[at + 1]
     if size < 128:
         return at + 2, at + 2 + size
@@ -42,7 +42,7 @@ def field(data: bytes, at: int) -> Span:
 
 
 def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The fields of a message that has only texts and messages in it: a tag, where it begins and where it ends."""
+    """The tag, begin and end of each field of a message that has only length-delimited fields."""
     while at < end:
         start, stop = field(data, at)
         yield data[at], start, stop
@@ -52,38 +52,38 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def structs() -> Inner:
-    """What reads the Structs of one request. What stands before a value comes again in other cases, and is then known."""
+    """A reader for the Structs of one request. The bytes before a value repeat from case to case and are cached."""
     heads: dict[bytes, Head] = {}
 
     def struct(data: bytes, at: int, end: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        members: dict[str, Any] = {}
         while at < end:
             before = data[at : at + (data[at + 3] + 8 if data[at + 1] < 128 else data[at + 4] + 11)]
             head = heads.get(before)
             if head is None:
                 head = _head(data, at)
-                if head[2] <= len(before) and len(heads) < _KEPT:
+                if head[2] <= len(before) and len(heads) < _CACHED:
                     heads[before] = head
             key, kind, skip, size = head
             stop = at + size
             if kind == TEXT:
-                found[key] = data[at + skip : stop].decode()
+                members[key] = data[at + skip : stop].decode()
             elif kind == NUMBER:
-                found[key] = number(_double(data, at + skip)[0])
+                members[key] = number(_double(data, at + skip)[0])
             elif kind == STRUCT:
-                found[key] = struct(data, at + skip, stop)
+                members[key] = struct(data, at + skip, stop)
             else:
-                found[key] = value(data, at + skip, stop, struct)
+                members[key] = value(data, at + skip, stop, struct)
             at = stop
         if at != end:
             raise NonCanonical
-        return found
+        return members
 
     return struct
 
 
 def _head(data: bytes, at: int) -> Head:
-    """All of a member but its value, which ends where the member ends. Of a text or a Struct it skips that much more."""
+    """Decode all of a member but its value. For a text or a Struct, the offset skips the inner tag and length too."""
     start, stop = field(data, at)
     begin, middle = field(data, start)
     first, last = field(data, middle)
@@ -101,7 +101,7 @@ def _head(data: bytes, at: int) -> Head:
 
 
 def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
-    """A google.protobuf.Value; one that says nothing is null."""
+    """A google.protobuf.Value; an empty one is null."""
     if at == end:
         return None
     kind = data[at]
@@ -113,7 +113,7 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
         if at + 2 != end or data[at + 1] > 1:
             raise NonCanonical
         return data[at + 1] == 1
-    if kind == NULL:  # whatever its number: protobuf keeps those that have no name
+    if kind == NULL:  # any enum number: protobuf keeps unknown ones
         *more, last = data[at:end]
         if not 1 <= len(more) <= 10 or last > 127 or any(byte < 128 for byte in more[1:]):
             raise NonCanonical
@@ -126,33 +126,33 @@ def value(data: bytes, at: int, end: int, inner: Inner) -> Any:
     return inner(data, at, end) if kind == STRUCT else _list(data, at, end, inner)
 
 
-def number(said: float) -> float:
-    """Without a fraction it is an int, as far as doubles know all of them."""
-    if -_EXACT <= said <= _EXACT:
-        return int(said) if said.is_integer() else said
-    return check_finite(said)
+def number(value: float) -> float:
+    """A number without a fraction becomes an int, up to 2**53."""
+    if -_EXACT <= value <= _EXACT:
+        return int(value) if value.is_integer() else value
+    return check_finite(value)
 
 
-def check_finite(said: float) -> float:
-    """A number that is too large for its whole ones to be told apart; or none."""
-    if said - said != 0:
-        raise NotJSON("NaN and infinity are no JSON numbers")
-    return said
+def check_finite(value: float) -> float:
+    """A number beyond 2**53, unchanged. Raises NotJSON for NaN and infinity."""
+    if value - value != 0:
+        raise NotJSON("NaN and infinity are not JSON numbers")
+    return value
 
 
 def _list(data: bytes, at: int, end: int, inner: Inner) -> list[Any]:
-    found: list[Any] = []
+    items: list[Any] = []
     while at < end:
         tag, start, stop = data[at], at + 2, at + 2 + data[at + 1]
         if data[at + 1] > 127:
             start, stop = field(data, at)
         if tag != 0x0A:
             raise NonCanonical
-        found.append(value(data, start, stop, inner))
+        items.append(value(data, start, stop, inner))
         at = stop
     if at != end:
         raise NonCanonical
-    return found
+    return items
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -1,21 +1,19 @@
-"""What stands before texts and messages of any length on the wire: tags, and lengths that must agree with one another."""
+"""Length prefixes before texts and messages of variable length: tags, and lengths that must agree with each other."""
 
 import re
 from collections.abc import Sequence
 
 from assay.serve.grpc.codec.encode import varint
 
-Step = tuple[bytes, bytes]  # of a head: the tag of a message, and what stands in it before the next
+Step = tuple[bytes, bytes]  # the tag of a message, and its bytes before the next message
 Steps = tuple[Step, ...]
-Found = tuple[
-    int, ...
-]  # how long heads are, and for each how far it is from where they begin to the end of what it stands before
+Found = tuple[int, ...]  # the length of all prefixes, and for each the offset of the end of its message
 _SIZE = rb"[\x80-\xff]{0,2}[\x00-\x7f]"
-_KEPT = 512  # are remembered
+_CACHED = 512  # prefixes
 
 
 def head_of(steps: Steps, long: int) -> bytes:
-    """What stands before so many bytes."""
+    """The prefix of a message of `long` bytes."""
     head = b""
     for tag, more in reversed(steps):
         head = more + head
@@ -24,7 +22,7 @@ def head_of(steps: Steps, long: int) -> bytes:
 
 
 class Heads:
-    """Some that follow one another, in messages that are alike."""
+    """Consecutive prefixes, in messages of one shape."""
 
     def __init__(self, all: Sequence[Steps]) -> None:
         self._all = all
@@ -35,28 +33,28 @@ class Heads:
             for steps in all
         )
         self._find = re.compile(form, re.DOTALL).match
-        self.known: dict[bytes, Found] = {}
+        self.cache: dict[bytes, Found] = {}
 
     def read(self, data: bytes, at: int) -> Found | None:
-        """What is found at a place; nothing, if it is something else, or if lengths do not agree."""
-        found = self._find(data, at)
-        if found is None:
+        """The prefixes at a position; None if there is something else, or if lengths do not agree."""
+        match = self._find(data, at)
+        if match is None:
             return None
-        if (told := self.known.get(found[0])) is not None:  # whoever has asked for it asked for more or less
-            return told
+        if (cached := self.cache.get(match[0])) is not None:  # the caller's lookup had more or fewer bytes
+            return cached
         ends: list[int] = []
         group = 1
         for steps in self._all:
-            long = _number(found[group + len(steps)])
-            if found[group] != head_of(steps, long):
+            long = _number(match[group + len(steps)])
+            if match[group] != head_of(steps, long):
                 return None
-            ends.append(found.end(group) - at + long)
+            ends.append(match.end(group) - at + long)
             group += 1 + len(steps)
-        if len(self.known) >= _KEPT:
-            self.known.clear()
-        told = self.known[found[0]] = (len(found[0]), *ends)
-        return told
+        if len(self.cache) >= _CACHED:
+            self.cache.clear()
+        result = self.cache[match[0]] = (len(match[0]), *ends)
+        return result
 
 
-def _number(said: bytes) -> int:
-    return sum((one & 127) << 7 * at for at, one in enumerate(said))
+def _number(varint: bytes) -> int:
+    return sum((byte & 127) << 7 * at for at, byte in enumerate(varint))

@@ -1,8 +1,8 @@
 """
-Results of checks that all cases share, on the wire: what is the same in every case is written once a run.
+Encodes the results of checks that all cases share: bytes that are the same in every case are written once per run.
 
-What differs comes from the form of the sheet that scores: what a check found, and what its paths led to. A case that has more
-to it (a check that erred) is left to the plain form, which writes the same.
+The parts that differ come from the scorer: the result of each check, and the values at its paths. A case with more (a check that
+failed with an error) is left to `ResultEncoder`, which writes the same bytes.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +28,14 @@ from assay.serve.grpc.codec.results import (
     moment,
 )
 
-_KEPT, _HELD = 4_096, 1 << 20  # lengths whose surroundings are remembered, and the bytes of those
+_CACHED, _CACHED_BYTES = 4_096, 1 << 20  # framings by lengths, and their bytes
 _encode = msgspec.json.Encoder().encode
-Around = tuple[Any, ...]  # how long a check's result is in all, and what stands before each of its values
+Framing = tuple[Any, ...]  # the length of a check's result, and the bytes before each of its values
 Write = Callable[[ScoredParts, EncodedContext], bytes]
 
 
 class CheckEncoder:
-    """One check, in every case: what differs are its results, and the arguments that a path led to."""
+    """One check in every case: only its results and the arguments resolved from paths differ."""
 
     def __init__(self, bound: BoundCheck, takes: Sequence[int], *, arguments: bool) -> None:
         shown = {
@@ -51,28 +51,28 @@ class CheckEncoder:
         self._tag = b"\x22" if arguments else b""
         self.takes = takes if arguments else ()
         self.back = check_framing(self._type, "completed", b"{}", self._metadata)[1]
-        self.known: dict[tuple[Any, ...], Around] = {}
-        self._held = 0
+        self.cache: dict[tuple[Any, ...], Framing] = {}
+        self._cached_bytes = 0
 
-    def around(self, key: tuple[Any, ...]) -> Around:
-        """What depends on nothing but lengths: of the values, and of what ends the result."""
+    def framing(self, key: tuple[Any, ...]) -> Framing:
+        """The bytes that depend only on lengths: of the values, and of the end of the result."""
         results, *lengths, tail = key
         front = check_framing(self._type, "completed", results, self._metadata)[0]
         before = [self._before(*path, long) for path, long in zip(self._paths.items(), lengths, strict=True)]
         args = len(self._literals) + sum(map(len, before)) + sum(map(abs, lengths))
         front += self._tag and self._tag + varint(args)
-        many = varint(len(front) + args + tail)
-        first = b"".join((b"\x1a", many, front, self._literals, *before[:1]))
-        self._held += len(results) + len(first)
-        if len(self.known) >= _KEPT or self._held > _HELD:
-            self.known.clear()
-            self._held = len(results) + len(first)
-        all = 1 + len(many) + len(front) + args + tail
-        found = self.known[key] = (all, first, *before[1:])
-        return found
+        size = varint(len(front) + args + tail)
+        first = b"".join((b"\x1a", size, front, self._literals, *before[:1]))
+        self._cached_bytes += len(results) + len(first)
+        if len(self.cache) >= _CACHED or self._cached_bytes > _CACHED_BYTES:
+            self.cache.clear()
+            self._cached_bytes = len(results) + len(first)
+        total = 1 + len(size) + len(front) + args + tail
+        framing = self.cache[key] = (total, first, *before[1:])
+        return framing
 
     def _before(self, name: str, path: Any, long: int) -> bytes:
-        """Of a text, so long; or of another value, so long below zero."""
+        """The bytes before a text of `long` bytes; if `long` is negative, before another value of `-long` bytes."""
         value = packed.text(bytes(long)) if long >= 0 else bytes(-long)
         shown = b"" if path is UNSET else map_entry(b"jsonpath", packed.text(path.encode()))
         whole = map_entry(name.encode(), length_delimited(b"\x2a", shown + map_entry(b"value", value)))
@@ -81,10 +81,12 @@ class CheckEncoder:
 
 @memoize_on
 def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
-    """One function for all of them, as the sheet has one that scores: a TestCaseResult, as a field of its EvaluationRunResult."""
+    """Generate one function for all checks of a scorer. It writes a TestCaseResult, as a field of its EvaluationRunResult."""
     pairs = zip(sheet.bounds, sheet.takes, strict=True)
     made = [CheckEncoder(bound, takes, arguments=arguments) for bound, takes in pairs]
-    tails = {column.back: f"tail{at}" for at, column in enumerate(made)}  # checks of one version end alike
+    tails = {
+        encoder.back: f"tail{at}" for at, encoder in enumerate(made)
+    }  # checks of one version have the same end
     end = counts(_all_completed(len(made)))
     scope: dict[str, Any] = {
         "size": varint,
@@ -104,35 +106,35 @@ def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
     ]
     for back, tail in tails.items():
         lines.append(f"{tail} = join((said, b'2', size(len(about) + {len(back)}), about, back_{tail}))")
-    for which in sorted({which for column in made for which in column.takes}):
+    for which in sorted({which for encoder in made for which in encoder.takes}):
         lines.append(f"if type(v{which}) is str: v{which} = v{which}.encode(); n{which} = len(v{which})")
         lines.append(f"else: v{which} = value(v{which}); n{which} = -len(v{which})")
     parts: list[str] = []
-    for at, column in enumerate(made):
-        scope |= {f"known{at}": column.known, f"around{at}": column.around}
-        parts += _column(at, column, tails[column.back], lines)
+    for at, encoder in enumerate(made):
+        scope |= {f"cache{at}": encoder.cache, f"framing{at}": encoder.framing}
+        parts += _check_parts(at, encoder, tails[encoder.back], lines)
     lines += _whole(parts, 3 + len(end), [f"m{at}" for at in range(len(made))])
     source = "\n    ".join(["def write(told, echo):", *lines])
-    exec(source, scope)  # noqa: S102  # made of names of our own; what came in is in constants
+    exec(source, scope)  # noqa: S102  # the source has only names of our own; values from requests are constants in the scope
     return scope["write"]
 
 
-def _all_completed(many: int) -> TestCaseSummary:
-    return TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
+def _all_completed(count: int) -> TestCaseSummary:
+    return TestCaseSummary(total_checks=count, completed_checks=count, error_checks=0, skipped_checks=0)
 
 
-def _column(at: int, column: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
-    """The parts of one check's result by their names; in `lines` goes what finds them, and how long they are in all."""
-    values = [f"v{which}" for which in column.takes]
+def _check_parts(at: int, encoder: CheckEncoder, tail: str, lines: list[str]) -> list[str]:
+    """The names of the parts of one check's result. Adds to `lines` the code that computes them and their total length."""
+    values = [f"v{which}" for which in encoder.takes]
     before = [f"b{at}_{one}" for one in range(max(1, len(values)))]
-    lines.append(f"key = (r{at}, {''.join(f'n{which}, ' for which in column.takes)}len({tail}))")
-    lines.append(f"m{at}, {', '.join(before)} = known{at}.get(key) or around{at}(key)")
+    lines.append(f"key = (r{at}, {''.join(f'n{which}, ' for which in encoder.takes)}len({tail}))")
+    lines.append(f"m{at}, {', '.join(before)} = cache{at}.get(key) or framing{at}(key)")
     pairs = zip_longest(before, values)
     return [*(one for pair in pairs for one in pair if one is not None), tail]
 
 
 def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
-    """Status, context, checks and summary."""
+    """The code that joins status, context, checks and summary."""
     said = "b'2', body, b'\\x08\\x01\\x12', many, b'\\n', one, case, b'\\x12', two, output"
     return [
         "one = size(len(case)); two = size(len(output))",
@@ -144,12 +146,12 @@ def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
 
 
 class RunEncoder:
-    """The results of one run whose request is at hand."""
+    """The results of an inline run."""
 
     def __init__(self, sheet: Scorer, *, arguments: bool) -> None:
-        self.quickly = generate_encoder(sheet, arguments)
-        self._plain = ResultEncoder()
+        self.generated = generate_encoder(sheet, arguments)
+        self._fallback = ResultEncoder()
 
-    def case(self, line: bytes, told: ScoredParts | None, echo: EncodedContext) -> bytes:
-        """The TestCaseResult of a line, as a field of its EvaluationRunResult; of what it was made, or where that is not known, of itself."""
-        return self._plain.case(line, echo) if told is None else self.quickly(told, echo)
+    def case(self, line: bytes, parts: ScoredParts | None, echo: EncodedContext) -> bytes:
+        """The TestCaseResult of a line, as a field of its EvaluationRunResult: from its parts, or without them from the line itself."""
+        return self._fallback.case(line, echo) if parts is None else self.generated(parts, echo)

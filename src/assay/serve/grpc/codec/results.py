@@ -1,8 +1,8 @@
 """
-Results on the wire (FEP 4.1, 5.2): a kept line of JSON becomes the bytes of a TestCaseResult.
+Encodes results (FEP 4.1, 5.2): a stored line of JSON becomes the bytes of a TestCaseResult.
 
-What comes again with every case (a check's name, its version, its literal arguments, `{"passed":true}`) is written once and
-copied; so is the context, where the request it came with is at hand.
+Bytes that repeat in every case (the name of a check, its version, its literal arguments, `{"passed":true}`) are encoded once and
+copied. So is the context, if its request is still in memory.
 """
 
 from datetime import UTC, datetime
@@ -20,11 +20,11 @@ from assay.serve.grpc.codec.encode import length_delimited, map_entry, varint, v
 STATUS = {"completed": 1, "error": 2, "skip": 3}
 _ERRORS = {"jsonpath_error": 1, "validation_error": 2, "timeout_error": 3, "unknown_error": 4}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KEPT, _LONG = 1_024, 1_024  # pieces that are remembered, and the bytes that such a one has at most
+_CACHED, _LONG = 1_024, 1_024  # fragments, and the bytes of the longest
 Ends = tuple[bytes, bytes]
 
 
-# a context as it goes out: the case, the output, and what every result of a check says of them
+# an encoded context: the case, the output, and the part that every check result repeats
 EncodedContext = tuple[bytes, bytes, bytes]
 
 
@@ -44,7 +44,7 @@ class Checked(Struct):
 
 
 class ResultLine(Struct):
-    """A result without its context, which is not read where it is at hand."""
+    """A result whose context is not decoded, because it is already encoded."""
 
     status: str
     check_results: list[Checked]
@@ -62,7 +62,7 @@ decode = msgspec.json.Decoder().decode
 
 
 class ResultEncoder:
-    """One run's: what its checks have in common is written once."""
+    """Encodes the results of one run, with caches for what they have in common."""
 
     def __init__(self) -> None:
         self._checks: dict[tuple[str, str, bytes, bytes], Ends] = {}
@@ -90,59 +90,59 @@ class ResultEncoder:
 
     def _check(self, check: Checked, about: bytes) -> bytes:
         key = check.check_type, check.status, bytes(check.results), bytes(check.metadata)
-        if (found := self._checks.get(key)) is None:
-            found = check_framing(*key)
-            _keep(self._checks, key, found, len(check.results) + len(check.metadata))
-        front, back = found
+        if (framing := self._checks.get(key)) is None:
+            framing = check_framing(*key)
+            _put(self._checks, key, framing, len(check.results) + len(check.metadata))
+        front, back = framing
         arguments = b""
         if check.resolved_arguments is not None:
             members = [self._argument(name, one) for name, one in check.resolved_arguments.items()]
             arguments = length_delimited(b"\x22", b"".join(members))
-        many = varint(len(about) + len(back))
+        size = varint(len(about) + len(back))
         error = b"" if check.error is None else length_delimited(b"\x3a", _error(check.error))
         moment = self.moment(check.evaluated_at.encode())
-        return b"".join((front, arguments, moment, b"\x32", many, about, back, error))
+        return b"".join((front, arguments, moment, b"\x32", size, about, back, error))
 
-    def moment(self, said: bytes) -> bytes:
-        """When a check was done."""
-        if self._moment[0] != said:
-            self._moment = said, moment(datetime.fromisoformat(said.decode()))
+    def moment(self, text: bytes) -> bytes:
+        """The evaluated_at of a check."""
+        if self._moment[0] != text:
+            self._moment = text, moment(datetime.fromisoformat(text.decode()))
         return self._moment[1]
 
     def _argument(self, name: str, argument: Argument) -> bytes:
-        """A member of resolved_arguments: `{value}`, or with the path that led to it."""
+        """A member of resolved_arguments: `{value}`, or `{jsonpath, value}`."""
         raw = bytes(argument.value)
         if argument.jsonpath is None:
             literal = self._literals.get((name, raw))
             if literal is None:
                 body = map_entry(b"value", packed.value(decode(raw)))
                 literal = map_entry(name.encode(), length_delimited(b"\x2a", body))
-                _keep(self._literals, (name, raw), literal, len(raw))
+                _put(self._literals, (name, raw), literal, len(raw))
             return literal
         path = self._paths.get((name, argument.jsonpath))
         if path is None:
             path = name.encode(), map_entry(b"jsonpath", packed.text(argument.jsonpath.encode()))
-            _keep(self._paths, (name, argument.jsonpath), path, len(argument.jsonpath))
+            _put(self._paths, (name, argument.jsonpath), path, len(argument.jsonpath))
         return map_entry(path[0], length_delimited(b"\x2a", path[1] + map_entry(b"value", self._value(raw))))
 
     def _value(self, raw: bytes) -> bytes:
         """A Value from its JSON."""
-        said = self._values.get(raw)
-        if said is None:
-            plain = raw[0] == 0x22 and b"\\" not in raw  # a text that is written as it is
-            said = packed.text(raw[1:-1]) if plain else packed.value(decode(raw))
-            _keep(self._values, raw, said, len(raw))
-        return said
+        encoded = self._values.get(raw)
+        if encoded is None:
+            plain = raw[0] == 0x22 and b"\\" not in raw  # a text without escapes
+            encoded = packed.text(raw[1:-1]) if plain else packed.value(decode(raw))
+            _put(self._values, raw, encoded, len(raw))
+        return encoded
 
 
 def check_framing(kind: str, status: str, results: bytes, metadata: bytes) -> Ends:
-    """What goes before the arguments of a check, and what ends its metadata."""
+    """The bytes before the arguments of a check result, and the end of its metadata."""
     front = length_delimited(b"\x0a", kind.encode()) + b"\x10" + varint(STATUS[status])
     front += length_delimited(b"\x1a", packed.struct(decode(results)))
-    said: dict[str, Any] = decode(metadata)
-    version = said.pop("check_version", "")
+    members: dict[str, Any] = decode(metadata)
+    version = members.pop("check_version", "")
     back = length_delimited(b"\x22", str(version).encode()) if version else b""
-    return front, back + length_delimited(b"\x2a", packed.struct(said)) if said else back
+    return front, back + length_delimited(b"\x2a", packed.struct(members)) if members else back
 
 
 def context_of(echo: EncodedContext) -> bytes:
@@ -152,18 +152,18 @@ def context_of(echo: EncodedContext) -> bytes:
 
 
 def counts(summary: TestCaseSummary) -> bytes:
-    """The summary of one."""
-    said = (
+    """The summary of a TestCaseResult."""
+    body = (
         varint_field(b"\x08", summary.total_checks)
         + varint_field(b"\x10", summary.completed_checks)
         + varint_field(b"\x18", summary.error_checks)
         + varint_field(b"\x20", summary.skipped_checks)
     )
-    return length_delimited(b"\x22", said)
+    return length_delimited(b"\x22", body)
 
 
 def echo_of(case: dict[str, Any], output: dict[str, Any]) -> EncodedContext:
-    """From JSON. Members that the text does not know are not carried (decision 10)."""
+    """Encode a context from JSON. Members that FEP does not define are left out (decision 10)."""
     id = length_delimited(b"\x0a", case["id"].encode()) if case["id"] else b""
     about, one, other = id, [id, length_delimited(b"\x12", _either(case["input"]))], [b""]
     if "expected" in case:
@@ -192,18 +192,18 @@ def moment(when: datetime) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _seconds(many: int) -> bytes:
-    return varint_field(b"\x08", many)
+def _seconds(seconds: int) -> bytes:
+    return varint_field(b"\x08", seconds)
 
 
-def _either(said: Any) -> bytes:
-    """An InputValue or an OutputValue: a text, an object, or what decision 2 has added."""
-    if isinstance(said, str):
-        return length_delimited(b"\x0a", said.encode())
+def _either(value: Any) -> bytes:
+    """An InputValue or an OutputValue: a text, an object, or the general form that decision 2 adds."""
+    if isinstance(value, str):
+        return length_delimited(b"\x0a", value.encode())
     return (
-        length_delimited(b"\x12", packed.struct(said))
-        if is_object(said)
-        else length_delimited(b"\x1a", packed.value(said))
+        length_delimited(b"\x12", packed.struct(value))
+        if is_object(value)
+        else length_delimited(b"\x1a", packed.value(value))
     )
 
 
@@ -216,8 +216,8 @@ def _error(error: CheckError) -> bytes:
     )
 
 
-def _keep(kept: dict[Any, Any], key: Any, made: Any, long: int) -> None:
+def _put(cache: dict[Any, Any], key: Any, encoded: Any, long: int) -> None:
     if long <= _LONG:
-        if len(kept) >= _KEPT:
-            kept.clear()
-        kept[key] = made
+        if len(cache) >= _CACHED:
+            cache.clear()
+        cache[key] = encoded

@@ -1,4 +1,4 @@
-"""A message in pieces, of which some are the same in all that are like it; and the function that reads those, written out as Python."""
+"""Generates the Python source of a function that reads all messages of one shape."""
 
 from struct import Struct
 from typing import Any, NamedTuple
@@ -8,38 +8,40 @@ from assay.serve.grpc.codec.length_prefixes import Heads, Steps
 
 
 class Same(NamedTuple):
-    said: bytes
+    """Bytes that all messages of the shape have."""
+
+    data: bytes
 
 
 class Leaf(NamedTuple):
-    """A value of a fixed length, by its format and its name."""
+    """A value of fixed length, with its struct format and its variable name."""
 
     form: str
     name: str
 
 
 class LengthPrefix(NamedTuple):
-    """Of a text or a message of any length, by the number of its piece."""
+    """The prefix of a text or a message of variable length, with the index of its part."""
 
     steps: Steps
     number: int
 
 
 class TextField(NamedTuple):
-    """Of any length, after its head."""
+    """A text of variable length, after its prefix."""
 
     head: int
     name: str
 
 
 class End(NamedTuple):
-    """Of a message of any length."""
+    """The end of a message of variable length."""
 
     head: int
 
 
 class Mark(NamedTuple):
-    """A place that is looked at again."""
+    """A position that the result refers to."""
 
     name: str
 
@@ -48,19 +50,19 @@ SourcePart = Same | Leaf | LengthPrefix | TextField | End | Mark
 
 
 class SourceLines:
-    """A function that goes through a message from its beginning to its end; `p` is how far it has come."""
+    """The lines of a function that reads a message from begin to end; its variable `p` is the position."""
 
     def __init__(self, marks: str, sizes: dict[int, int]) -> None:
         self.scope: dict[str, Any] = {"far": unpacked.check_finite}
         self._lines, self._marks, self._sizes = ["p = at"], marks, sizes
         self._same: list[bytes] = [b""]
         self._leaves: list[Leaf] = []
-        self._gone = 0  # bytes that were looked at behind `p`
+        self._gone = 0  # bytes after `p` that are already covered
         self._heads: list[LengthPrefix] = []
 
-    def source(self, said: str, about: str) -> str:
+    def source(self, document: str, about: str) -> str:
         self._flush()
-        self._lines += ["if p != end: return None", f"return {said}, {about}"]
+        self._lines += ["if p != end: return None", f"return {document}, {about}"]
         return "\n    ".join(["def read(data, at, end):", *self._lines])
 
     def add(self, piece: SourcePart) -> None:
@@ -74,8 +76,8 @@ class SourceLines:
         if self._heads and not (isinstance(piece, Mark) and piece.name not in self._marks):
             self._flush()
         if isinstance(piece, Same):
-            self._same[-1] += piece.said
-            self._gone += len(piece.said)
+            self._same[-1] += piece.data
+            self._gone += len(piece.data)
         elif isinstance(piece, Leaf):
             self._leaves.append(piece)
             self._same.append(b"")
@@ -86,16 +88,16 @@ class SourceLines:
             self._lines.append(f"{piece.name} = p + {self._gone}")
 
     def _flush(self, text: TextField | None = None) -> None:
-        """Heads that follow one another, and the text behind the last."""
+        """Emit the pending prefixes, and the text after the last one."""
         self._cut()
         if not self._heads:
             return
         number, wide = self._heads[0].number, sum(self._sizes[head.number] for head in self._heads)
         heads = Heads([head.steps for head in self._heads])
-        self.scope |= {f"known{number}": heads.known.get, f"heads{number}": heads.read}
+        self.scope |= {f"cache{number}": heads.cache.get, f"heads{number}": heads.read}
         ends = ", ".join(f"end{head.number}" for head in self._heads)
         self._lines += [
-            f"found = known{number}(data[p : p + {wide}]) or heads{number}(data, p)",
+            f"found = cache{number}(data[p : p + {wide}]) or heads{number}(data, p)",
             "if found is None: return None",
             f"long, {ends} = found",
             *(f"end{head.number} += p" for head in self._heads),
@@ -106,11 +108,11 @@ class SourceLines:
         self._heads = []
 
     def _cut(self) -> None:
-        """What is the same, and what has the same length."""
+        """Emit the pending bytes and values of fixed length."""
         if not self._gone:
             return
-        many, number = self._gone, len(self._lines)
-        self._lines.append(f"if p + {many} > end: return None")
+        size, number = self._gone, len(self._lines)
+        self._lines.append(f"if p + {size} > end: return None")
         if self._leaves:
             forms = [f"{len(same)}s{leaf.form}" for same, leaf in zip(self._same, self._leaves, strict=False)]
             cut = Struct(f"<{''.join(forms)}{len(self._same[-1])}s").unpack_from
@@ -121,6 +123,6 @@ class SourceLines:
                 f"[{', '.join(leaf.name for leaf in self._leaves)}] = found[1::2]",
             ]
         else:
-            self._lines.append(f"if data[p : p + {many}] != {self._same[0]!r}: return None")
-        self._lines.append(f"p += {many}")
+            self._lines.append(f"if data[p : p + {size}] != {self._same[0]!r}: return None")
+        self._lines.append(f"p += {size}")
         self._same, self._leaves, self._gone = [b""], [], 0

@@ -1,8 +1,8 @@
 """
-What lies where in a message that was read (decision 2), as a function that reads others like it.
+Traces the layout of one message (decision 2) and turns it into a function that reads others of the same shape.
 
-What is the same in all of them, and what has the same length, is cut up in one go. Where a text may have any length, so have
-the messages around it, and each says how long it is in its head (`heads.py`).
+Bytes that are the same in all of them, and values of fixed length, are unpacked in one step. A text of variable length makes the
+messages around it variable too; each has its length in a prefix (`length_prefixes.py`).
 """
 
 from collections.abc import Callable
@@ -23,14 +23,14 @@ from assay.serve.grpc.codec.shape_source import (
     TextField,
 )
 
-_EXACT = float(unpacked.EXACT)  # which is quicker to compare a float with
-_HEADS, _PIECES = 16, 512  # of a shape, at most
-Made = tuple[dict[str, Any], bytes]  # a document, and what results say of it
+_EXACT = float(unpacked.EXACT)  # comparing a float with a float is faster
+_HEADS, _PIECES = 16, 512  # limits of a shape
+Made = tuple[dict[str, Any], bytes]  # a document, and its part of every check result
 Read = Callable[[bytes, int, int], Made | None]
 
 
 class Shape(NamedTuple):
-    """What such messages have in common, and what reads them: nothing, if it is another."""
+    """The layout of such messages, and the function that reads them; it returns None for another message."""
 
     kind: tuple[SourcePart, ...]
     lengths: list[int]
@@ -40,52 +40,52 @@ class Shape(NamedTuple):
 
 
 class Trace:
-    """One message, member by member. Of the texts in it those that are `free` have any length; that is all of them, if nobody knows."""
+    """The layout of one message, member by member. Texts with an index in `free` have variable length; None: all texts do."""
 
-    def __init__(self, data: bytes, place: Span, free: set[int] | None = None) -> None:
-        self.place, self.free = place, free
+    def __init__(self, data: bytes, span: Span, free: set[int] | None = None) -> None:
+        self.span, self.free = span, free
         self.lengths: list[int] = []
         self.deep = self._level = 1
         self.pieces: list[SourcePart] = []
         self._data = data
-        self._sizes: dict[int, int] = {}  # of heads, as they are here
-        self._said, self._about = "", ""
+        self._sizes: dict[int, int] = {}  # of the prefixes in this message
+        self._document, self._about = "", ""
 
     @property
-    def handy(self) -> bool:
-        """Not so large that it costs more than it is worth."""
+    def is_small(self) -> bool:
+        """Whether the generated function stays small enough to be worth it."""
         return len(self._sizes) <= _HEADS and len(self.pieces) <= _PIECES
 
     def case(self, at: int, end: int) -> None:
         names = {0x0A: "id", 0x12: "input", 0x1A: "expected", 0x22: "metadata"}
-        said = self._fields(names, at, end)
-        about = "data[at:after_id]" if "id" in said else "b''"
-        if "metadata" in said:
+        members = self._fields(names, at, end)
+        about = "data[at:after_id]" if "id" in members else "b''"
+        if "metadata" in members:
             about += " + b'\\x12' + data[before_metadata + 1 : end]"
-        self._said, self._about = _literal({"id": "''"} | said), about
+        self._document, self._about = _literal({"id": "''"} | members), about
 
     def output(self, at: int, end: int) -> None:
-        said = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, at, end)
-        about = "b'\\x1a' + data[before_metadata + 1 : after_metadata]" if "metadata" in said else "b''"
-        self._said, self._about = _literal(said), about
+        members = self._fields({0x0A: "value", 0x12: "metadata", 0x1A: "id"}, at, end)
+        about = "b'\\x1a' + data[before_metadata + 1 : after_metadata]" if "metadata" in members else "b''"
+        self._document, self._about = _literal(members), about
 
     def _fields(self, names: dict[int, str], at: int, end: int) -> dict[str, str]:
-        said: dict[str, str] = {}
+        members: dict[str, str] = {}
         for tag, start, stop in fields(self._data, at, end):
             name = names[tag]
             how = {"id": self._text, "metadata": self._struct}.get(name, self._either)
             self.pieces.append(Mark(f"before_{name}"))
-            said[name] = how(start, stop, ((bytes((tag,)), b""),))[0]
+            members[name] = how(start, stop, ((bytes((tag,)), b""),))[0]
             self.pieces.append(Mark(f"after_{name}"))
-        return said
+        return members
 
     def shape(self, kind: tuple[SourcePart, ...]) -> Shape:
-        """Of what was gone through."""
+        """The shape of the traced message."""
         lines = SourceLines(self._about, self._sizes)
         for piece in self.pieces:
             lines.add(piece)
-        source = lines.source(self._said, self._about)
-        exec(source, lines.scope)  # noqa: S102  # written here, names of members as literals
+        source = lines.source(self._document, self._about)
+        exec(source, lines.scope)  # noqa: S102  # the source is generated here; names of members are literals
         return Shape(kind, self.lengths, self.free or set(), self.deep, lines.scope["read"])
 
     def _either(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
@@ -95,34 +95,34 @@ class Trace:
         return how(start, stop, (*steps, (bytes((kind,)), b"")))
 
     def _struct(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
-        said: dict[str, str] = {}
+        members: dict[str, str] = {}
 
         def member(start: int, stop: int) -> int | None:
             (_, first, last), (_, one, two) = fields(self._data, start, stop)
             name = self._data[first:last]
             entry = (b"\x0a", length_delimited(b"\x0a", name)), (b"\x12", b"")
-            said[name.decode()], long = self._value(one, two, entry)
+            members[name.decode()], long = self._value(one, two, entry)
             return long
 
         long = self._inside(at, end, steps, member)
-        return _literal(said), long
+        return _literal(members), long
 
     def _list(self, at: int, end: int, steps: Steps) -> tuple[str, int | None]:
-        said: list[str] = []
+        members: list[str] = []
 
         def item(start: int, stop: int) -> int | None:
             value, long = self._value(start, stop, ((b"\x0a", b""),))
-            said.append(value)
+            members.append(value)
             return long
 
         long = self._inside(at, end, steps, item)
-        return f"[{', '.join(said)}]", long
+        return f"[{', '.join(members)}]", long
 
     def _inside(self, at: int, end: int, steps: Steps, each: Callable[[int, int], int | None]) -> int | None:
-        """An object or a list; how long it is, with its head, if that is always the same."""
+        """An object or a list; its length with its prefix, or None if that varies."""
         self._level += 1
         self.deep = max(self.deep, self._level)
-        number = self._place()
+        number = self._reserve()
         sizes = [each(start, stop) for _, start, stop in fields(self._data, at, end)]
         self._level -= 1
         fixed = [one for one in sizes if one is not None]
@@ -163,7 +163,7 @@ class Trace:
         name = f"v{which}"
         self.lengths.append(long)
         if self.free is None or which in self.free:
-            number = self._place()
+            number = self._reserve()
             self._head(number, steps, long)
             self.pieces.append(TextField(number, name))
             return f"{name}.decode()", None
@@ -171,8 +171,8 @@ class Trace:
         self.pieces += (Same(head), Leaf(f"{long}s", name))
         return f"{name}.decode()", len(head) + long
 
-    def _place(self) -> int:
-        """For a head, which is known when all is that it stands before."""
+    def _reserve(self) -> int:
+        """Reserve the part of a prefix, which is known only after its content."""
         self.pieces.append(Same(b""))
         return len(self.pieces) - 1
 
@@ -181,5 +181,5 @@ class Trace:
         self._sizes[number] = len(head_of(steps, long))
 
 
-def _literal(said: dict[str, str]) -> str:
-    return f"{{{', '.join(f'{name!r}: {value}' for name, value in said.items())}}}"
+def _literal(members: dict[str, str]) -> str:
+    return f"{{{', '.join(f'{name!r}: {value}' for name, value in members.items())}}}"

@@ -826,7 +826,7 @@ def test_a_copy_that_a_crash_cut_off_ends_failed_and_its_source_can_be_copied_ag
             ended = await hosted.desk.wait(torn.id)
             assert ended.status == "failed"
             *_, last = await hosted.events(ended)
-            assert "fork that again" in last["payload"]["error"]["message"]
+            assert "fork the source again" in last["payload"]["error"]["message"]
             assert (await replayed(hosted, source)).status == "completed"
 
     asyncio.run(main())

@@ -534,8 +534,8 @@ async def hangs(task, scene):
         (raises(ValueError("bad day")), "failed", "ValueError: bad day"),
         (raises(ToolFailure("not_allowed", "no")), "failed", "ToolFailure: no"),
         (says(result={1, 2}), "completed", None),  # a set is a list in JSON
-        (says(result=object()), "failed", "its result is no JSON value"),
-        (says(result=math.nan), "failed", "its result is no JSON value"),
+        (says(result=object()), "failed", "the result is not JSON"),
+        (says(result=math.nan), "failed", "the result is not JSON"),
     ],
     ids=["completed", "refused", "raised", "uncaught-tool", "set", "object", "nan"],
 )

@@ -1,4 +1,4 @@
-"""All there is to say of an eval run, for its owner alone: evidence, trials, who judged, what people corrected (contract §6.4, §9.2)."""
+"""The full detail of an eval run, for its owner: evidence, trials, judges and corrections (contract §6.4, §9.2)."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -34,7 +34,7 @@ class ModelRef(_Wire, frozen=True, kw_only=True):
 
 
 class CriterionResult(_Wire, frozen=True, kw_only=True):
-    """One criterion of a rubric, as the judge saw it."""
+    """One criterion of a rubric, and the judge's answer."""
 
     criterion: str
     weight: float
@@ -57,7 +57,7 @@ class TrialDetail(_Wire, frozen=True, kw_only=True):
 
 
 class TaskDetail(_Wire, frozen=True, kw_only=True):
-    """A task. What was recorded is `score`; `effectiveScore` is what it is after a person's correction of the event."""
+    """A task. `score` is the recorded one; `effectiveScore` is the score after a person's correction."""
 
     task_id: str
     kind: str
@@ -71,7 +71,7 @@ class TaskDetail(_Wire, frozen=True, kw_only=True):
 
 
 class Effective(_Wire, frozen=True, kw_only=True):
-    """The run as it is with people's corrections. What was recorded stays beside it."""
+    """The result of the run with corrections applied. The recorded result stays."""
 
     score: float
     verdict: SuiteVerdict | None
@@ -87,10 +87,10 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
     ended_at: datetime | UnsetType = UNSET
     suite_digest: str
     model_class: str
-    judge: str | UnsetType = UNSET  # as it was asked for; `judges` are those who answered
+    judge: str | UnsetType = UNSET  # as requested; `judges` are the models that answered
     judges: tuple[ModelRef, ...] = ()
-    models: tuple[ModelRef, ...] = ()  # that the agent said it used
-    judge_cost_usd: float | None  # None: of some answer nobody knows
+    models: tuple[ModelRef, ...] = ()  # that the agent reported
+    judge_cost_usd: float | None  # None: the cost of some answer is not known
     report: EvalReport
     effective: Effective | UnsetType = UNSET
     reasons: tuple[Reason, ...] = ()
@@ -108,7 +108,7 @@ class EvalDetail(_Wire, frozen=True, kw_only=True):
 async def detail_of(
     store: Store, run: Run, corrections: Corrections, *, first: int = 0, limit: int = 0, shown: int = REASONS
 ) -> EvalDetail:
-    """With the evidence of so many tasks from `first` on, in the suite's order; and why tasks did not pass, of some."""
+    """The detail with the evidence of `limit` tasks from `first` on, in the order of the suite, and reasons why tasks did not pass."""
     request = await read_request(store, run.id)
     report, seen = await report_of(store, run), await _index_log(store, run)
     why, more = await reasons_of(store, run, report, shown)
@@ -141,7 +141,7 @@ async def detail_of(
 
 
 class _LogIndex:
-    """What the log says beyond the fold: which event scored a task, and who answered."""
+    """An index of the log: the event that scored each task, and the models that answered."""
 
     def __init__(self) -> None:
         self.events: dict[str, str] = {}
@@ -184,7 +184,7 @@ async def _index_log(store: Store, run: Run) -> _LogIndex:
 async def _evidence(
     store: Store, run: Run, request: EvalHeader, first: int, limit: int
 ) -> dict[int, list[EvidenceChunk]]:
-    """By task, its trials."""
+    """The evidence of the trials, by task."""
     found: dict[int, list[EvidenceChunk]] = {}
     start, stop = first * request.trials, (first + limit) * request.trials
     async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
@@ -252,21 +252,21 @@ def _criteria(result: JSON) -> tuple[CriterionResult, ...]:
 def _corrected(
     task_id: str, seen: _LogIndex, corrections: Corrections, bar: float
 ) -> tuple[float, bool] | None:
-    """The last word on a task; of a score alone, whether it passes follows."""
-    said = corrections.get(seen.events.get(task_id, ""))
-    if said is None:
+    """The corrected score of a task. If only the score is corrected, `passed` follows from it."""
+    correction = corrections.get(seen.events.get(task_id, ""))
+    if correction is None:
         return None
     recorded = seen.scored[task_id]
-    score = recorded.score if said.score is UNSET else said.score
-    if said.passed is not UNSET:
-        return score, said.passed
-    return score, score >= bar if said.score is not UNSET else recorded.passed
+    score = recorded.score if correction.score is UNSET else correction.score
+    if correction.passed is not UNSET:
+        return score, correction.passed
+    return score, score >= bar if correction.score is not UNSET else recorded.passed
 
 
 def _effective(
     report: EvalReport, seen: _LogIndex, corrections: Corrections, request: EvalHeader
 ) -> Effective | UnsetType:
-    """Only where somebody corrected anything."""
+    """The corrected result; None if nothing is corrected."""
     changed = {
         task.task_id: found
         for task in report.tasks

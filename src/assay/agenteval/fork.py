@@ -1,4 +1,4 @@
-"""What a fork of an eval run takes along (contract §3.7): tasks that have a score, or everything."""
+"""What a fork of an eval run copies (contract §3.7): the tasks that have a score, or everything."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ ALWAYS = frozenset({"run.started", "eval.started"})
 
 
 class ScoredUnits(msgspec.Struct, frozen=True):
-    """Which tasks of a run have a score, and which of its events and results are theirs."""
+    """The tasks of a run that have a score, with their events and results."""
 
     request: EvalHeader
     tasks: frozenset[str]
@@ -31,7 +31,7 @@ class ScoredUnits(msgspec.Struct, frozen=True):
         return {REQUEST: _all, TASKS: _all, RESULTS: lambda first: first // trials in self.numbers}
 
     def keep(self, event: Event) -> bool:
-        """Of the task it belongs to, as its node says; nothing of the run's end."""
+        """Whether to copy an event: those of scored tasks, by node, and not the end of the run."""
         if event.type in ALWAYS:
             return True
         node = decode_event(event.data).nodeId
@@ -53,20 +53,20 @@ async def scored_of(store: Store, source: Run) -> ScoredUnits:
 
 
 def branch_point(source: Run, from_seq: int) -> None:
-    """An eval is branched where it ended, and nowhere else: its tasks have no order."""
+    """An eval can only be branched from its last event, because its tasks have no order."""
     if from_seq != source.events - 1:
-        told = f"an eval run is branched from its last event, {source.events - 1}; got {from_seq}"
-        raise EvalRefused(Problem("fromSeq", told), field="fromSeq")
+        message = f"expected the last event of the run, {source.events - 1}, got {from_seq}"
+        raise EvalRefused(Problem("fromSeq", message), field="fromSeq")
 
 
 def same_agent(request: EvalHeader, agents: Agents) -> None:
-    """What is copied was measured of one version of an agent: another's scores do not belong beside them."""
+    """Refuse another version of the agent: the copied scores belong to one version."""
     agent = agents.get(request.agent_id)
     if agent is None:
-        raise EvalRefused(Problem("agentId", f"there is no agent {request.agent_id!r} here"), field="agentId")
+        raise EvalRefused(Problem("agentId", f"this host has no agent {request.agent_id!r}"), field="agentId")
     if agent.card.version != request.agent_version:
-        told = f"{request.agent_id} is at version {agent.card.version}, and that run measured {request.agent_version}"
-        raise EvalRefused(Problem("agentId", told), field="agentId")
+        message = f"{request.agent_id} is at version {agent.card.version}, and that run measured {request.agent_version}"
+        raise EvalRefused(Problem("agentId", message), field="agentId")
 
 
 class _Id(msgspec.Struct):

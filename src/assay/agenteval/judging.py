@@ -1,4 +1,4 @@
-"""The judge of a rubric (contract §6.3): one question a task, and for each criterion a reason and then a boolean."""
+"""The judge of a rubric (contract §6.3): one model call per task, which gives a reason and a boolean for each criterion."""
 
 from assay.errors import InvalidRequest
 from assay.ports import Providers
@@ -25,7 +25,7 @@ For each, first weigh in `reason` what speaks for and against it, then say in `m
 
 
 def judge_check(criteria: int, model: JSON) -> Check:
-    """An `llm_judge` for so many criteria. Texts of the suite reach the prompt as data, never as a template."""
+    """An `llm_judge` check for this many criteria. Texts of the suite reach the prompt as data, not as a template."""
     one = {
         "type": "object",
         "properties": {"reason": {"type": "string"}, "met": {"type": "boolean"}},
@@ -48,7 +48,7 @@ def met(response: JSON, criteria: int) -> list[bool]:
 
 
 def reasons(response: JSON) -> list[tuple[bool, str]]:
-    """Criterion by criterion, for people."""
+    """For each criterion, whether it is met, and the reason."""
     return [(one["met"], one["reason"]) for name, one in response.items() if name.startswith("criterion_")]
 
 
@@ -57,7 +57,7 @@ def _name(at: int) -> str:
 
 
 def no_judge(providers: Providers | None, model: JSON) -> str | None:
-    """Why nobody can be asked to judge; None: somebody can."""
+    """Why there is no judge; None: there is one."""
     if providers is None:
         return "this host has no providers"
     try:

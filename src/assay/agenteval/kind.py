@@ -1,4 +1,4 @@
-"""Agent evals as a kind of run: trials are its units, its record is the bracket of contract §5.1, its end a scorecard."""
+"""Agent evals as a kind of run: its units are trials, its events those of contract §5.1, its result a scorecard."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,15 +24,15 @@ from assay.protocol.event_record import PendingEvent
 from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
 
-KEPT = 64  # runs whose means are kept ready
-LiveMemory = Callable[[str, str], Memory]  # of a tenant's agent
+KEPT = 64  # runs whose environments are cached
+LiveMemory = Callable[[str, str], Memory]  # takes a tenant and an agent id
 _unpack = msgspec.msgpack.Decoder(TrialUnit).decode
 _task = msgspec.json.Decoder(EvalTask).decode
-_pack = msgspec.json.encode  # what an agent says may be a number that msgpack cannot hold
+_pack = msgspec.json.encode  # an agent's number may be too large for msgpack
 
 
 class EvalDependencies(Struct, frozen=True, kw_only=True):
-    """What trials are made with, whatever the run."""
+    """What trials of every run need."""
 
     agents: Agents
     registry: Registry
@@ -44,7 +44,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
 
 
 class AgentEvalKind:
-    """What a run needs is made once a process and run, from the request that the run keeps."""
+    """The environment of a run is built once per process, from the stored request."""
 
     name = KIND
 
@@ -96,13 +96,15 @@ class AgentEvalKind:
         return split(facts, self._dependencies.services.clock.now())
 
     async def perform(self, unit: bytes) -> bytes:
-        asked = _unpack(unit)
-        environment = await self._environment(asked.run)
-        runner = TrialRunner(environment, asked, _task(asked.task))
-        running = self._running.setdefault(asked.run, set())
-        self._dependencies.progress.began(asked.run, runner.task_id, asked.trial)
+        trial_unit = _unpack(unit)
+        environment = await self._environment(trial_unit.run)
+        runner = TrialRunner(environment, trial_unit, _task(trial_unit.task))
+        running = self._running.setdefault(trial_unit.run, set())
+        self._dependencies.progress.began(trial_unit.run, runner.task_id, trial_unit.trial)
         return _pack(
-            await perform(runner, running, lambda: asked.run in self._stopping, environment.time_budget.left)
+            await perform(
+                runner, running, lambda: trial_unit.run in self._stopping, environment.time_budget.left
+            )
         )
 
     def stop(self, run: str) -> bool:
@@ -111,17 +113,17 @@ class AgentEvalKind:
             task.cancel()
         return True
 
-    def failure_events(self, run: Run, why: str, code: str) -> Ending:
-        error = payloads.ErrorOf(code=code, message=why)
+    def failure_events(self, run: Run, message: str, code: str) -> Ending:
+        error = payloads.ErrorOf(code=code, message=message)
         fact = PendingEvent(type="run.failed", payload=payloads.RunFailed(error=error))
         events = split([fact], self._dependencies.services.clock.now()).events
-        return Ending("failed", events, {**run.head, "status": "error", "error": why, "code": code})
+        return Ending("failed", events, {**run.head, "status": "error", "error": message, "code": code})
 
     async def _environment(self, run: str) -> TrialEnvironment:
         found = self._environments.get(run)
         if found is not None:
             return found
-        async with self._making:  # of many tasks that begin together, the first one asks the store
+        async with self._making:  # of tasks that start together, the first reads the store
             found = self._environments.get(run)
             if found is None:
                 found = await self._open_environment(run, await read_request(self._store, run))
@@ -136,7 +138,7 @@ class AgentEvalKind:
         dependencies = self._dependencies
         agent = dependencies.agents.get(request.agent_id)
         if agent is None:
-            raise EnvironmentFailure(f"there is no agent {request.agent_id!r} here any more")
+            raise EnvironmentFailure(f"this host no longer has agent {request.agent_id!r}")
         known, memory = await self._store.run(run), None
         if request.live and dependencies.memory is not None:
             memory = partial(dependencies.memory, known.tenant if known else "", request.agent_id)

@@ -1,4 +1,4 @@
-"""What is under way just now, for whoever looks on: it is in no log, and says nothing of what it is about (contract §5.1)."""
+"""Live progress of eval runs for clients that follow them (contract §5.1). It is not logged and has no content."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -11,12 +11,12 @@ from assay.ports import Event, Run
 from assay.protocol.event_record import decode_event
 from assay.protocol.events import EvalScored, TrialEnded
 
-Tell = Callable[[str, bytes], None]  # of a run, what is told
+Tell = Callable[[str, bytes], None]  # takes a run and a progress document
 _encode = msgspec.json.Encoder().encode
 
 
 class ProgressStep(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A trial of a task begins, or has come back and is recorded."""
+    """A trial of a task has started, or its result is recorded."""
 
     run_id: str
     task_id: str
@@ -25,7 +25,7 @@ class ProgressStep(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class EvalProgress:
-    """What begins, one process's; nobody listens until somebody does."""
+    """Reports trials that start in this process. Until a listener is set, reports are dropped."""
 
     def __init__(self) -> None:
         self.tell: Tell | None = None
@@ -36,7 +36,7 @@ class EvalProgress:
 
 
 def progress_of(run: Run, event: Event) -> bytes | None:
-    """What an event of the log says of that; so it is the same in every process."""
+    """The progress that an event of the log means; the same in every process."""
     ended = None
     if run.kind == KIND and event.type == "assay.trial.ended":
         ended = msgspec.json.decode(decode_event(event.data).payload, type=TrialEnded)

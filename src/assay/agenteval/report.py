@@ -1,4 +1,4 @@
-"""What a person wants to know of an eval beyond its summary: how sure we are, trials, which bar decided (contract §6.4)."""
+"""The report of an eval run: its summary, intervals, trials and thresholds, from its log (contract §6.4)."""
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from assay.stats.intervals import Rate, clustered_mean, clustered_rate
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One task, without content: `score` None was not measured, or not begun."""
+    """One task, without content. `score` None: it was not measured, or did not start."""
 
     task_id: str
     kind: str
@@ -38,9 +38,9 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    A run as it is recorded. `low` and `high` are the 95% interval of the score, over the `cases` tasks that have one (decision 46): of
-    a rate where tasks pass or fail, of a mean where a rubric is weighed, which one task alone does not have. `pass_k[k]` is the chance
-    that k trials of a task all pass. There is no verdict on a run that is not completed.
+    The report of a run. `low` and `high` are the 95% interval of the score over the `cases` tasks that have one (decision 46): of a
+    rate where tasks pass or fail, of a mean where a rubric has weights. One task alone has no interval of a mean. `pass_k[k]` is the
+    chance that k trials of a task all pass. A run that is not completed has no verdict.
     """
 
     run: str
@@ -118,7 +118,7 @@ async def report_of(store: Store, run: Run) -> EvalReport:
 
 
 class _TrialScores:
-    """The score of every trial, where tasks have several."""
+    """The score of every trial, for tasks with several."""
 
     def __init__(self) -> None:
         self.scores: defaultdict[str, list[float]] = defaultdict(list)
@@ -149,7 +149,7 @@ def _task(task: EvalTask, scorecard: Scorecard, trials: _TrialScores) -> TaskRep
 
 
 def _interval(score: float, tasks: list[TaskReport]) -> tuple[float | None, float | None]:
-    """Of the score of these tasks, which all have one: a task with its trials is one cluster."""
+    """The interval of the score. A task with its trials is one cluster."""
     scores = [task.score for task in tasks if task.score is not None]
     if not scores:
         return None, None
@@ -162,7 +162,7 @@ def _interval(score: float, tasks: list[TaskReport]) -> tuple[float | None, floa
 
 
 class Reason(Struct, frozen=True, rename="camel"):
-    """Why a trial did not pass, in words. This is content."""
+    """Why a trial did not pass. This is content."""
 
     task_id: str
     trial: int
@@ -171,7 +171,7 @@ class Reason(Struct, frozen=True, rename="camel"):
 
 
 async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
-    """Of every trial that did not pass or was not measured, from its evidence, in the suite's order."""
+    """Why each trial did not pass or was not measured, from its evidence, in the order of the suite."""
     request = await read_request(store, run.id)
     async for chunk in read_chunks(store, run.id, RESULTS):
         result = msgspec.json.decode(chunk.data)
@@ -181,21 +181,23 @@ async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
             yield Reason(case["id"], chunk.first % request.trials, result["status"] == "completed", why)
 
 
-async def reasons_of(store: Store, run: Run, report: EvalReport, most: int) -> tuple[tuple[Reason, ...], int]:
-    """The first reason of each task that did not pass, in the suite's order, and how many tasks there are beside those."""
+async def reasons_of(
+    store: Store, run: Run, report: EvalReport, limit: int
+) -> tuple[tuple[Reason, ...], int]:
+    """The first reason of up to `limit` tasks that did not pass, in the order of the suite, and how many more there are."""
     wrong = {task.task_id for task in report.tasks if task.passed is False} | set(report.unmeasured)
     first: dict[str, Reason] = {}
-    if wrong and most:
+    if wrong and limit:
         async for reason in failure_reasons(store, run):
             if reason.task_id in wrong:
                 first.setdefault(reason.task_id, reason)
-            if len(first) == min(most, len(wrong)):
+            if len(first) == min(limit, len(wrong)):
                 break
     return tuple(first.values()), len(wrong) - len(first)
 
 
 def _why(result: JSON, pass_score: float) -> str | None:
-    """What to say of a result that did not pass; None of one that did."""
+    """Why a result did not pass; None if it passed."""
     output: JSON = result["execution_context"]["output"]
     for check in result["check_results"]:
         if check["status"] != "completed":
@@ -211,15 +213,13 @@ def _why(result: JSON, pass_score: float) -> str | None:
 
 
 def _mismatch(check: JSON, value: Any) -> str:
-    said = check.get("resolved_arguments", {})
-    wanted = said.get("expected", said.get("phrases", {})).get("value")
+    arguments = check.get("resolved_arguments", {})
+    expected = arguments.get("expected", arguments.get("phrases", {})).get("value")
     if check["check_type"] == "json_schema":
         errors = check["results"].get("errors", [{}])
-        return f"its result breaks the return schema: {errors[0].get('message', '')}"
-    expected = (
-        _short(wanted) if check["check_type"] != "contains" else f"a result that contains {_short(wanted)}"
-    )
-    return f"expected {expected}, got {_short(value)}"
+        return f"the result does not match the return schema: {errors[0].get('message', '')}"
+    prefix = "a result that contains " if check["check_type"] == "contains" else ""
+    return f"expected {prefix}{_short(expected)}, got {_short(value)}"
 
 
 def _unmet(result: JSON, response: JSON, pass_score: float) -> str | None:
@@ -244,7 +244,7 @@ _outputs = msgspec.json.Decoder(_Outputs).decode
 
 
 async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
-    """The scorecard of a run that completed, as it was recorded; none of any other."""
+    """The recorded scorecard of a completed run; None for any other run."""
     if run.status != "completed" or run.kind != KIND:
         return None
     (last,) = await store.events(run.id, after=run.events - 2)
@@ -254,6 +254,6 @@ async def recorded_summary(store: Store, run: Run) -> EvalSummary | None:
 async def recorded_results(
     store: Store, run: Run, start: int = 0, stop: int | None = None
 ) -> AsyncIterator[bytes]:
-    """The evidence, a TestCaseResult a trial, in the suite's order; what was not begun has none."""
+    """The evidence: one TestCaseResult per trial, in the order of the suite. A trial that did not start has none."""
     async for chunk in read_chunks(store, run.id, RESULTS, start=start, stop=stop):
         yield chunk.data

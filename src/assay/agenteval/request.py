@@ -1,4 +1,4 @@
-"""What is asked of an agent eval, and what is known here that decides whether it can be had (contract §3.1, §3.2)."""
+"""The request of an agent eval, and the facts and limits that decide whether it can run (contract §3.1, §3.2)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,27 +16,27 @@ DEFAULT_SECONDS = 300.0
 
 
 class EvalRequest(Struct, frozen=True, kw_only=True):
-    """A request, whoever made it. `modes` None: those of the suite."""
+    """A request from any transport. `modes` None: those of the suite."""
 
     suite_ref: str | None = None
     agent_id: str | None = None
     modes: tuple[str, ...] | None = None
     baseline_run_id: str | None = None
     trials: int = 1
-    seconds: float | None = None  # a task's; None: the host's
-    judge: str | None = None  # a model that judges, if not the usual one
+    seconds: float | None = None  # of a task; None: the host's
+    judge: str | None = None  # the judge's model, if not the default
     allow_target_mismatch: bool = False
     allow_suite_version_drift: bool = False
-    principal: str = ""  # who asked, by an opaque id; "": the operator
-    suite_digest: str = ""  # of the suite as it was put on the shelf
-    agent_spec: str = ""  # as somebody gave it on a command line, to find the same again
-    configurable: dict[str, Any] = {}  # as it came
+    principal: str = ""  # the opaque id of the caller; "": the operator
+    suite_digest: str = ""  # of the uploaded suite
+    agent_spec: str = ""  # as given on a command line, to find the same agent again
+    configurable: dict[str, Any] = {}  # options, unchanged
     tags: tuple[str, ...] = ()
-    metadata: dict[str, Any] = {}  # the caller's own; it is kept and echoed, and nobody reads it
+    metadata: dict[str, Any] = {}  # the caller's own; stored and returned, not interpreted
 
 
 class Baseline(Struct, frozen=True, kw_only=True):
-    """A completed eval run that somebody wants to be compared with."""
+    """A completed eval run to compare with."""
 
     run_id: str
     suite_id: str
@@ -46,17 +46,17 @@ class Baseline(Struct, frozen=True, kw_only=True):
 
 
 class EvalFacts(Struct, frozen=True, kw_only=True):
-    """What was found out before planning: reading is over, nothing has happened yet."""
+    """What was read before planning."""
 
     card: AgentCard | None = None
     suite: AgentEvalSuite | InvalidRequest | None = None
     baseline: Baseline | None = None
-    no_judge: str | None = None  # why nobody can be asked to judge; None: somebody can
+    no_judge: str | None = None  # why there is no judge; None: there is one
     live_tools: frozenset[str] = frozenset()
 
 
 class EvalLimits(Struct, frozen=True, kw_only=True):
-    """How far an eval may go here."""
+    """The limits of this host for evals."""
 
     max_tasks: int = 10_000
     max_cost_usd: float = 100.0
@@ -74,7 +74,7 @@ def limits_of(limits: Limits) -> EvalLimits:
 
 
 def overrides_of(agent: Agent, configurable: Mapping[str, Any]) -> Agent:
-    """With the model that the run wants, where the agent's is chosen here; others have models of their own."""
+    """The agent with the model options of the run. An agent that chooses its own model is returned as it is."""
     tuning = ModelOverrides(
         model=configurable.get("model"),
         temperature=configurable.get("temperature"),

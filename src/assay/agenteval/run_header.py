@@ -1,4 +1,4 @@
-"""What an eval run keeps of its request: the header, and its tasks as lines (the design's three drawers)."""
+"""The stored request of an eval run: its header, and its tasks as lines."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Literal
@@ -23,7 +23,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that is needed to do the run, but for its tasks."""
+    """The request of a run without its tasks."""
 
     suite_id: str
     suite_version: str
@@ -50,27 +50,27 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def pass_score(self) -> float:
-        said = self.thresholds.pass_score
-        return PASS_SCORE if said is UNSET else said
+        score = self.thresholds.pass_score
+        return PASS_SCORE if score is UNSET else score
 
     @property
     def escalation(self) -> float | None:
-        """The confidence below which an invocation is `escalated`, where the run says one."""
+        """The confidence below which an invocation is `escalated`, if the run sets one."""
         return self.configurable.get("escalationThreshold")
 
     @property
     def verbosity(self) -> Literal["summary", "full", "off"] | None:
         return self.configurable.get("reasoningVerbosity")
 
-    def run_seconds(self, most: float) -> float:
-        """How long it may take, all in all."""
-        said = self.configurable.get("runTimeoutMs")
-        return most if said is None else min(most, said / 1000)
+    def run_seconds(self, limit: float) -> float:
+        """How long the run may take: its own limit or the host's, whichever is smaller."""
+        milliseconds = self.configurable.get("runTimeoutMs")
+        return limit if milliseconds is None else min(limit, milliseconds / 1000)
 
     @property
     def head(self) -> JSON:
-        """What a list shows of it, and what its first events say. No content."""
-        told: JSON = {
+        """The metadata for lists and first events. It has no content."""
+        head: JSON = {
             "suiteId": self.suite_id,
             "suiteVersion": self.suite_version,
             "evalSuiteRef": self.suite_ref,
@@ -79,10 +79,10 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
             "modes": list(self.modes),
             "total": self.total,
         }
-        told |= {"trials": self.trials} if self.trials > 1 else {}
-        told |= {"principal": self.principal} if self.principal else {}
-        told |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
-        return told | ({"tags": list(self.tags)} if self.tags else {})
+        head |= {"trials": self.trials} if self.trials > 1 else {}
+        head |= {"principal": self.principal} if self.principal else {}
+        head |= {"baselineRunId": self.baseline_run_id} if self.baseline_run_id else {}
+        return head | ({"tags": list(self.tags)} if self.tags else {})
 
 
 def request_of(plan: EvalPlan) -> EvalHeader:
@@ -118,7 +118,7 @@ def request_chunk(request: EvalHeader) -> EvidenceChunk:
 
 
 def task_chunks(tasks: tuple[EvalTask, ...]) -> Iterator[EvidenceChunk]:
-    """Tasks in pieces, a task a line, so that a run never holds them all."""
+    """The tasks as chunks of lines, so that a run never holds all of them."""
     held: list[bytes] = []
     first = size = 0
     for task in tasks:
@@ -136,12 +136,12 @@ def _chunk(first: int, lines: list[bytes]) -> EvidenceChunk:
 
 
 async def read_request(store: Store, run: str) -> EvalHeader:
-    (kept,) = await store.chunks(run, REQUEST)
-    return msgspec.json.decode(kept.data, type=EvalHeader)
+    (stored,) = await store.chunks(run, REQUEST)
+    return msgspec.json.decode(stored.data, type=EvalHeader)
 
 
 async def read_tasks(store: Store, run: str) -> AsyncIterator[tuple[int, bytes]]:
-    """Each task with its number, as the line it was kept as."""
+    """Each task as its stored line, with its number."""
     async for chunk in read_chunks(store, run, TASKS, limit=1):
         for at, line in enumerate(chunk.lines(), chunk.first):
             yield at, line

@@ -1,4 +1,4 @@
-"""The scorecard as a fold of recorded events (contract §6.3, §6.4): what is recorded is read back, never measured again."""
+"""Folds recorded events into the scorecard (contract §6.3, §6.4)."""
 
 from array import array
 from collections.abc import Iterable
@@ -27,18 +27,18 @@ _used = msgspec.json.Decoder(_Usage).decode
 
 
 class Scorecard:
-    """What is known of a run so far. It holds numbers, and no content."""
+    """The numbers of a run so far. It has no content."""
 
     def __init__(self, request: EvalHeader) -> None:
         self.request = request
         self.began: str | None = None  # the id of eval.started
         self.tasks: dict[str, EvalScored] = {}
         self.passed_count = 0
-        self.trials: dict[str, dict[int, TrialEnded]] = {}  # of tasks that have no score yet
-        self.unmeasured: dict[str, None] = {}  # tasks of which a trial was not measured
+        self.trials: dict[str, dict[int, TrialEnded]] = {}  # of tasks without a score yet
+        self.unmeasured: dict[str, None] = {}  # tasks with a trial that was not measured
         self.latencies = array("Q")
-        self.cost = 0.0  # what is known of it
-        self.unknown = False  # and whether there is more
+        self.cost = 0.0  # the sum of known costs
+        self.unknown = False  # whether some cost is not known
         self._usages = 0
 
     def add(self, event: Event) -> None:
@@ -93,13 +93,13 @@ def mean(scores: Iterable[float]) -> float:
 
 
 def p95(latencies: Iterable[int]) -> int | None:
-    """Nearest rank: the smallest that at least 95 of 100 do not exceed."""
+    """The 95th percentile, by nearest rank."""
     ordered = sorted(latencies)
     return ordered[ceil(0.95 * len(ordered)) - 1] if ordered else None
 
 
 def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
-    """A task's one score, of all its trials: mean, sum of costs, median latency."""
+    """The score of a task from its trials: mean score, sum of costs, median latency."""
     all_ = list(trials)
     costs = [one.cost_usd for one in all_]
     valid = [one.schema_valid for one in all_ if one.schema_valid is not UNSET]
@@ -115,7 +115,7 @@ def task_score(trials: Iterable[TrialEnded], bar: float) -> EvalScored:
 
 
 class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Whether the bars were cleared; `failed` names those that were not."""
+    """Whether the thresholds were met; `failed` names those that were not."""
 
     passed: bool
     failed: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ class SuiteVerdict(Struct, frozen=True, kw_only=True, rename="camel"):
 def verdict(
     score: float, cost: float | None, latency: int | None, bars: Thresholds, pass_score: float
 ) -> SuiteVerdict:
-    """`passed` of contract §6.3: an unknown cost fails a bar on cost."""
+    """`passed` of contract §6.3. An unknown cost fails a cost threshold."""
     failed: list[str] = []
     if score < pass_score:
         failed.append("passScore")
@@ -147,7 +147,7 @@ def verdict_of(scorecard: Scorecard) -> SuiteVerdict:
 
 
 def summary_of(scorecard: Scorecard, order: Iterable[str], run: str) -> EvalSummary:
-    """The EvalSummary of a run whose tasks all have a score, in the suite's order."""
+    """The EvalSummary of a run whose tasks all have a score, in the order of the suite."""
     request, cost = scorecard.request, scorecard.total_cost
     tasks = tuple(_task(scorecard.tasks[id]) for id in order)
     return EvalSummary(

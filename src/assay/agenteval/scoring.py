@@ -1,4 +1,4 @@
-"""How a task is scored (contract §6.3): its expectation becomes FEP checks, and nothing scores anything but a check."""
+"""Scores a task (contract §6.3): its expectation becomes FEP checks, and only checks score."""
 
 from math import fsum
 from typing import Any
@@ -15,18 +15,18 @@ from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult
 from assay.protocol.suite import EvalTask, Match, RubricCriterion
 
-PASS_SCORE = 0.7  # where a suite says none
+PASS_SCORE = 0.7  # if the suite has none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})
 _encode = msgspec.json.Encoder().encode
 
 
 def answered(finish: InvocationResult) -> bool:
-    """Whether there is anything to score: one that failed or refused was measured all the same."""
+    """Whether there is an answer to score. An invocation that failed or refused is measured too."""
     return finish.outcome not in ("failed", "refused") and finish.result is not UNSET
 
 
 def context_of(task: EvalTask, finish: InvocationResult, metadata: JSON, checks: list[Check]) -> Context:
-    """A task and what the agent made of it, as an FEP test case with its output."""
+    """A task and its result, as an FEP test case with its output."""
     case: JSON = {"id": task.task_id, "input": task.input}
     expected = task.expected
     if expected.match is not UNSET:
@@ -59,7 +59,7 @@ def checks_of(task: EvalTask, finish: InvocationResult, card: AgentCard, judge: 
 
 
 def golden_check(match: Match, result: Any) -> Check:
-    """exact, contains, json-match: no trimming, no case folding; what is no text is its canonical JSON."""
+    """exact, contains, json-match: without trimming or case folding. A value that is not a text is compared as canonical JSON."""
     if match.strategy == "json-match":
         actual: Any = "$.output.value"
         if isinstance(result, str) and not isinstance(match.value, str):
@@ -81,7 +81,7 @@ def text_of(value: Any) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """A text as the JSON it holds, or itself, which is then equal to nothing that is no text."""
+    """The JSON that a text holds, or the text itself."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -90,7 +90,7 @@ def _parsed(text: str) -> Any:
 
 
 def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
-    """From 0 to 1, or None where a check could not answer: that is no score."""
+    """From 0 to 1. None: a check erred, which is not a score."""
     if any(result.status != "completed" for result in results):
         return None
     *gates, last = results
@@ -102,12 +102,12 @@ def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
 
 
 def rubric_score(criteria: tuple[RubricCriterion, ...], met: list[bool]) -> float:
-    """The weight of those that are met, of all the weight."""
+    """The share of weight of the criteria that are met."""
     total = fsum(one.weight for one in criteria)
     gained = fsum(one.weight for one, is_met in zip(criteria, met, strict=True) if is_met)
     return min(1.0, max(0.0, round(gained / total, 12)))
 
 
 def bar_of(kind: str, pass_score: float) -> float:
-    """What a task must reach: golden all of it, a rubric what the suite must."""
+    """The score that a task must reach: 1 for a golden task, `pass_score` for a rubric."""
     return 1.0 if kind == "golden" else pass_score

@@ -1,4 +1,4 @@
-"""What transports and the command ask of agent evals: gather what is known, take a plan in, read back what came of it."""
+"""The service for agent evals: plan, submit, read results. Transports and the command call it."""
 
 from collections.abc import AsyncIterator, Sequence
 
@@ -21,39 +21,41 @@ from assay.runs.intake import NewRun, submit
 
 
 class AgentEvalService:
-    """Of one host."""
+    """The agent evals of one host."""
 
     def __init__(self, store: Store, dependencies: EvalDependencies, *, lease: float = 10.0) -> None:
         self.store, self.dependencies, self.lease = store, dependencies, lease
 
     async def gather(
-        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+        self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalFacts:
-        """All that a plan depends on. Another tenant's baseline is as unknown as none."""
+        """The facts that a plan depends on. A baseline of another tenant is not found."""
         dependencies = self.dependencies
-        agent = dependencies.agents.get(asked.agent_id) if asked.agent_id else None
+        agent = dependencies.agents.get(request.agent_id) if request.agent_id else None
         if agent is not None:
-            _tunable(agent, asked)
+            _check_overrides(agent, request)
         tools: set[str] = set()
         if isinstance(suite, AgentEvalSuite) and dependencies.tools is not None:
-            some = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
-            named = sorted({one.tool for responses in some for one in responses})
+            fixtures = [task.fixtures.tool_responses for task in suite.tasks if task.fixtures is not UNSET]
+            named = sorted({one.tool for responses in fixtures for one in responses})
             tools = {spec.id for spec in dependencies.tools.static_specs(named)}
         return EvalFacts(
             card=agent.card if agent else None,
             suite=suite,
-            baseline=await self._baseline(asked.baseline_run_id, tenant),
-            no_judge=no_judge(dependencies.services.providers, {"model": asked.judge} if asked.judge else {}),
+            baseline=await self._baseline(request.baseline_run_id, tenant),
+            no_judge=no_judge(
+                dependencies.services.providers, {"model": request.judge} if request.judge else {}
+            ),
             live_tools=frozenset(tools),
         )
 
     async def plan(
-        self, asked: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
+        self, request: EvalRequest, tenant: str, suite: AgentEvalSuite | InvalidRequest | None
     ) -> EvalPlan:
-        planned = plan(asked, await self.gather(asked, tenant, suite), self.dependencies.limits)
+        planned = plan(request, await self.gather(request, tenant, suite), self.dependencies.limits)
         agent = self.dependencies.agents.get(planned.card.agent_id)
         if isinstance(agent, Coverage):
-            problems = agent.problems(planned.suite.tasks, planned.tasks, asked.trials)
+            problems = agent.problems(planned.suite.tasks, planned.tasks, request.trials)
             if problems:
                 raise EvalRefused(problems, field="agentId")
         return planned
@@ -67,15 +69,15 @@ class AgentEvalService:
         *,
         run: str | None = None,
     ) -> Run:
-        """Keep the request and its tasks; the run is pending and `holder`'s when this returns."""
-        request = request_of(plan)
+        """Store the request and its tasks. When this returns, the run is pending and leased to `holder`."""
+        header = request_of(plan)
         incoming = NewRun(
             run=run or new_id("run-"),
             tenant=tenant,
             kind=KIND,
-            name=request.suite_id,
-            head=request.head | propagation_headers(),
-            request=request_chunk(request),
+            name=header.suite_id,
+            head=header.head | propagation_headers(),
+            request=request_chunk(header),
         )
         return await submit(self.store, incoming, task_chunks(plan.tasks), holder, self.lease, documents)
 
@@ -99,9 +101,9 @@ class AgentEvalService:
         )
 
 
-def _tunable(agent: Agent, asked: EvalRequest) -> None:
+def _check_overrides(agent: Agent, request: EvalRequest) -> None:
     try:
-        overrides_of(agent, asked.configurable)
+        overrides_of(agent, request.configurable)
     except InvalidRequest as refused:
         place = "configurable.model"
         problems = [Problem(place, one.message) for one in refused.problems]

@@ -1,4 +1,4 @@
-"""One eval run being conducted: what is recorded of it, what is left, and how it ends (contract §3.3, §3.5, §5.1, §6.3)."""
+"""The state of an eval run: its scorecard so far, its remaining trials, and how it ends (contract §3.3, §3.5, §5.1, §6.3)."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -26,7 +26,7 @@ _trial = msgspec.json.Decoder(TrialResult).decode
 
 
 class EvalState:
-    """The fold of what is recorded, and the tasks in the suite's order."""
+    """The scorecard folded from the log, and the tasks in the order of the suite."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class EvalState:
     ) -> None:
         self._run, self._scorecard, self._order, self._clock = run, scorecard, order, clock
         self._time_budget, self._ceiling = time_budget, host.max_cost_usd
-        self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks that have no score yet
+        self._ended: dict[str, dict[int, TrialEnded]] = {}  # trials of tasks without a score yet
 
     def add(self, event: Event) -> None:
         self._scorecard.add(event)
@@ -49,7 +49,7 @@ class EvalState:
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         request, scorecard = self._scorecard.request, self._scorecard
         if len(self._order) < request.total:
-            raise EnvironmentFailure("not all of its tasks were taken in before a crash; start it again")
+            raise EnvironmentFailure("a crash interrupted the submission; start the run again")
         for id, trials in scorecard.trials.items():
             self._ended.setdefault(id, {}).update(trials)
         async for at, line in read_tasks(store, self._run.id):
@@ -94,7 +94,7 @@ class EvalState:
         )
 
     def _scored(self, trial: TrialResult, ended: TrialEnded) -> EvalScored | None:
-        """The task's one score, if this was its last trial and all of them were measured."""
+        """The score of the task, if this was its last trial and all trials were measured."""
         trials = self._ended.setdefault(trial.task_id, {})
         trials[trial.trial] = ended
         if len(trials) < self._scorecard.request.trials:
@@ -106,8 +106,8 @@ class EvalState:
 
     def head(self) -> dict[str, Any]:
         scorecard = self._scorecard
-        told = {**self._run.head, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
-        return told | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
+        head = {**self._run.head, "done": len(scorecard.tasks), "passedCount": scorecard.passed_count}
+        return head | ({"unmeasured": len(scorecard.unmeasured)} if scorecard.unmeasured else {})
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         if trouble is not None:
@@ -118,10 +118,10 @@ class EvalState:
         if self._scorecard.cost > self._ceiling:
             return self._breached()
         if len(self._scorecard.tasks) + len(self._scorecard.unmeasured) < len(self._order):
-            return self._late()  # nothing else leaves a task undone
+            return self._late()  # only the time limit leaves tasks undone
         if missing := [id for id in self._order if id in self._scorecard.unmeasured]:
-            told = f"{len(missing)} of {len(self._order)} tasks could not be measured"
-            return self._failed("eval_unmeasured", told, {"taskIds": missing})
+            message = f"{len(missing)} of {len(self._order)} tasks could not be measured"
+            return self._failed("eval_unmeasured", message, {"taskIds": missing})
         return self._completed()
 
     def _completed(self) -> Ending:
@@ -146,7 +146,9 @@ class EvalState:
             kind="budget-cost", limit=self._ceiling, observed=round(self._scorecard.cost, 12)
         )
         return self._failed(
-            "budget_exhausted", "the run cost more than this host lets a suite cost", first=cap
+            "budget_exhausted",
+            "the run cost more than the limit of this host (ASSAY_MAX_SUITE_COST_USD)",
+            first=cap,
         )
 
     def _late(self) -> Ending:
@@ -154,7 +156,7 @@ class EvalState:
         cap = payloads.CapBreached(
             kind="run-duration", limit=limit, observed=max(self._duration(), limit + 1)
         )
-        return self._failed("run_timeout", "the run took longer than it may", first=cap)
+        return self._failed("run_timeout", "the run took longer than its time limit", first=cap)
 
     def _failed(
         self,
@@ -177,7 +179,7 @@ class EvalState:
 
 
 def cost_of(trial: TrialResult, *, free: bool) -> float | None:
-    """What one trial cost, the judge included; None: nobody knows."""
+    """The cost of one trial, including its judge; None: it is not known."""
     agent: list[Usage] = [step.usage for step in trial.steps if isinstance(step, UsageStep)]
     if not agent and not free:
         return None

@@ -1,4 +1,4 @@
-"""Suites (contract §6.1): read from a file or a document, and everything that is wrong with one at once, with its place."""
+"""Reads suites (contract §6.1) from a file or a document. A refusal lists every problem with its JSON path."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -19,16 +19,16 @@ from assay.protocol.schemas import schema_of
 from assay.protocol.suite import AgentEvalSuite, EvalTask, Expected
 from assay.protocol.validation_messages import message_of, place_in
 
-LONGEST_ID = 100  # characters of a taskId: what is filed under it has a little more
+LONGEST_ID = 100  # characters of a taskId: node ids add a prefix to it
 SHOWN = 500  # problems
-LOOKED_AT = 10_000  # tasks of a suite that is none
-TOGETHER = 50  # tasks whose problems are looked for at a time
-SAFE = 200  # levels that a validator walks down itself
-OUTLINE = 16  # levels of a suite that its schema says something about, and a few more
+LOOKED_AT = 10_000  # tasks of an invalid suite that are checked
+TOGETHER = 50  # tasks validated at a time
+SAFE = 200  # levels of nesting that the validator can recurse into
+OUTLINE = 16  # levels that the schema describes, and a few more
 
 
 def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
-    """A `.json` or `.yaml` file; '-' is either, from standard input."""
+    """Read a `.json` or `.yaml` file; '-' reads either from standard input."""
     document, _, problems = to_json_document(document_of(name, limits), "", limits)
     try:
         if problems:
@@ -41,12 +41,12 @@ def read_suite_file(name: str, limits: Limits) -> AgentEvalSuite:
 
 
 def read_suite(document: Any) -> AgentEvalSuite:
-    """The suite, or an InvalidRequest with everything that keeps it from being one: what its schema says, and what that forgets."""
+    """Parse a suite. An InvalidRequest lists every problem: those of its schema, and those that the schema cannot express."""
     if problems := schema_problems(document):
         raise InvalidRequest(problems + forgotten(_readable(document)))
     try:
-        suite = msgspec.convert(_completeness_problems(document), AgentEvalSuite)
-    except msgspec.ValidationError as wrong:  # a number that JSON Schema takes, and no computer
+        suite = msgspec.convert(_with_integers(document), AgentEvalSuite)
+    except msgspec.ValidationError as wrong:  # a number that JSON Schema accepts, and msgspec does not
         raise InvalidRequest(
             Problem(place_in(wrong).lstrip("."), message_of(wrong, AgentEvalSuite))
         ) from None
@@ -56,7 +56,7 @@ def read_suite(document: Any) -> AgentEvalSuite:
 
 
 def schema_problems(document: Any) -> list[Problem]:
-    """What AgentEvalSuite's schema has against it: of a large one, some tasks at a time."""
+    """The problems by the schema of AgentEvalSuite. A large suite is validated some tasks at a time."""
     if is_deeper(document, SAFE):
         document = _outline(document, OUTLINE)
     errors = _validator().iter_errors(document)
@@ -80,7 +80,7 @@ def schema_problems(document: Any) -> list[Problem]:
 
 
 def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
-    """In our words; `first` is the number of the task that stands first."""
+    """Schema errors as problems. `first` is the number of the first task."""
     found: list[Problem] = []
     for error in errors:
         path = list(error.instance_path)
@@ -94,7 +94,7 @@ def _problems(errors: Iterable[Any], first: int = 0) -> list[Problem]:
 
 
 def _outline(document: Any, levels: int) -> Any:
-    """The document down to so many levels; what is below is a task's own, and any value is good there."""
+    """The document down to some level. Values below belong to tasks, and the schema allows any."""
     if levels == 0:
         return None
     if is_object(document):
@@ -103,14 +103,14 @@ def _outline(document: Any, levels: int) -> Any:
 
 
 def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
-    """What the schema cannot say of tasks, or does not."""
+    """Problems of tasks that the schema does not express."""
     problems: list[Problem] = []
     seen: dict[str, int] = {}
     for at, task in tasks:
         place = f"tasks[{at}]"
         if len(task.task_id) > LONGEST_ID:
-            told = f"{len(task.task_id)} characters, and at most {LONGEST_ID} are taken"
-            problems.append(Problem(f"{place}.taskId", told))
+            message = f"{len(task.task_id)} characters; expected at most {LONGEST_ID}"
+            problems.append(Problem(f"{place}.taskId", message))
         first = seen.setdefault(task.task_id, at)
         if first != at:
             problems.append(
@@ -122,7 +122,7 @@ def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
 
 
 def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
-    """The tasks of a suite that is none, as far as they are tasks."""
+    """The valid tasks of an invalid suite."""
     tasks: Any = document.get("tasks") if is_object(document) else None
     for at, task in enumerate(tasks[:LOOKED_AT] if is_list(tasks) else ()):
         with suppress(msgspec.ValidationError):
@@ -134,14 +134,14 @@ def _expected(expected: Expected, place: str) -> list[Problem]:
         if expected.rubric is not UNSET:
             return [Problem(f"{place}.rubric", "a golden task is scored by `match`: give one of them")]
         if expected.match is UNSET:
-            return [Problem(f"{place}.match", "a golden task needs one: {strategy, value}")]
+            return [Problem(f"{place}.match", "a golden task needs a match: {strategy, value}")]
         return []
     if expected.match is not UNSET:
         return [Problem(f"{place}.match", "a rubric task is scored by `rubric`: give one of them")]
     if expected.rubric is UNSET:
-        return [Problem(f"{place}.rubric", "a rubric task needs one: criteria with their weights")]
+        return [Problem(f"{place}.rubric", "a rubric task needs a rubric: criteria with weights")]
     if not any(one.weight for one in expected.rubric):
-        return [Problem(f"{place}.rubric", "every weight is 0, so that nothing would count")]
+        return [Problem(f"{place}.rubric", "expected a weight above 0, got 0 for every criterion")]
     return []
 
 
@@ -155,8 +155,8 @@ def _fixtures(task: EvalTask, place: str) -> list[Problem]:
     return []
 
 
-def _completeness_problems(document: dict[str, Any]) -> dict[str, Any]:
-    """2000.0 is an integer to JSON Schema, and to nobody else."""
+def _with_integers(document: dict[str, Any]) -> dict[str, Any]:
+    """JSON Schema takes 2000.0 for an integer; msgspec does not."""
     bars = document.get("thresholds")
     if is_object(bars) and isinstance(latency := bars.get("maxP95LatencyMs"), float):
         return {**document, "thresholds": {**bars, "maxP95LatencyMs": int(latency)}}
@@ -169,23 +169,23 @@ def _validator() -> Validator:
 
 
 def _schema_message(place: str, error: Any) -> list[Problem]:
-    """In our words, with as much of the value as says what came."""
+    """A schema error as problems, with a preview of the value."""
     kind: Any = error.kind
     if kind.name == "required":
         return [Problem(f"{place}.{kind.property}".lstrip("."), "this is missing")]
     if kind.name == "additionalProperties":
         return [Problem(f"{place}.{name}".lstrip("."), "there is no such member") for name in kind.unexpected]
-    told = _WORDS.get(kind.name)
-    return [Problem(place, told(kind, error.instance) if told else str(kind.name))]
+    message = _MESSAGES.get(kind.name)
+    return [Problem(place, message(kind, error.instance) if message else str(kind.name))]
 
 
-_WORDS: dict[str, Callable[[Any, Any], str]] = {
+_MESSAGES: dict[str, Callable[[Any, Any], str]] = {
     "type": lambda kind, value: f"expected {' or '.join(map(_named, kind.types))}, got {kind_of(value)}",
     "enum": lambda kind, value: f"expected one of {', '.join(map(str, kind.options))}, got {preview(value)}",
     "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {preview(value)}",
     "minItems": lambda kind, value: f"expected at least {kind.limit}, got {preview(value)}",
     "minLength": lambda _kind, _: "expected a text that is not empty, got an empty one",
-    "uniqueItems": lambda _kind, _: "something is said twice",
+    "uniqueItems": lambda _kind, _: "expected each item once, got one twice",
     "minimum": lambda kind, value: f"expected a number that is at least {kind.limit}, got {preview(value)}",
     "maximum": lambda kind, value: f"expected a number that is at most {kind.limit}, got {preview(value)}",
 }

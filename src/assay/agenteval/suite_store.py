@@ -1,4 +1,4 @@
-"""Suites that a tenant has put on the shelf, and what a reference means (contract §7.4). A version is immutable."""
+"""The uploaded suites of a tenant, and how a reference is resolved (contract §7.4). A version is immutable."""
 
 import hashlib
 from typing import Any
@@ -20,7 +20,7 @@ PAGE = 200
 
 
 class SuiteEntry(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a list shows of a suite: nothing of its tasks but how many there are."""
+    """A suite in a list: of its tasks, only their number."""
 
     suite_id: str
     version: str
@@ -30,13 +30,13 @@ class SuiteEntry(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SuiteStore:
-    """One store's suites, by tenant."""
+    """The suites in a store, by tenant."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def put(self, tenant: str, document: Any) -> tuple[SuiteEntry, bool]:
-        """Keep a suite, and whether it is new. The same again is no change; the same version with another content is refused."""
+        """Store a suite, and say whether it is new. The same suite again changes nothing; the same version with other content is refused."""
         data = msgspec.json.encode(document)
         shelved = await off_loop(len(data), lambda: described(read_suite(document), document))
         key = f"{shelved.suite_id}@{shelved.version}"
@@ -59,7 +59,7 @@ class SuiteStore:
         return [_described(document) for document in found]
 
     async def get(self, tenant: str, ref: str) -> Any | None:
-        """By `<suiteId>@<version>`, or by `<suiteId>` the highest version; None if there is none."""
+        """By `<suiteId>@<version>`, or the highest version of `<suiteId>`; None if there is none."""
         suite, at, version = ref.partition("@")
         if at:
             document = await self._store.document(tenant, KIND, f"{suite}@{version}")
@@ -75,7 +75,7 @@ class SuiteStore:
         return best
 
     async def resolve(self, tenant: str, ref: str) -> tuple[AgentEvalSuite, Any]:
-        """What `evalSuiteRef` may be: a suite of this tenant. Addresses and files are not read, packs are not installed here."""
+        """Resolve `evalSuiteRef` to a suite of this tenant. URLs, files and packs are refused."""
         field = "evalSuiteRef"
         scheme = ref.partition(":")[0].lower()
         if ":" in ref and scheme in ("inline", "http", "https", "file", "data"):
@@ -109,13 +109,13 @@ def described(suite: AgentEvalSuite, document: Any) -> SuiteEntry:
 
 
 def digest_of(document: Any) -> str:
-    """Of what it says, not of how it is written."""
+    """A digest of the content, not of its formatting."""
     return hashlib.sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _described(document: Document) -> SuiteEntry:
-    said = msgspec.json.decode(document.data)
-    return described(msgspec.convert(said, AgentEvalSuite), said)
+    content = msgspec.json.decode(document.data)
+    return described(msgspec.convert(content, AgentEvalSuite), content)
 
 
 def _order(document: Document) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""One trial of one task: what crosses an engine, the invocation and its scoring, and what comes back (contract §5.1)."""
+"""Runs one trial of one task: the invocation, then its scoring (contract §5.1)."""
 
 import asyncio
 import inspect
@@ -28,12 +28,12 @@ from assay.protocol.results import CheckError, CheckResult, TestCaseResult
 from assay.protocol.suite import EvalTask
 from assay.runs.budgets import TimeBudget
 
-SEEDS = "seeds"  # the memory a task's seeds lie in
-STOPPED = "the run was cancelled while it worked"
+SEEDS = "seeds"  # the reference of the memory that holds a task's seeds
+STOPPED = "the run was cancelled during the trial"
 
 
 class TrialUnit(Struct, frozen=True):
-    """Which run, which trial of which task, and the task."""
+    """One unit of an eval run: a trial of a task."""
 
     run: str
     number: int
@@ -42,7 +42,7 @@ class TrialUnit(Struct, frozen=True):
 
 
 class TrialResult(Struct, frozen=True, kw_only=True):
-    """And what it came to. `score` None: it was not measured, or was stopped."""
+    """The result of one trial. `score` is None if it was not measured or was stopped."""
 
     number: int
     trial: int
@@ -61,20 +61,20 @@ class TrialResult(Struct, frozen=True, kw_only=True):
 
 
 class TrialEnvironment(Struct, frozen=True, kw_only=True):
-    """Where trials of one run are made."""
+    """What the trials of one run share."""
 
     request: EvalHeader
     agent: Agent
-    time_budget: TimeBudget  # what is left to the run
+    time_budget: TimeBudget  # of the run
     plan: Plan
     services: Services
     tools: ToolBox | None
-    memory: Callable[[], Memory] | None  # what an agent remembers here, for one trial that looks at it live
+    memory: Callable[[], Memory] | None  # makes the live memory of one trial
     judge: JSON
 
 
 class TrialRunner:
-    """A trial being made; cut short, it is as far as it came."""
+    """Runs one trial. If it is cancelled, `result` has what was done until then."""
 
     def __init__(self, environment: TrialEnvironment, unit: TrialUnit, task: EvalTask) -> None:
         self._environment, self._unit, self._task = environment, unit, task
@@ -84,14 +84,14 @@ class TrialRunner:
         self._line = b""
         self._judge: list[Usage] = []
         self._seeds: tuple[MemoryEntry, ...] = ()
-        self._invocation = self._staged()
+        self._invocation = self._open_invocation()
 
     @property
     def task_id(self) -> str:
         return self._task.task_id
 
     async def run(self) -> None:
-        """The invocation, then its scoring."""
+        """Invoke the agent, then score its result."""
         try:
             floor = self._environment.request.escalation
             self._finish = await invoke(
@@ -100,7 +100,7 @@ class TrialRunner:
         except (ForeignFault, TimeFault) as fault:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
-        await self._scored(self._finish)
+        await self._score_result(self._finish)
 
     def result(self, *, stopped: bool = False) -> TrialResult:
         invocation, unit = self._invocation, self._unit
@@ -119,12 +119,10 @@ class TrialRunner:
             latency_ms=round(invocation.seconds * 1000),
             judge=self._judge,
             score=None if stopped else self._score,
-            line=redact_json(
-                self._line
-            ),  # scored as it was said, and kept without what it gives away (contract §6.5)
+            line=redact_json(self._line),  # scored as it came, stored without secrets (contract §6.5)
         )
 
-    def _staged(self) -> Invocation:
+    def _open_invocation(self) -> Invocation:
         environment, task = self._environment, self._task
         how: dict[str, Any] = {"task_id": task.task_id, "trial": self._unit.trial}
         how |= {"seconds": environment.request.seconds, "max_depth": environment.services.limits.max_depth}
@@ -149,13 +147,13 @@ class TrialRunner:
         )
         return Invocation(card, tools, memory, memory_ref=SEEDS, **how)
 
-    async def _scored(self, finish: InvocationResult) -> None:
+    async def _score_result(self, finish: InvocationResult) -> None:
         environment, task = self._environment, self._task
         checks = checks_of(task, finish, environment.agent.card, environment.judge)
-        told: JSON = {"outcome": finish.outcome, "latency_ms": round(self._invocation.seconds * 1000)}
-        told |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
-        told |= {"error": finish.error} if finish.error else {}
-        context = context_of(task, finish, told, checks)
+        metadata: JSON = {"outcome": finish.outcome, "latency_ms": round(self._invocation.seconds * 1000)}
+        metadata |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
+        metadata |= {"error": finish.error} if finish.error else {}
+        context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.sheet(0, context)
         if self._fault is None and not scorer.waits:
             self._line = scorer.score(context, scorer.counts(Tally())).line
@@ -164,13 +162,13 @@ class TrialRunner:
         results = (
             [_unanswered(scorer, self._fault, environment.services)]
             if self._fault
-            else await self._judged(scorer, context)
+            else await self._run_checks(scorer, context)
         )
         self._line = scorer.closed(context, results, scorer.counts(Tally())).line
         self._score = score_of(task, results)
 
-    async def _judged(self, scorer: Scorer, context: Context) -> list[CheckResult]:
-        """Check by check; what a judge is asked behind a gate that does not hold would be asked for nothing."""
+    async def _run_checks(self, scorer: Scorer, context: Context) -> list[CheckResult]:
+        """Run the checks one by one, and meter the judge."""
         services = self._environment.services
         heard = MeteredProviders(services.providers) if services.providers else None
         services = msgspec.structs.replace(services, providers=heard)
@@ -190,7 +188,7 @@ class TrialRunner:
 
 
 def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult:
-    """The agent could not be asked, so nothing can be said about its answer."""
+    """The agent could not be called, so its answer cannot be scored."""
     return CheckResult(
         check_type=scorer.bounds[-1].checker.type,
         status="error",
@@ -205,7 +203,7 @@ def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult
 async def perform(
     runner: TrialRunner, running: set[asyncio.Task[None]], stopping: Callable[[], bool], left: float
 ) -> TrialResult:
-    """To its end, or cut short when the run is, or its time: `stopping()` says which it was."""
+    """Run a trial to its end. It is cancelled when the run is (`stopping()`), or when `left` seconds are over."""
     task = asyncio.ensure_future(runner.run())
     late = False
 

@@ -1,4 +1,4 @@
-"""Fixtures of a task (contract §6.2): what its tools answer, and what its agent remembers, instead of the world."""
+"""Fixtures of a task (contract §6.2): answers of tools and seeds of memory, instead of live ones."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
@@ -19,7 +19,7 @@ from assay.protocol.suite import ToolResponse
 
 class FixtureTools:
     """
-    A ToolBox that asks nobody: the answers to each tool in their order, of which the last repeats. Make one for each invocation.
+    A ToolBox with fixed answers. Each tool gives its answers in order, then repeats the last. Create one per invocation.
 
         FixtureTools(task.fixtures.tool_responses)
     """
@@ -30,11 +30,11 @@ class FixtureTools:
         self._answers: dict[str, list[Any]] = {}
         for one in responses:
             self._answers.setdefault(one.tool, []).append(one.response)
-        self._asked: dict[str, int] = {}
+        self._calls: dict[str, int] = {}
         self._specs = specs or {}
 
     def static_specs(self, tools: Sequence[str]) -> list[ToolSpec]:
-        """A tool that nobody described is still one that may be called."""
+        """A tool without a spec can be called too."""
         return [self._specs.get(tool) or ToolSpec(id=tool) for tool in tools]
 
     async def specs(self, tools: Sequence[str]) -> list[ToolSpec]:
@@ -44,15 +44,15 @@ class FixtureTools:
         if (answers := self._answers.get(tool)) is None:
             there = ", ".join(sorted(self._answers)) or "none"
             raise ToolFailure("fixture_missing", f"no fixture answers {tool}; there are fixtures for {there}")
-        at = self._asked.get(tool, 0)
-        self._asked[tool] = at + 1
+        at = self._calls.get(tool, 0)
+        self._calls[tool] = at + 1
         return deepcopy(
             answers[min(at, len(answers) - 1)]
-        )  # one agent's changes are not the next one's answer
+        )  # an agent that changes its answer must not change the next one
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """Those that have an answer."""
+        """The tools that have an answer."""
         return tuple(self._answers)
 
     async def close(self) -> None: ...
@@ -60,8 +60,8 @@ class FixtureTools:
 
 class SeededMemory:
     """
-    What an agent remembers of its seeds, as long as this object lives. What it writes it does not read back: its view is
-    that of when it began; `written` has it for whoever comes later.
+    A Memory that holds the seeds, as long as this object lives. Reads are as of its start: the agent does not read its own writes.
+    They are in `written`.
     """
 
     def __init__(self, seeds: Iterable[MemoryEntry] = (), clock: Clock | None = None) -> None:
@@ -91,9 +91,9 @@ class SeededMemory:
 
 def read_seeds(seeds: Sequence[Mapping[str, Any]], place: str = "memorySeed") -> tuple[MemoryEntry, ...]:
     """
-    Seeds as memory entries, redacted as any write; all that is wrong with them at once.
+    Parse seeds as memory entries, without secrets. An InvalidRequest lists every problem.
 
-    The schema asks only for objects: an `id` that is missing is given, so is `createdAt`; a `content` must be said.
+    `content` is required. A missing `id` or `createdAt` is filled in.
     """
     problems: list[Problem] = []
     entries = [_seed(at, seed, f"{place}[{at}]", problems) for at, seed in enumerate(seeds)]
@@ -108,19 +108,19 @@ def read_seeds(seeds: Sequence[Mapping[str, Any]], place: str = "memorySeed") ->
 
 
 def _seed(at: int, seed: Mapping[str, Any], place: str, problems: list[Problem]) -> MemoryEntry:
-    def text(name: str, usual: str | None, wanted: str = "a text") -> str:
-        said = seed.get(name, usual)
-        if isinstance(said, str) and said:
-            return said
-        problems.append(Problem(f"{place}.{name}", f"expected {wanted}"))
-        return usual or "-"
+    def text(name: str, default: str | None, expected: str = "a text") -> str:
+        value = seed.get(name, default)
+        if isinstance(value, str) and value:
+            return value
+        problems.append(Problem(f"{place}.{name}", f"expected {expected}"))
+        return default or "-"
 
-    def moment(name: str, usual: str) -> str:
-        said = text(name, usual, MOMENT)
-        if _moment(said) is None:
+    def moment(name: str, default: str) -> str:
+        value = text(name, default, MOMENT)
+        if _moment(value) is None:
             problems.append(Problem(f"{place}.{name}", f"expected {MOMENT}"))
-            return usual
-        return said
+            return default
+        return value
 
     tags: Any = seed.get("tags", [])
     if not is_list(tags) or not all(isinstance(tag, str) for tag in tags):
@@ -136,15 +136,15 @@ def _seed(at: int, seed: Mapping[str, Any], place: str, problems: list[Problem])
 
 
 EPOCH = "1970-01-01T00:00:00Z"
-MOMENT = "a moment, as in 2026-06-01T00:00:00Z"
+MOMENT = "a time with a zone, such as 2026-06-01T00:00:00Z"
 
 
 def _moment(text: str) -> datetime | None:
     try:
-        said = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return said if said.tzinfo else None
+    return moment if moment.tzinfo else None
 
 
 def _expired(entry: MemoryEntry, now: datetime) -> bool:

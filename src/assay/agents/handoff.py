@@ -1,4 +1,4 @@
-"""Hand-off schemas (RFC 0003, contract §6.3): a task is held against one before, a result against the other after."""
+"""Hand-off schemas (RFC 0003, contract §6.3): one validates tasks before an invocation, the other results after it."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ DEEPEST = Limits().max_depth
 
 
 def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Problem]:
-    """What keeps this task from being one for this agent: the planner refuses for it, before anything runs."""
+    """The problems of a task by the agent's task schema. The planner refuses the run for them."""
     return [] if card.task_schema is None else _problems(card.task_schema, task, place)
 
 
@@ -24,22 +24,22 @@ def validate_result(
     card: AgentCard, finish: InvocationResult, floor: float | None = None, max_depth: int = DEEPEST
 ) -> InvocationResult:
     """
-    The end of an invocation, once its result was held against what the agent promised.
+    Validate the result of an invocation against the agent's return schema.
 
-    A result that is no JSON or breaks the return schema makes it `failed`, and the latter is kept for whoever asks why; a confidence below
-    the floor, else the agent's own threshold, else 0.7, makes it `escalated` (contract §8.4).
+    A result that is not JSON makes it `failed`, and so does one that breaks the schema, which is kept with it. A confidence below the
+    floor, else the agent's own threshold, else 0.7, makes it `escalated` (contract §8.4).
     """
     if finish.outcome != "completed":
         return finish
     if not is_finite(finish.result):
-        return _failed(finish, "its result is no JSON value: a number in it is not finite")
+        return _failed(finish, "the result is not JSON: it has a number that is not finite")
     try:
         result = msgspec.json.decode(msgspec.json.encode(finish.result))
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        return _failed(finish, f"its result is no JSON value: {wrong}")
+        return _failed(finish, f"the result is not JSON: {wrong}")
     if is_deeper(result, max_depth):
         return _failed(
-            finish, f"its result is nested more than {max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
+            finish, f"the result is nested more than {max_depth} deep, which is the limit (ASSAY_MAX_DEPTH)"
         )
     valid = None
     if card.return_schema is not None:
@@ -65,7 +65,7 @@ def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
     try:
         validator = validator_for(msgspec.json.encode(schema))
     except ValueError as wrong:
-        return [Problem(place, f"the hand-off schema is no schema: {wrong}")]
+        return [Problem(place, f"the hand-off schema is invalid: {wrong}")]
     try:
         return [Problem(place + format_path(one.path), one.message) for one in validator.errors(value, SHOWN)]
     except ValueFault as beyond:

@@ -1,4 +1,4 @@
-"""What an agent has around it while it works on one task, and the record of what it did there (contract §5, §6.2, §6.5)."""
+"""One invocation of an agent: its context, and the record of what it did (contract §5, §6.2, §6.5)."""
 
 import asyncio
 import math
@@ -42,19 +42,19 @@ TOOL = re.compile(r"(?=.{3,256}\Z)[^\s:]+:[^\s]+")
 AGENT = re.compile(r"[\w.:@/-]{3,256}")
 DEEPEST = Limits().max_depth
 OUTCOMES: tuple[str, ...] = get_args(Outcome)
-GRACE = 5.0  # seconds beyond its own deadline after which we do not believe that it will end
+GRACE = 5.0  # seconds beyond its own deadline after which it is cancelled
 LONGEST_TTL = 3_155_760_000  # seconds; a hundred years
 
 
 class Invocation:
     """
-    The Scene of one invocation. `steps` is what happened, in its order and without secrets; nothing is added once it is closed.
+    The AgentContext of one invocation. `steps` is what happened, in order and without secrets. Nothing is added once it is closed.
 
-        stage = Stage(agent.card, FixtureTools(task.fixtures.tool_responses), SeededMemory(seeds), seconds=60)
-        finish = await invoke(agent, task.input, stage)     # opens and closes it
-        stage.steps, stage.seconds
+        invocation = Invocation(agent.card, FixtureTools(task.fixtures.tool_responses), SeededMemory(seeds), seconds=60)
+        result = await invoke(agent, task.input, invocation)     # opens and closes it
+        invocation.steps, invocation.seconds
 
-    With `live`, the tools are the world's: then an agent without an allow-list has none.
+    With `live`, the tools are live ones; then an agent without an allow-list has none.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Invocation:
         seconds: float | None = None,
         max_depth: int = DEEPEST,
     ) -> None:
-        self.max_depth = max_depth  # of a result, and of what a tool is given and answers
+        self.max_depth = max_depth  # of a result, and of a tool's arguments and answer
         self.card, self.task_id, self.trial = card, task_id, trial
         self.invocation_id = invocation_id or new_invocation_id()
         self.steps: list[Step] = []
@@ -87,20 +87,20 @@ class Invocation:
         self._calls = 0
 
     async def open(self) -> None:
-        """The clock starts, once it is known what the tools look like."""
+        """Get the specs of the tools, then start the clock."""
         names = self._names()
         self._specs = tuple(await self._box.specs(names) if self._live else self._box.static_specs(names))
         self._began = time.monotonic()
         self._end = self._began + self._seconds if self._seconds is not None else math.inf
 
     def close(self) -> None:
-        """It is over: what a thread that was given up still does is not recorded, and reaches no tool."""
+        """End it. What an abandoned thread still does is not recorded, and it cannot call a tool."""
         if self._closed is None:
             self._closed = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it took, or has taken so far."""
+        """How many seconds it took, or has taken so far."""
         return (self._closed or time.monotonic()) - self._began
 
     @property
@@ -119,11 +119,14 @@ class Invocation:
         self._check_open()
         if self._allowed is None and tool not in self._names() and not _fits(TOOL, tool):
             raise ToolFailure(
-                "invalid_arguments", "a tool is named <scope>:<tool-id>, at most 256 characters"
+                "invalid_arguments",
+                "expected a tool name of the form <scope>:<tool-id>, at most 256 characters",
             )
         if self._allowed is not None and tool not in self._allowed:
             there = ", ".join(sorted(self._allowed)) or "none"
-            raise ToolFailure("not_allowed", f"{tool} is not among the tools this agent may use: {there}")
+            raise ToolFailure(
+                "not_allowed", f"{tool} is not among the tools that this agent may use: {there}"
+            )
         inputs = _plain(arguments, self.max_depth)
         self._calls += 1
         call_id = f"call-{self._calls}"
@@ -142,13 +145,13 @@ class Invocation:
             error = {"code": failure.code, "message": redact_text(str(failure))}
             returned(STATUS.get(failure.code, "error"), error=error)
             raise
-        except BaseException:  # cancelled, or a bug of ours: the call has an end all the same
-            returned("error", error={"code": "cancelled", "message": "the call was given up"})
+        except BaseException:  # cancelled, or a bug: the call gets an end all the same
+            returned("error", error={"code": "cancelled", "message": "the call was cancelled"})
             raise
         if is_deeper(outcome, self.max_depth):
-            told = f"its answer is nested more than {self.max_depth} deep"
-            returned("error", error={"code": "tool_error", "message": told})
-            raise ToolFailure("tool_error", told)
+            message = f"the answer is nested more than {self.max_depth} deep"
+            returned("error", error={"code": "tool_error", "message": message})
+            raise ToolFailure("tool_error", message)
         returned("ok", outcome=redact(outcome))
         return outcome
 
@@ -190,13 +193,13 @@ class Invocation:
         self.note(HandoffStep(to_agent_id=to_agent_id, reason=redact_text(str(reason))))
 
     def note(self, step: Step) -> None:
-        """Nothing is noted after the end."""
+        """Add a step, unless the invocation is closed."""
         if self._closed is None:
             self.steps.append(step)
 
     def _check_open(self) -> None:
         if self._closed is not None:
-            raise ToolFailure("over", "the invocation is over, and nothing can be called any more")
+            raise ToolFailure("over", "the invocation is over; nothing can be called any more")
 
     def _names(self) -> tuple[str, ...]:
         if self._allowed is not None:
@@ -205,7 +208,7 @@ class Invocation:
 
 
 class RecordingMemory:
-    """A Memory whose writes are noted, and redacted before anybody keeps them."""
+    """A Memory that records its writes as steps. Secrets are removed before a write is stored."""
 
     def __init__(self, memory: Memory, ref: str, invocation: Invocation) -> None:
         self._inner, self._ref, self._invocation = memory, ref, invocation
@@ -228,12 +231,12 @@ class RecordingMemory:
         return entry
 
 
-def checked_usage(told: Any) -> Usage:
-    """What an agent says it used, if it can be: counts are not below 0, nor is a cost. A ValueError says why not."""
+def checked_usage(value: Any) -> Usage:
+    """Parse the usage that an agent reports. A ValueError says what is wrong: counts and costs are not below 0."""
     try:
-        usage = msgspec.convert(told, Usage)
+        usage = msgspec.convert(value, Usage)
     except msgspec.ValidationError as wrong:
-        raise ValueError(f"usage: {str(wrong).replace('Expected', 'wanted')}") from None
+        raise ValueError(f"usage: {str(wrong).replace('Expected', 'expected')}") from None
     cost = usage.cost_usd
     if usage.input_tokens < 0 or usage.output_tokens < 0 or (cost is not None and not 0 <= cost < math.inf):
         raise ValueError("usage: expected counts of tokens and a cost that are not below 0")
@@ -244,23 +247,23 @@ def checked_usage(told: Any) -> Usage:
     return usage
 
 
-def _fits(form: re.Pattern[str], said: object) -> bool:
-    """An agent's word for something, which stands in an event: a name, and no text."""
-    if not isinstance(said, str) or not said.isprintable() or form.fullmatch(said) is None:
+def _fits(form: re.Pattern[str], name: object) -> bool:
+    """Whether a name from an agent may stand in an event: it has the form, and no secret."""
+    if not isinstance(name, str) or not name.isprintable() or form.fullmatch(name) is None:
         return False
-    return redact_text(said) == said
+    return redact_text(name) == name
 
 
 def _plain(arguments: Any, max_depth: int) -> dict[str, Any]:
-    """The arguments as JSON, and a copy: what a caller changes afterwards was not said."""
+    """A copy of the arguments as JSON, so that later changes by the caller have no effect."""
     if not is_object(arguments) or not is_finite(arguments):
-        raise ToolFailure("invalid_arguments", "a tool's arguments are an object of JSON values")
+        raise ToolFailure("invalid_arguments", "expected an object of JSON values as arguments")
     try:
         plain = msgspec.json.decode(msgspec.json.encode(arguments))
     except (TypeError, ValueError, OverflowError, RecursionError) as wrong:
-        raise ToolFailure("invalid_arguments", f"a tool's arguments are JSON values: {wrong}") from None
+        raise ToolFailure("invalid_arguments", f"expected JSON values as arguments: {wrong}") from None
     if is_deeper(plain, max_depth):
-        raise ToolFailure("invalid_arguments", f"a tool's arguments are nested at most {max_depth} deep")
+        raise ToolFailure("invalid_arguments", f"expected arguments that are nested at most {max_depth} deep")
     return plain
 
 
@@ -268,8 +271,8 @@ async def invoke(
     agent: Agent, task: Any, invocation: Invocation, *, grace: float = GRACE, floor: float | None = None
 ) -> InvocationResult:
     """
-    How it ended. An agent that raises, hangs, refuses or answers nonsense was measured; only a ForeignFault or TimeFault, which
-    is raised, says that it could not be asked. `floor` is how sure it must be, instead of its own threshold.
+    Invoke an agent and return how it ended. An agent that raises, hangs, refuses or answers nonsense was measured. Only a ForeignFault or
+    TimeFault is raised: the agent could not be called. `floor` is the lowest confidence, instead of the agent's own threshold.
     """
     await invocation.open()
     try:
@@ -299,15 +302,15 @@ def _words(surprise: Exception) -> str:
 
 
 def _sensible(finish: InvocationResult) -> InvocationResult:
-    """What it says of its end, if that can be; else it answered nonsense, which is its failure."""
+    """The result, if it is valid; else a `failed` one."""
     sure: Any = finish.confidence
     error: Any = finish.error
     if finish.outcome not in OUTCOMES:
-        why = f"it ended as {finish.outcome!r}: expected one of {', '.join(OUTCOMES)}"
+        why = f"outcome: expected one of {', '.join(OUTCOMES)}, got {finish.outcome!r}"
     elif sure is not None and not (_is_number(sure) and 0 <= sure <= 1):
-        why = "its confidence is no number from 0 to 1"
+        why = "its confidence is not a number from 0 to 1"
     elif not isinstance(error, str | None):
-        why = "its error is no text"
+        why = "its error is not a text"
     else:
         return finish
     return InvocationResult(outcome="failed", error=why)
@@ -318,5 +321,5 @@ def _is_number(value: object) -> bool:
 
 
 def _error_text(finish: InvocationResult) -> InvocationResult:
-    """What went wrong is kept, and what its words give away is not."""
+    """The result with secrets removed from its error."""
     return finish if finish.error is None else replace(finish, error=redact_text(finish.error))

@@ -1,4 +1,4 @@
-"""Metering what model calls use."""
+"""Meters the usage of model calls."""
 
 from assay.ports import Completion, CompletionRequest, Config, Embed, Model, Providers
 from assay.protocol.agents import Usage
@@ -6,7 +6,7 @@ from assay.protocol.redaction import safe_name
 
 
 class MeteredProviders:
-    """Providers that note what each answer of a judge took, one by one."""
+    """Wraps providers and records the usage of each model call."""
 
     def __init__(self, providers: Providers) -> None:
         self._inner = providers
@@ -41,7 +41,7 @@ class _MeteredModel:
 
 
 def usage_of(reply: Completion) -> Usage:
-    """Tokens that nobody counted are 0 in an event, which must have a number; their cost is then unknown."""
+    """The usage of a completion. Tokens that are not known become 0, because an event needs a number; then the cost is unknown."""
     return Usage(
         provider=safe_name(reply.provider),
         model=safe_name(reply.model),

@@ -1,4 +1,4 @@
-"""Agents and a suite of our own for a conformance suite (contract §10.3, §10.6): real ones, put to work the way all others are."""
+"""Sample agents and a sample suite for the conformance suite (contract §10.3, §10.6). They run as all others do."""
 
 from contextlib import suppress
 from typing import Any
@@ -19,22 +19,22 @@ RETURN: JSON = {
 
 
 class SampleAgent:
-    """Says what it is told to say; told to reach for a tool, it does, and goes on without it."""
+    """Returns what the task says. If the task names a tool, it tries to call it and goes on."""
 
     card = AgentCard(agent_id=SAMPLE, label="Sample", kind="sample", free=True, tools=())
 
     async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        told: JSON = task if is_object(task) else {"say": task}
-        if "attemptTool" in told:
-            with suppress(ToolFailure):  # it is not one of its own
-                await scene.call(str(told["attemptTool"]), {})
-        return InvocationResult(outcome="completed", result=told.get("say"))
+        document: JSON = task if is_object(task) else {"say": task}
+        if "attemptTool" in document:
+            with suppress(ToolFailure):  # the tool is not on its allow-list
+                await scene.call(str(document["attemptTool"]), {})
+        return InvocationResult(outcome="completed", result=document.get("say"))
 
     async def close(self) -> None: ...
 
 
 class StrictAgent(SampleAgent):
-    """The same, with a promise about what it returns."""
+    """The same agent with a return schema."""
 
     card = AgentCard(
         agent_id=STRICT, label="Strict sample", kind="sample", free=True, tools=(), return_schema=RETURN
@@ -45,7 +45,7 @@ SAMPLES = (SampleAgent(), StrictAgent())
 
 
 def sample_suite(tasks: int = 2) -> JSON:
-    """Of so many golden tasks; a version stands for one content."""
+    """A suite of golden tasks. Each number of tasks has a version of its own."""
     return {
         "suiteId": SUITE,
         "version": f"1.0.{tasks - 2}" if tasks >= 2 else "0.9.0",
@@ -56,13 +56,13 @@ def sample_suite(tasks: int = 2) -> JSON:
     }
 
 
-def invocation_suite(name: str, said: Any, attempt: str | None) -> JSON:
-    """One task, for one invocation."""
-    told: JSON = {"say": said} | ({} if attempt is None else {"attemptTool": attempt})
-    task = _task("invoke", told, said)
+def invocation_suite(name: str, answer: Any, attempt: str | None) -> JSON:
+    """A suite with one task, for one invocation."""
+    document: JSON = {"say": answer} | ({} if attempt is None else {"attemptTool": attempt})
+    task = _task("invoke", document, answer)
     return {"suiteId": f"local.assay.evals.{name}", "version": "1.0.0", "modes": ["golden"], "tasks": [task]}
 
 
-def _task(id: str, told: JSON, wanted: Any) -> JSON:
-    match = {"strategy": "json-match", "value": wanted}
-    return {"taskId": id, "input": told, "expected": {"kind": "golden", "match": match}}
+def _task(id: str, document: JSON, expected: Any) -> JSON:
+    match = {"strategy": "json-match", "value": expected}
+    return {"taskId": id, "input": document, "expected": {"kind": "golden", "match": match}}

@@ -1,4 +1,4 @@
-"""core.conformance.mock-agent: an agent that says what its config says, event by event (contract §13.4)."""
+"""core.conformance.mock-agent: emits the events that its config lists (contract §13.4)."""
 
 from typing import Any
 
@@ -63,14 +63,14 @@ def _call(execution: Execution, node: Node, agent: str, call: dict[str, Any]) ->
 
 
 def _decide(execution: Execution, node: Node, agent: str, said: dict[str, Any]) -> Steps[None]:
-    """Too unsure, a person ratifies it, and it is said again."""
+    """Emit the decision. If its confidence is too low, a person approves it and it is emitted again."""
     confidence = said.get("confidence")
     decided = AgentDecided(agent_id=agent, confidence=UNSET if confidence is None else confidence)
     cause = execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])
     if confidence is not None and below(confidence, execution.threshold):
         unsure = LowConfidence(agent, execution.threshold, confidence)
         answer = yield from approval(
-            execution, node.id, "A decision its agent is not sure of", cause, unsure=unsure, cause=cause
+            execution, node.id, "A decision with low confidence", cause, unsure=unsure, cause=cause
         )
         require_accepted(execution, answer, "a decision below the threshold", node.id)
         execution.emit("agent.decided", decided, node=node.id, decision=said["decision"])

@@ -1,7 +1,7 @@
 """
-What a conformance suite asks of a host to see its verifier, loop and merges at work (contract §10.4, §10.7): real runs, told in its words.
+What the test-only routes of the conformance suite do: verifier, loop, merge and dispatch (contract §10.4, §10.7). They start real runs.
 
-Only where the samples are seeded. Its agents do what the task says.
+They need the sample workflows. The sample agents do what the task says.
 """
 
 from typing import Any
@@ -29,7 +29,7 @@ VERIFIED = "conformance-verified"
 
 
 class SampleActor:
-    """Does what it is asked, and says so."""
+    """Completes every task."""
 
     card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
 
@@ -40,7 +40,7 @@ class SampleActor:
 
 
 class SampleCritic:
-    """Gives the verdict that the task asks for."""
+    """Gives the verdict that the task names."""
 
     card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
 
@@ -60,7 +60,7 @@ def verified() -> Workflow:
 
 
 async def verify_run(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"simulateVerdict", "task"?}`: a verified run as far as it goes; each verdict flat, and never what it is about."""
+    """`{"simulateVerdict", "task"?}`: runs a verifier loop; returns its verdicts without content."""
     if not is_object(body) or body.get("simulateVerdict") not in VERDICTS:
         raise InvalidRequest(Problem("simulateVerdict", f"expected one of {', '.join(VERDICTS)}"))
     task = {"simulateVerdict": body["simulateVerdict"], "task": body.get("task")}
@@ -82,7 +82,7 @@ async def verify_run(workflows: WorkflowService, principal: Principal, body: Any
 
 
 async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"turns", "suspendAtTurn"?, "resume"?}`: a plan of so many turns, one of them held for a person (CP-1)."""
+    """`{"turns", "suspendAtTurn"?, "resume"?}`: runs a plan of that many turns; one of them waits for a person (CP-1)."""
     turns, held = _whole(body, "turns"), _whole(body, "suspendAtTurn", optional=True)
     noop = {"kind": "next-worker", "nextWorkerIds": ["conformance-noop"]}
     plan = [noop] * (turns - 1) + [{"kind": "terminate", "reason": "goal-reached"}]
@@ -104,7 +104,7 @@ async def agent_loop(workflows: WorkflowService, principal: Principal, body: Any
 
 
 async def attest(workflows: WorkflowService, principal: Principal, body: Any) -> dict[str, Any]:
-    """`{"childOutputs", "outputAttestation", "approvalAction"?}`: a child with those outputs, harvested and merged as far as it may be."""
+    """`{"childOutputs", "outputAttestation", "approvalAction"?}`: runs a child with those outputs; they are merged if that is allowed."""
     outputs = body.get("childOutputs") if is_object(body) else None
     if not is_object(outputs):
         raise InvalidRequest(Problem("childOutputs", "expected an object"))
@@ -138,9 +138,9 @@ async def attest(workflows: WorkflowService, principal: Principal, body: Any) ->
 async def dispatch(
     workflows: WorkflowService, principal: Principal, card: AgentCard, body: Any
 ) -> dict[str, Any]:
-    """`{"task", "validateHandoff"?, "availableTools"?}`: that agent, asked once; its events flat. Its own allow-list says which tools it has."""
+    """`{"task", "validateHandoff"?, "availableTools"?}`: calls that agent once and returns its events. Its own allow-list says which tools it has."""
     if not is_object(body) or "task" not in body:
-        raise InvalidRequest(Problem("task", "expected one"))
+        raise InvalidRequest(Problem("task", "expected a task"))
     if body.get("validateHandoff", True) and (found := task_problems(card, body["task"], "task")):
         raise InvalidRequest(found)
     shown = document_of(samples()["conformance-agent-identity"])

@@ -38,7 +38,7 @@ def _next(*workers: str, **more: Any) -> dict[str, Any]:
 def _loop(
     config: dict[str, Any], dispatch: dict[str, Any] = D, agent: str | None = None, first: str = "supervisor"
 ) -> dict[str, Any]:
-    """A supervisor and its dispatch, and the way back."""
+    """A supervisor node, a dispatch node, and an edge back."""
     pin = {"agent": {"agentId": f"core.conformance.{agent}", "modelClass": "reasoning"}} if agent else {}
     return {
         "nodes": [_node(first, SUPERVISOR, config, **pin), _node("dispatch", DISPATCH, dispatch)],
@@ -191,12 +191,12 @@ SAMPLES: dict[str, dict[str, Any]] = {
 
 
 def samples() -> dict[str, Workflow]:
-    """All of them, by id."""
+    """All sample workflows, by id."""
     return {workflow.id: workflow for workflow in map(_whole, SAMPLES.items())}
 
 
 def fixtures(*, seeded: bool) -> list[str]:
-    """What discovery may say is startable (contract §1.1): exactly those that are."""
+    """The ids that discovery lists (contract §1.1): those that can be started."""
     return sorted(samples()) if seeded else []
 
 

@@ -70,7 +70,7 @@ def in_processes(test):
 async def hosted(opened, agent):
     """A process: it looks for runs only when it is told to."""
     made = Hosted(await opened(), Doing(agent))
-    made.desk.lease = 1_000.0
+    made.desk._leases.seconds = 1_000.0
     return made
 
 

@@ -64,7 +64,7 @@ class RunExecutor:
         attempts: int | None = None,
     ) -> None:
         """`attempts`: how many processes in a row may die with a run before it fails; None: any number."""
-        self.store, self._engine, self._kinds, self.lease = store, engine, kinds, lease
+        self.store, self._engine, self._kinds = store, engine, kinds
         self.attempts = attempts
         self.executor_id = f"executor-{secrets.token_hex(8)}"
         self._conductors: dict[str, tuple[Conductor, asyncio.Task[None]]] = {}
@@ -122,6 +122,11 @@ class RunExecutor:
             self._leases.orphan(run)
         elif claimed is not None:
             self.start(claimed)
+
+    @property
+    def lease(self) -> float:
+        """Seconds that a lease lasts."""
+        return self._leases.seconds
 
     @property
     def closing(self) -> bool:

@@ -94,7 +94,7 @@ class Host:
         slots = [
             slot
             for run in self.runs()
-            for slot in self.ask("slots", run.id, "results", limit=CASES[self.type])
+            for slot in self.ask("chunk_infos", run.id, "results", limit=CASES[self.type])
         ]
         return {at for slot in slots for at in range(slot.first, slot.last + 1)}
 

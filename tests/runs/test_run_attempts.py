@@ -146,6 +146,7 @@ def recorded(executor, store):
         done.append("release")
         return await release(run, holder)
 
+    executor._adoption._start = started
     executor.start, store.release = started, released
     return done
 

@@ -18,6 +18,8 @@ import pytest
 
 from assay import EvaluationRunResult, TestCaseResult
 from assay.cli.console import ProgressLine
+from assay.cli.help import HELP
+from assay.cli.main import VERBS
 from assay.protocol.schemas import NOUNS
 from support.command import on_a_terminal
 
@@ -630,6 +632,14 @@ def test_help_and_schema(command, tmp_path, arguments, code, said):
     ended = command(*arguments, folder=tmp_path)
     assert ended.code == code
     assert said in ended.out + ended.err
+
+
+def test_the_summary_of_every_verb_fits_on_a_line(command, tmp_path):
+    lines = command("--help", folder=tmp_path, environ={"COLUMNS": "80"}).out.splitlines()
+    for verb in VERBS:
+        summary = HELP[verb].partition("\n")[0]
+        assert summary.endswith(".")
+        assert f"  {verb:9}  {summary}" in lines
 
 
 @pytest.mark.parametrize(

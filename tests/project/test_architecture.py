@@ -54,6 +54,18 @@ def loaded_by(statement):
             {"msgspec", "asyncio", "rich", "regex", "yaml", "assay.fep", "jsonschema_rs"},
         ),
         (
+            "from assay.cli.main import app; app(['--help'], standalone_mode=False)",
+            {
+                "msgspec",
+                "asyncio",
+                "rich",
+                "assay.app",
+                "assay.cli.evaluate",
+                "assay.cli.run",
+                "assay.cli.suite",
+            },
+        ),
+        (
             "import assay; assay.evaluate_sync([{'id': 'a', 'input': 1}], [{'value': 1}], "
             "[{'type': 'exact_match', 'arguments': {'actual': '$.output.value', 'expected': 1}}])",
             {

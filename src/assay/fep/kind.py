@@ -64,9 +64,9 @@ class EvaluationKind:
     def stop(self, run: str) -> bool:
         return False
 
-    def failure_events(self, run: Run, why: str, code: str) -> Ending:
+    def failure_events(self, run: Run, message: str, code: str) -> Ending:
         last = Event("run.failed", _encode({"error": code}), self._services.clock.now())
-        return Ending("failed", [last], {**run.head, "status": "error", "error": why, "code": code})
+        return Ending("failed", [last], {**run.head, "status": "error", "error": message, "code": code})
 
     async def perform(self, unit: bytes) -> bytes:
         asked = _unpack(unit)

@@ -8,6 +8,7 @@ from assay.errors import Conflict, EnvironmentFailure, Refusal
 from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transaction
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
+from assay.runs.large import off_loop
 from assay.runs.log_writer import LogWriter
 from assay.runs.paging import read_events
 from assay.workers import pool
@@ -33,6 +34,7 @@ class Conductor:
         self._attempts = attempts
         self._stopped = asyncio.Event()
         self._draining = self._write_failed = False
+        self._largest = 0  # bytes of a unit or a result so far
         self._working: asyncio.Task[None] | None = None
 
     @property
@@ -159,7 +161,9 @@ class Conductor:
         try:
             async for result in results:
                 telemetry.add("assay_units", 1, self._kind.name)
-                await writer.add(state.outcome(result))
+                # A step of a run with large values removes secrets from all of them.
+                size = self._largest = max(self._largest, len(result))
+                await writer.add(await off_loop(size, lambda result=result: state.outcome(result)))
         finally:
             await results.aclose()
 
@@ -167,4 +171,5 @@ class Conductor:
         async for unit in units:
             if self._stopped.is_set():
                 return
+            self._largest = max(self._largest, len(unit))
             yield unit

@@ -256,7 +256,7 @@ async def test_after_a_commit_of_which_nobody_heard_the_log_is_whole(disk):
     stop = False
     async with opened(disk) as store:
         await write(store, many=2)
-        event.listen(store._scribe._engine, "commit", lost)
+        event.listen(store._sql_writer._engine, "commit", lost)
         stop = True
         with pytest.raises(RuntimeError):
             await store.commit(Transaction(documents=[BESIDE], lines=[audit_entry("t", "run.start", "r")]))

@@ -155,7 +155,7 @@ async def fill(store, run="r", many=40):
 
 
 async def now(store):
-    return store._scribe._clock.now()
+    return store._sql_writer._clock.now()
 
 
 async def read(store, run="r", many=40):
@@ -272,7 +272,7 @@ async def test_what_is_sealed_anew_is_not_written_over_by_what_it_was_before():
             )
             await store.commit(Transaction(entries=[begin]))
         async with opened(address, BOTH) as store, opened(address, BOTH) as other:
-            resealing = other._resealing
+            resealing = other._reencryption
             with other._engine.connect() as connection, connection.begin():
                 (row,) = resealing._rows(connection, runs, [])
                 going_on = asyncio.create_task(

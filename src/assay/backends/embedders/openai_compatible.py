@@ -118,7 +118,7 @@ class OpenAICompatibleEmbedder:
         except Fault as fault:
             for future in waiting:
                 future.set_exception(fault)
-                future.exception()  # seen, even if whoever waited has left
+                future.exception()  # retrieved, even if the caller was cancelled
         except BaseException:
             for future in waiting:
                 future.cancel()

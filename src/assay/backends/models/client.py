@@ -126,7 +126,7 @@ class ProviderClient:
         try:
             outcome = await self._try(wire, path, body, limit=min(self.provider.timeout, end - sent))
             wait = self._wait(outcome, attempt)
-            if throttles(outcome):  # a wait that nobody would sit through closes nothing
+            if throttles(outcome):  # a wait beyond the queue timeout does not close the gate
                 short = wait < self.provider.queue_timeout
                 gate.throttled(sent=sent, until=loop.time() + wait if short else sent)
             elif isinstance(outcome, HttpAnswer) and outcome.ok:

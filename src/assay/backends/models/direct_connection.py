@@ -4,7 +4,7 @@ import asyncio
 import zlib
 from typing import cast
 
-import httptools  # an extra: only a wire imports this file, when somebody asks
+import httptools  # an extra: only a transport imports this file
 
 from assay.backends.models.transport import ConnectionLost, HttpAnswer, Outcome, TooLargeReply
 
@@ -128,7 +128,7 @@ class DirectConnection(asyncio.Protocol):
     def _answer(self) -> Outcome:
         body = b"".join(self._parts)
         encoding = self._fields.get("content-encoding", "identity").lower()
-        if encoding in ("gzip", "deflate"):  # nobody asked for it, and some send it all the same
+        if encoding in ("gzip", "deflate"):  # not requested, but some providers send it
             unpack = zlib.decompressobj(zlib.MAX_WBITS | 32)
             try:
                 body = unpack.decompress(body, self._limit + 1)
@@ -139,5 +139,5 @@ class DirectConnection(asyncio.Protocol):
             if not unpack.eof:
                 return ConnectionLost(f"its {encoding} answer was cut off")
         elif encoding not in ("identity", ""):
-            return ConnectionLost(f"it answered in the encoding {encoding!r}, which nobody asked for")
+            return ConnectionLost(f"it answered in the encoding {encoding!r}, which was not requested")
         return HttpAnswer(self._status, self._fields, body)

@@ -73,7 +73,7 @@ class AdaptiveLimiter:
             if turn.done() and not turn.cancelled():  # let in at the moment it gave up
                 self.leave()
             else:
-                self._admit()  # whoever is behind may be first now
+                self._admit()  # the next in the queue may be first now
             raise
 
     def leave(self) -> None:

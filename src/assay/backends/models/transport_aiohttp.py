@@ -2,7 +2,7 @@
 
 import io
 
-import aiohttp  # an extra: only `open_wire` imports this file, when somebody asks
+import aiohttp  # an extra: only `open_transport` imports this file
 from yarl import URL
 
 from assay.backends.models.transport import (

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-import httpx2  # extras, and 0.8 s to load: only `open_wire` imports this file, when somebody asks
+import httpx2  # extras, and 0.8 s to load: only `open_transport` imports this file
 import openai
 
 from assay.backends.models.transport import OPENAI, ConnectionLost, HttpAnswer, Outcome, TooLargeReply
@@ -31,7 +31,7 @@ class OpenAITransport:
             return ConnectionLost(_why(lost.__cause__ or lost))
         except _TooMuch:
             return TooLargeReply(self._limit)
-        if len(response.content) > self._limit:  # it was packed, though nobody asked for that
+        if len(response.content) > self._limit:  # it was compressed without a request for it
             return TooLargeReply(self._limit)
         return HttpAnswer(response.status_code, dict(response.headers), response.content)
 

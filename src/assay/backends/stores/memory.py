@@ -36,7 +36,7 @@ class MemoryStore:
         self._documents: dict[rules.Name, Document] = {}
         self._audit: list[AuditRecord] = []
         self._heads: dict[str, LaneHead] = {}
-        self._bell = RunNotifier(self._look)
+        self._notifier = RunNotifier(self._look)
 
     async def commit(self, batch: Transaction) -> tuple[int, ...]:
         rules.check(batch)
@@ -50,7 +50,7 @@ class MemoryStore:
         for line in settled.lines:
             self._write_line(line)
         for run in settled.runs:
-            self._bell.ring(run, _tally(self._runs[run]))
+            self._notifier.ring(run, _tally(self._runs[run]))
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
@@ -66,7 +66,7 @@ class MemoryStore:
         return self._events.get(run, [])[start : start + limit]
 
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
-        return await self._bell.wait(run, after, timeout)
+        return await self._notifier.wait(run, after, timeout)
 
     async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
@@ -167,7 +167,7 @@ class MemoryStore:
         self._heads[line.tenant] = next_head(head, written)
 
     async def close(self) -> None:
-        await self._bell.close()
+        await self._notifier.close()
 
     def _pieces(self, run: str, kind: str) -> list[EvidenceChunk]:
         kept = self._evidence.get(run, {})

@@ -37,7 +37,7 @@ class RunNotifier:
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if run not in self._waiting:
             self._waiting[run] = {}
-            self._news.set()  # a run nobody watched: look now, not in a while
+            self._news.set()  # a new run: poll now
         self._waiting[run][future] = after
         if self._watch is None or self._watch.done():
             self._watch = asyncio.create_task(self._keep_looking())

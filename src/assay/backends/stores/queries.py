@@ -32,7 +32,7 @@ _DOCUMENTS = (
     .where(tuple_(*_DOCUMENT_NAME).in_(bindparam("names", expanding=True)))
     .order_by(*_DOCUMENT_NAME)
 )
-# A row that another process has locked is passed over: who waited for it would hold up all that comes after.
+# A row that another process has locked is skipped: waiting for it would block all later transactions.
 _RUNS_LOCKED = _RUNS.with_for_update(skip_locked=True)
 _DOCUMENTS_LOCKED = _DOCUMENTS.with_for_update(skip_locked=True)
 _RUN_NAMES = select(runs.c.id).where(runs.c.id.in_(bindparam("ids", expanding=True)))
@@ -100,7 +100,7 @@ def lost_runs(
     sparing: int | None = None,
 ) -> list[Run]:
     """
-    Active runs nobody else holds any more; ones that another process is just taking are passed over.
+    Active runs without a valid lease; rows that another process has locked are skipped.
 
     And those whose lease was granted in the future: it is not known how long they are held.
     """
@@ -126,7 +126,7 @@ def list_events(connection: Connection, run: str, after: int, limit: int) -> lis
     return [Event(type, data, moment(at), sequence) for type, data, at, sequence in rows]
 
 
-def list_slots(
+def list_chunk_infos(
     connection: Connection, run: str, kind: str, after: ChunkInfo | None, limit: int
 ) -> list[ChunkInfo]:
     place = evidence.c.key, evidence.c.first
@@ -139,7 +139,7 @@ def list_slots(
     return [ChunkInfo(kind=kind, key=row.key, first=row.first, last=row.last, size=row.size) for row in rows]
 
 
-def list_pieces(
+def list_chunks(
     connection: Connection,
     vault: RecordCodec,
     run: str,
@@ -168,7 +168,7 @@ def list_pieces(
     ]
 
 
-def list_beside(
+def list_contents(
     connection: Connection, vault: RecordCodec, run: str, kind: str, keys: Sequence[str]
 ) -> dict[str, bytes]:
     found: dict[str, bytes] = {}

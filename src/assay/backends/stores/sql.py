@@ -62,13 +62,13 @@ class SqlStore:
         patience: RetryPolicy,
         reach: Reach,
     ) -> None:
-        self._engine, self._writing, self._vault, self._patience = engine, writing, vault, patience
-        self._scribe = SqlWriter(writing, vault, clock, reach)
-        self._resealing = Reencryption(vault)
+        self._engine, self._writing, self._codec, self._patience = engine, writing, vault, patience
+        self._sql_writer = SqlWriter(writing, vault, clock, reach)
+        self._reencryption = Reencryption(vault)
         self._checkpoints = Checkpoints(engine)
-        self._writer = GroupCommitter(writing, self._scribe, self._checkpoints, patience, reach)
+        self._writer = GroupCommitter(writing, self._sql_writer, self._checkpoints, patience, reach)
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-store-reader")
-        self._bell = RunNotifier(self._look)
+        self._notifier = RunNotifier(self._look)
 
     @classmethod
     async def open(
@@ -105,51 +105,53 @@ class SqlStore:
         if telemetry.on:
             _count(settled, time.perf_counter() - began)
         for run in settled.runs.values():
-            self._bell.ring(run.id, RunPosition(run.events, run.status in CLOSED))
+            self._notifier.ring(run.id, RunPosition(run.events, run.status in CLOSED))
         return tuple(settled.ends)
 
     async def run(self, run: str, *, tenant: str | None = None) -> Run | None:
         if "\0" in run:  # no name holds one, and PostgreSQL cannot even be asked
             return None
-        found = await self._read(lambda connection: queries.find_runs(connection, self._vault, [run]))
+        found = await self._read(lambda connection: queries.find_runs(connection, self._codec, [run]))
         return found[0] if found and tenant in (None, found[0].tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        return await self._read(lambda connection: queries.list_runs(connection, self._vault, query))
+        return await self._read(lambda connection: queries.list_runs(connection, self._codec, query))
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
         return await self._read(lambda connection: queries.list_events(connection, run, after, limit))
 
     async def wait_for_events(self, run: str, *, after: int, timeout: float) -> bool:
-        return await self._bell.wait(run, after, timeout)
+        return await self._notifier.wait(run, after, timeout)
 
     async def chunk_infos(
         self, run: str, kind: str, *, after: ChunkInfo | None = None, limit: int = 1000
     ) -> list[ChunkInfo]:
-        return await self._read(lambda connection: queries.list_slots(connection, run, kind, after, limit))
+        return await self._read(
+            lambda connection: queries.list_chunk_infos(connection, run, kind, after, limit)
+        )
 
     async def chunks(
         self, run: str, kind: str, *, key: str = "", start: int = 0, stop: int | None = None, limit: int = 4
     ) -> list[EvidenceChunk]:
         return await self._read(
-            lambda connection: queries.list_pieces(
-                connection, self._vault, run, kind, key, start, stop, limit
+            lambda connection: queries.list_chunks(
+                connection, self._codec, run, kind, key, start, stop, limit
             )
         )
 
     async def contents(self, run: str, kind: str, keys: Sequence[str]) -> dict[str, bytes]:
         return await self._read(
-            lambda connection: queries.list_beside(connection, self._vault, run, kind, keys)
+            lambda connection: queries.list_contents(connection, self._codec, run, kind, keys)
         )
 
     async def erase(self, run: str, *, kind: str | None = None, limit: int = 25) -> int:
-        return await self._do(lambda connection: self._scribe.erase(connection, run, kind, limit))
+        return await self._do(lambda connection: self._sql_writer.erase(connection, run, kind, limit))
 
     async def document(self, tenant: str, kind: str, key: str) -> Document | None:
         if "\0" in key:
             return None
         name = tenant, kind, key
-        found = await self._read(lambda connection: queries.find_documents(connection, self._vault, [name]))
+        found = await self._read(lambda connection: queries.find_documents(connection, self._codec, [name]))
         return found[0] if found else None
 
     async def documents(
@@ -160,17 +162,17 @@ class SqlStore:
         after = after.partition("\0")[0]  # nothing lies between the two
         return await self._read(
             lambda connection: queries.list_documents(
-                connection, self._vault, tenant, kind, prefix, after, limit
+                connection, self._codec, tenant, kind, prefix, after, limit
             )
         )
 
     async def sweep(self, kind: str, *, before: datetime, limit: int = 1000) -> int:
-        return await self._do(lambda connection: self._scribe.sweep(connection, kind, before, limit))
+        return await self._do(lambda connection: self._sql_writer.sweep(connection, kind, before, limit))
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         def work(connection: Connection) -> list[Run]:
-            now = self._scribe.begun(connection)[1]
-            found = queries.find_runs(connection, self._vault, [run], lock=True)
+            now = self._sql_writer.begun(connection)[1]
+            found = queries.find_runs(connection, self._codec, [run], lock=True)
             return self._take(connection, found, holder, now, seconds)
 
         taken = await self._do(work)
@@ -180,19 +182,19 @@ class SqlStore:
         self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
     ) -> list[Run]:
         def work(connection: Connection) -> list[Run]:
-            now = self._scribe.begun(connection)[1]
-            lost = queries.lost_runs(connection, self._vault, holder, now, limit, sparing)
+            now = self._sql_writer.begun(connection)[1]
+            lost = queries.lost_runs(connection, self._codec, holder, now, limit, sparing)
             return self._take(connection, lost, holder, now, seconds)
 
         return await self._do(work)
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         def work(connection: Connection) -> list[Run]:
-            now = self._scribe.begun(connection)[1]
-            held = queries.held_runs(connection, self._vault, holder, lock=True)
+            now = self._sql_writer.begun(connection)[1]
+            held = queries.held_runs(connection, self._codec, holder, lock=True)
             renewed = self._hold(connection, held, holder, now, seconds)
             ours = queries.held_runs(
-                connection, self._vault, holder, lock=False
+                connection, self._codec, holder, lock=False
             )  # and those that are being written
             return list({run.id: run for run in (*ours, *renewed)}.values())
 
@@ -200,11 +202,11 @@ class SqlStore:
 
     async def release(self, run: str, holder: str) -> None:
         def work(connection: Connection) -> None:
-            found = queries.find_runs(connection, self._vault, [run], lock=True)
+            found = queries.find_runs(connection, self._codec, [run], lock=True)
             if not found and queries.locked_runs(connection, [run]):
                 raise Locked(f"run {run}")
             held = [one for one in found if one.holder == holder]
-            self._scribe.hold(connection, map(rules.released, held))
+            self._sql_writer.hold(connection, map(rules.released, held))
 
         await self._do(work)
 
@@ -220,13 +222,13 @@ class SqlStore:
         return await self._read(lambda connection: chain.misfits_of(connection, tenant))
 
     async def reencrypt(self, cursor: str = "") -> ReencryptStep:
-        done = await self._do(lambda connection: self._resealing.step(connection, cursor))
+        done = await self._do(lambda connection: self._reencryption.step(connection, cursor))
         if not done.cursor:
             await asyncio.to_thread(self._checkpoints.empty)
         return done
 
     async def close(self) -> None:
-        await self._bell.close()
+        await self._notifier.close()
         self._patience.lose()
         await asyncio.to_thread(self._writer.close)
         await asyncio.to_thread(self._checkpoints.close)
@@ -239,7 +241,7 @@ class SqlStore:
     ) -> list[Run]:
         """Take the leases of the free runs."""
         ahead = [run for run in found if rules.ahead(run, holder, now)]
-        self._scribe.hold(connection, [rules.anchored(run, now) for run in ahead])
+        self._sql_writer.hold(connection, [rules.anchored(run, now) for run in ahead])
         free = [run for run in found if run not in ahead and rules.free(run, holder, now)]
         return self._hold(connection, free, holder, now, seconds)
 
@@ -247,7 +249,7 @@ class SqlStore:
         self, connection: Connection, found: Sequence[Run], holder: str, now: datetime, seconds: float
     ) -> list[Run]:
         held = [rules.taken(run, holder, now, seconds) for run in found]
-        self._scribe.hold(connection, held)
+        self._sql_writer.hold(connection, held)
         return held
 
     async def _look(self, runs: Sequence[str]) -> dict[str, RunPosition]:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-import aiohttp  # an extra: `box.py` imports this file when somebody asks
+import aiohttp  # an extra: `from_settings.py` imports this file on demand
 import msgspec
 
 from assay.backends.models.key_scrubbing import HiddenWords

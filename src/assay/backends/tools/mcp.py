@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 import httpx  # comes with the SDK
-import mcp  # an extra: `box.py` imports this file when somebody asks
+import mcp  # an extra: `from_settings.py` imports this file on demand
 from anyio import ClosedResourceError
 from mcp import types
 from mcp.client.stdio import stdio_client
@@ -63,7 +63,7 @@ class Session:
         except BaseException as lost:  # noqa: BLE001  # a server is foreign, and so is what the SDK raises of it
             if not self._ready.done():
                 self._ready.set_exception(ForeignFault(f"the MCP server {_why(lost)}", recoverable=True))
-                self._ready.exception()  # nobody may be waiting
+                self._ready.exception()  # there may be no caller
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[Any, Any]]:

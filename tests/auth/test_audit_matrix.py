@@ -245,9 +245,9 @@ def evaluation(many):
         contexts = contexts_of(cases, [{"value": at} for at in range(many)], office.services.limits)
         asked = AskedFor(office.plan(checks), checks, None, many)
         if many == 1:
-            await office.keep(await office.score(asked, contexts, "t"))
+            await office.save(await office.run_inline(asked, contexts, "t"))
         else:
-            await office.take_in(asked, contexts, "t", "holder")
+            await office.submit(asked, contexts, "t", "holder")
 
     return start
 

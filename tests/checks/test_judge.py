@@ -167,11 +167,11 @@ def test_a_response_is_what_the_caller_asked_for(said, response):
     [
         (["no", "again no"], "is not JSON"),
         ([{}, {}], 'does not fit response_format (it: "passed" is a required property)'),
-        ([{"passed": 1}, {"passed": 0}], "says neither true nor false under 'passed'"),
+        ([{"passed": 1}, {"passed": 0}], "has neither true nor false as 'passed'"),
         (['{"passed": true, "passed": false}'] * 2, "says 'passed' twice"),  # it contradicts itself
         (['{"passed": true} {"passed": false}'] * 2, "is not JSON: Extra data"),
         ([{"passed": True, "score": 1}] * 2, "'score' was unexpected"),
-        ([["passed"]] * 2, "is no JSON object"),
+        ([["passed"]] * 2, "is not a JSON object"),
         ([{"passed": None}] * 2, "says neither true nor false"),
         (['{"passed": NaN}'] * 2, "which is not a JSON number"),
     ],

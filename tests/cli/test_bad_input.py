@@ -266,7 +266,7 @@ CSV = "id,input,expected,output\na,q,x,x\n"
         ("yaml", "- &a [*a]\n", "x.yaml: an alias stands inside what it names", 0),
         ("yaml", "[" * 100_000, "x.yaml: nested more than 1000 deep", 0),
         ("yaml", "- " * 5_000 + "x", "x.yaml: nested more than 1000 deep", 0),
-        ("yaml", YAML + YAML.replace("q", ".nan"), "x.yaml[1]: test_case.input: NaN and infinity are no JSON numbers", 1),
+        ("yaml", YAML + YAML.replace("q", ".nan"), "x.yaml[1]: test_case.input: NaN and infinity are not JSON numbers", 1),
         ("yaml", YAML + YAML.replace("q", "1" * 5000), "x.yaml:2: not YAML that can be read: a number is too large", 0),
         ("yaml", YAML + "- [\n", "x.yaml:3: not YAML: ", 0),
         ("yaml", YAML + "- !!python/object/apply:os.system [ls]\n", "x.yaml:2: not YAML that can be read: no tag !!python/object/apply:os.system; there are !!str", 0),
@@ -345,7 +345,7 @@ NESTED = json.loads("[" * 600 + "]" * 600)
         (request(outputs=[]), "outputs: 0 outputs for 1 test cases: expected one for each"),
         (request(outputs=3), "outputs: expected a list"),
         (request(test_cases=[{"id": 1, "input": 1}]), "test_cases[0].id: expected a string, got a number"),
-        (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' stands for another test case further up"),
+        (request(test_cases=TWO, outputs=[{"value": 1}] * 2), "test_cases[1].id: 'a' is already the id of another test case"),
         (request([check("vibes")]), "checks[0].type: no check 'vibes'; there are contains, "),
         (request([{**MATCH, "version": "9.0.0"}]), "checks[0].version: no check 'exact_match@9.0.0'; there are exact_match@1.0.0"),
         (request([{**MATCH, "version": "one"}]), "checks[0].version: expected a semantic version"),
@@ -411,7 +411,7 @@ def test_no_problem_of_a_check_hides_another(run, one, places, where):
     [
         (
             b"- {type: threshold, arguments: {value: 1, min_value: .nan}}",
-            "NaN and infinity are no JSON numbers",
+            "NaN and infinity are not JSON numbers",
         ),
         (b"- &a [*a]", "checks.yaml: an alias stands inside what it names"),
         (b"- [", "checks.yaml:2: not YAML"),

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import assay
-from assay.fep.csv_cells import row
+from assay.fep.csv_cells import encode_row
 from assay.serve.web.logging import JsonFormatter, TextFormatter
 from assay.terminal import as_json_escapes, lines, one_line
 from support.command import on_a_terminal
@@ -220,7 +220,7 @@ def test_results_on_a_terminal_are_escaped_and_in_a_file_as_they_are(folder):
     ],
 )
 def test_a_cell_is_no_formula(value, cell):
-    (read,) = csv.reader(io.StringIO(row([value, "end"]).decode(), newline=""))
+    (read,) = csv.reader(io.StringIO(encode_row([value, "end"]).decode(), newline=""))
     assert read == [cell, "end"]
 
 

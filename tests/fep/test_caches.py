@@ -83,7 +83,7 @@ def test_what_is_beside_goes_with_it():
 
 
 def test_sixty_large_requests_leave_little_behind():
-    sheets, plan = [], None
+    scorers, plan = [], None
     for at in range(60):
         schema = {"enum": [f"{at} {one}" for one in range(5_000)]}
         checks = [
@@ -92,10 +92,10 @@ def test_sixty_large_requests_leave_little_behind():
         ]
         plan = Plan(msgspec.convert(checks, list[Check]), STANDARD)
         runs_inline(plan.shared)
-        sheets.append(weakref.ref(plan.shared))
+        scorers.append(weakref.ref(plan.shared))
     del plan
     gc.collect()
-    assert not any(sheet() for sheet in sheets)
+    assert not any(scorer() for scorer in scorers)
     assert 0 < VALIDATORS.bytes <= CACHE_BYTES
 
 

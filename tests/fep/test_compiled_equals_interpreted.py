@@ -174,14 +174,14 @@ def test_compiled_is_plain(asked, documents, shown):
             good.append(check)
         except InvalidRequest:
             continue
-    sheet = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown)).shared
-    assert sheet is not None
+    scorer = Plan(good, REGISTRY, SERVICES, ResultOptions(resolved_arguments=shown)).shared
+    assert scorer is not None
     compiled, in_one, plain = Tally(), Tally(), Tally()
     cases = [read_context(msgspec.json.encode(document), SERVICES.limits) for document in documents]
-    lines = sheet.lines(cases, in_one)
+    lines = scorer.lines(cases, in_one)
     for context, line in zip(cases, lines, strict=True):
-        one = sheet.score(context, sheet.counts(compiled))
-        two = sheet.plainly(context, sheet.counts(plain))
+        one = scorer.score(context, scorer.answers_in(compiled))
+        two = scorer.score_interpreted(context, scorer.answers_in(plain))
         compiled.case(one.status)
         plain.case(two.status)
         assert one.line == two.line == line
@@ -213,9 +213,9 @@ def test_many_names_followed_together_are_each_followed_alone(names, document):
     ],
 )
 def test_a_line_is_copied_into_its_result(line):
-    sheet = Plan(
+    scorer = Plan(
         [Check(type="exact_match", arguments={"actual": "$.output.value", "expected": 2})], REGISTRY
     ).shared
-    assert sheet is not None
-    scored = sheet.score(read_context(line, Limits()), sheet.counts(Tally()))
+    assert scorer is not None
+    scored = scorer.score(read_context(line, Limits()), scorer.answers_in(Tally()))
     assert b'"execution_context":' + line + b',"check_results"' in scored.line

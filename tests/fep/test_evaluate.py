@@ -538,8 +538,8 @@ def test_whatever_has_a_length_is_a_list():
     ("given", "said"),
     [
         (Whole, "extended() takes a list of checks, such as [Whole]"),
-        ([int], "int is no check: expected a subclass of assay.Checker"),
-        ([Whole(text=assay.Text("a"))], "is no check: expected a subclass of assay.Checker"),
+        ([int], "int is not a check: expected a subclass of assay.Checker"),
+        ([Whole(text=assay.Text("a"))], "is not a check: expected a subclass of assay.Checker"),
     ],
     ids=["one", "another class", "an instance"],
 )

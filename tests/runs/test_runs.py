@@ -61,7 +61,7 @@ class Room:
             self.office.services.limits,
         )
         asked = PlannedEvaluation(self.office.plan(checks), checks, ExperimentMetadata(name="x"), cases)
-        run = await self.office.take_in(asked, contexts, tenant, self.desk.executor_id)
+        run = await self.office.submit(asked, contexts, tenant, self.desk.executor_id)
         self.desk.start(run)
         return run
 
@@ -242,12 +242,12 @@ async def test_the_table_of_a_run_that_was_done_at_once_is_read_in_every_form_it
         room.office.services.limits,
     )
     asked = PlannedEvaluation(room.office.plan(checks), checks, None, 3)
-    scored = await room.office.score(asked, contexts, "t")
-    await room.office.keep(scored)
+    scored = await room.office.run_inline(asked, contexts, "t")
+    await room.office.save(scored)
     now = await room.office.tally(scored.run)
     assert [(row.passed, row.failed) for row in now.rows.values()] == [(1, 2)]
 
-    before = await room.office.score(asked, contexts, "t")  # once it was a piece of its own
+    before = await room.office.run_inline(asked, contexts, "t")  # once it was a piece of its own
     apart = [
         request_chunk(asked.request()),
         EvidenceChunk(kind=TALLY, last=2, data=msgspec.json.encode(now.record(ended=True))),

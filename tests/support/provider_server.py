@@ -40,7 +40,7 @@ class Call:
         self, seen: Seen, argument: str, writer: asyncio.StreamWriter, answer: Callable[[dict], Any]
     ):
         self.seen, self.argument, self.writer, self.answer = seen, argument, writer, answer
-        self.at_once = 1
+        self.runs_inline = 1
 
     async def send(self, status: int, payload: Any, headers: dict[str, str] | None = None) -> None:
         body = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
@@ -104,7 +104,7 @@ async def slow(call: Call) -> None:
 
 async def busy(call: Call) -> None:
     """Answers after 20 ms, but no more than its argument at once."""
-    if call.at_once > int(call.argument):
+    if call.runs_inline > int(call.argument):
         await call.fail(429, "too many at once")
     else:
         await asyncio.sleep(0.02)
@@ -459,7 +459,7 @@ class ProviderServer:
         name, _, argument = script[min(at, len(script) - 1)].partition(":")
         call = Call(seen, argument, writer, self._answer)
         self._out += 1
-        call.at_once = self._out
+        call.runs_inline = self._out
         self.most_at_once = max(self.most_at_once, self._out)
         try:
             if name.isdigit():

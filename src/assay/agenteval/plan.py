@@ -3,7 +3,7 @@
 from msgspec import UNSET, Struct
 
 from assay.agenteval.modes import MODES, Tasks, offered
-from assay.agenteval.request import MOST_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
+from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.protocol.agents import AgentCard
@@ -69,9 +69,9 @@ def _require_names(request: EvalRequest) -> None:
     ]
     if missing:
         raise EvalRefused(missing, field=missing[0].place)
-    if not 1 <= request.trials <= MOST_TRIALS:
+    if not 1 <= request.trials <= MAX_TRIALS:
         place = "configurable.trials"
-        raise EvalRefused(Problem(place, f"expected a whole number from 1 to {MOST_TRIALS}"), field=place)
+        raise EvalRefused(Problem(place, f"expected a whole number from 1 to {MAX_TRIALS}"), field=place)
     if request.seconds is not None and not request.seconds > 0:
         place = "configurable.timeout"
         raise EvalRefused(Problem(place, "expected a number of seconds above 0"), field=place)

@@ -11,7 +11,7 @@ from assay.ports.agents import Agent, ModelOverrides, Overridable
 from assay.protocol.agents import AgentCard
 from assay.protocol.suite import AgentEvalSuite
 
-MOST_TRIALS = 100
+MAX_TRIALS = 100
 DEFAULT_SECONDS = 300.0
 
 

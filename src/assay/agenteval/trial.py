@@ -154,9 +154,9 @@ class TrialRunner:
         metadata |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
         metadata |= {"error": finish.error} if finish.error else {}
         context = context_of(task, finish, metadata, checks)
-        scorer = environment.plan.sheet(0, context)
+        scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:
-            self._line = scorer.score(context, scorer.counts(Tally())).line
+            self._line = scorer.score(context, scorer.answers_in(Tally())).line
             self._score = score_of(task, _read(self._line).check_results)
             return
         results = (
@@ -164,7 +164,7 @@ class TrialRunner:
             if self._fault
             else await self._run_checks(scorer, context)
         )
-        self._line = scorer.closed(context, results, scorer.counts(Tally())).line
+        self._line = scorer.result_of(context, results, scorer.answers_in(Tally())).line
         self._score = score_of(task, results)
 
     async def _run_checks(self, scorer: Scorer, context: Context) -> list[CheckResult]:
@@ -175,7 +175,7 @@ class TrialRunner:
         if heard is not None:
             self._judge = heard.usages
         results: list[CheckResult] = []
-        for bound in scorer.bounds:
+        for bound in scorer.checks:
             prepared = prepare(bound, context.document, services)
             answer: Any = call(prepared, services)
             if inspect.isawaitable(answer):
@@ -190,7 +190,7 @@ class TrialRunner:
 def _unanswered(scorer: Scorer, fault: Fault, services: Services) -> CheckResult:
     """The agent could not be called, so its answer cannot be scored."""
     return CheckResult(
-        check_type=scorer.bounds[-1].checker.type,
+        check_type=scorer.checks[-1].checker.type,
         status="error",
         results={},
         evaluated_at=services.clock.now(),

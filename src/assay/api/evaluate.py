@@ -35,7 +35,7 @@ from assay.fep.request import (
     experiment_from,
     own_problems,
     plan_of,
-    sheets_of,
+    scorers_of,
 )
 from assay.fep.run_result import read_result, run_result
 from assay.fep.tally import Tally
@@ -102,7 +102,7 @@ async def evaluate(
     if plan is None:
         collector.problems += own_problems(parsed, Plan(None, available, services))
     else:
-        collector.read(lambda: sheets_of(plan, parsed))
+        collector.read(lambda: scorers_of(plan, parsed))
     collector.refuse()
     assert plan is not None
     assert execution is not None

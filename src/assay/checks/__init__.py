@@ -1,4 +1,4 @@
-"""Questions put to an output: the table of those that every host has (FEP 2.3.5, 2.3.6, and ours)."""
+"""The standard checks of every host (FEP 2.3.5, 2.3.6, and our own)."""
 
 from assay.checks.contains import Contains
 from assay.checks.exact_match import ExactMatch

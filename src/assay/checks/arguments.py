@@ -206,7 +206,7 @@ def _read(
                 continue
             value = value[1:] if value.startswith("\\$.") else value
         if not is_finite(value):
-            problems.append(Problem(f"{path}.{field.name}", "NaN and infinity are no JSON numbers"))
+            problems.append(Problem(f"{path}.{field.name}", "NaN and infinity are not JSON numbers"))
             continue
         try:
             literals[field.attribute] = convert(field, value)

@@ -15,7 +15,7 @@ Run = Callable[..., Any]
 PASSED: Final[Answer] = {"passed": True}
 FAILED: Final[Answer] = {"passed": False}
 FALLBACK: Final[Answer] = {
-    "": "a compiled form that meets something unusual answers this: ask the plain form"
+    "": "returned by a compiled form for an unusual value: the interpreted form answers"
 }
 
 
@@ -26,7 +26,7 @@ class Text(str):
 
 
 class Canonical(Text):
-    """The text of a value that is no string, and the value: numbers are compared by what they are (decision 51)."""
+    """The text of a value that is not a string, with the value: numbers are compared by value (decision 51)."""
 
     __slots__ = ("value",)
 
@@ -81,7 +81,7 @@ class Checker(Struct, forbid_unknown_fields=True):
 
     `waits = False` promises that `run` is quick and never blocks: it is then called where it stands, without a
     thread and without a deadline. `isolate = True` runs it in a process of its own, which a deadline can kill.
-    `keeps_time = True` promises that it ends by itself within `check_seconds`, a wait in somebody's line aside.
+    `keeps_time = True` promises that it ends by itself within `check_seconds`, apart from the wait for a rate limit.
     """
 
     type: ClassVar[str] = ""
@@ -97,11 +97,11 @@ class Checker(Struct, forbid_unknown_fields=True):
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
-        """Refuse, with Unfit or a ValueError, literals that are wrong whatever the case; their types are right."""
+        """Raise InvalidArgument or ValueError for literals that are invalid in every case. Their types are already checked."""
 
     @classmethod
     def validate_host(cls, literals: Mapping[str, Any], services: Services) -> None:
-        """Refuse, with an InvalidRequest placed among the arguments, what this host cannot do."""
+        """Raise InvalidRequest, with paths among the arguments, for what this host cannot do."""
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
@@ -109,7 +109,7 @@ class Checker(Struct, forbid_unknown_fields=True):
         A faster form for these literals, or None: build and run.
 
         It takes the values of the other arguments, in the order of the fields, and answers PASSED, FAILED,
-        another answer, or PLAIN where it would rather not.
+        another answer, or FALLBACK to let the interpreted form answer.
         """
         return None
 

@@ -174,9 +174,9 @@ def require_complete(reply: Completion) -> Completion:
 def format_problem(response: Any, schema: dict[str, Any]) -> str | None:
     """What keeps a response from being what was asked for."""
     if not is_object(response):
-        return "is no JSON object"
+        return "is not a JSON object"
     if not isinstance(response.get("passed", True), bool):
-        return "says neither true nor false under 'passed'"
+        return "has neither true nor false as 'passed'"
     validator = validator_for(msgspec.json.encode(schema))
     violations = [
         f"{'.'.join(map(str, one.path)) or 'it'}: {one.message[:200]}"

@@ -1,8 +1,8 @@
 """
-Checks with much to compare: a worker process does it, which has an end to its time.
+Offloads checks with large arguments to a worker process, which has a time limit.
 
-A check that does not wait runs where it stands, on an event loop or in a thread, and holds the interpreter meanwhile. That is
-right for what takes a millisecond. A check that sees more than that gives its work away: `return elsewhere(self)`.
+A check that does not wait runs in place, on an event loop or in a thread, and holds the GIL meanwhile. That is right for
+what takes a millisecond. A check with more work offloads it: `return offload(self)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ from assay.protocol.json_types import base_of, is_list, is_object
 
 TASK = "assay.checks.offload:task"
 SECONDS = 10.0  # of processor time, for one check of one case
-INLINE_VALUES = 20_000  # values that are compared where the check stands: about a millisecond
+INLINE_VALUES = 20_000  # values that are compared in place: about a millisecond
 CHARACTERS_PER_VALUE = 4_096  # characters that take as long as one value
 _services = Services()
 
@@ -65,10 +65,10 @@ def task(common: bytes) -> Callable[[bytes], bytes]:
 
 
 class OffloadableChecker(Checker):
-    """A check whose `answer` may take long. `run` gives it away where it is large."""
+    """A check whose `answer` may take long. Its `run` offloads large arguments."""
 
     def answer(self, services: Services) -> Mapping[str, Any]:
-        """Where it stands, whatever its size."""
+        """Answer in place, whatever the size of the arguments."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Which members of a configuration are nobody's business: told by their names, and shown as `[REDACTED]` (decision 17)."""
+"""Redacts secret members of a configuration, recognised by their names, as `[REDACTED]` (decision 17)."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -39,7 +39,7 @@ def redact_checks(checks: Any) -> Any:
 
 
 def _redact_url(text: str) -> str:
-    """An address without who logs in there, and without its query, where keys are put too."""
+    """A URL without its user and password, and without its query, which may hold keys."""
     if "://" not in text:
         return text
     try:

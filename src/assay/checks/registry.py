@@ -1,4 +1,4 @@
-"""Which checks there are: a value made of a table, to pass down and to extend (decisions 5, 37, 38)."""
+"""A registry of checks: an immutable value to pass down and to extend (decisions 5, 37, 38)."""
 
 import os
 import sys
@@ -59,7 +59,7 @@ class Registry:
 
     def _add(self, checker: type[Checker]) -> None:
         if not _is_check(checker):
-            raise UsageError(f"{_name(checker)} is no check: expected a subclass of assay.Checker")
+            raise UsageError(f"{_name(checker)} is not a check: expected a subclass of assay.Checker")
         name = f"{checker.__module__}:{checker.__qualname__}"
         if not checker.type or not isinstance(checker.type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise UsageError(f"{name} has no `type`: give it one, such as type = 'polite'")

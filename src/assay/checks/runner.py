@@ -1,7 +1,7 @@
 """
-The plain form: one check put to one case, in the order it happens (FEP 2.3.4).
+Runs one check on one case, interpreted (FEP 2.3.4).
 
-Faults stop here and become data; so does anything that somebody else's check may raise (decisions 26, 35).
+Faults stop here and become data; so does any exception of a foreign check (decisions 26, 35).
 """
 
 import inspect
@@ -29,7 +29,7 @@ ERROR_TYPES = get_args(ErrorType)
 
 
 class ResultOptions(NamedTuple):
-    """What a result says beside the answer."""
+    """What a result contains besides the answer."""
 
     resolved_arguments: bool = True
     timings: bool = False
@@ -109,7 +109,7 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
         return answer
     if not is_mapping(answer):
         if inspect.iscoroutine(answer):
-            answer.close()  # nobody waits for it here
+            answer.close()  # it is not awaited here
         kind = "nothing" if answer is None else type(answer).__name__
         return ForeignFault(f"{checker.type} answered {kind}; expected an object, such as {{'passed': true}}")
     try:
@@ -122,9 +122,9 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
         ):
             return ForeignFault(f"{checker.type} answered something nested more than {MAX_ANSWER_DEPTH} deep")
     except (TypeError, ValueError, RecursionError, OverflowError) as wrong:
-        return ForeignFault(f"{checker.type} answered something that is no JSON: {wrong}")
+        return ForeignFault(f"{checker.type} answered something that is not JSON: {wrong}")
     if suspect and not is_finite(answer):
-        return ForeignFault(f"{checker.type} answered NaN or infinity, which is no JSON number")
+        return ForeignFault(f"{checker.type} answered NaN or infinity, which is not a JSON number")
     for part in (answer, answer.get("response")):
         passed = part.get("passed", True) if is_mapping(part) else True
         if not isinstance(passed, bool):

@@ -1,5 +1,5 @@
 """
-How much work a JSON Schema may be with a value, at most.
+An upper bound on the steps of validating a value against a JSON Schema.
 
 Every place of a schema costs what it compares itself, and what the places cost that it asks of the same value or of its parts.
 References that lead to the same place twice, level by level, double it each time.

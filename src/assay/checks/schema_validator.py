@@ -30,14 +30,14 @@ def _estimated_bytes(schema: bytes) -> int:
 
 @memoize(CACHE_BYTES, _estimated_bytes, pool.owner.get)
 def validator_for(schema: bytes) -> "Validator":
-    """What tells whether a value fits; a ValueError where the schema is none."""
+    """The validator of a schema. Raises ValueError if the schema is invalid."""
     import jsonschema_rs  # deferred import: 48 ms for checks that most runs do not use
 
     if len(schema) > MAX_SCHEMA_BYTES:
         raise ValueError(f"the schema has {len(schema):,} bytes; at most {MAX_SCHEMA_BYTES:,} are taken")
 
     def refuse(address: str) -> Any:
-        raise ValueError(f"{address!r} is outside the schema, and nothing is fetched")
+        raise ValueError(f"{address!r} is outside the schema; external references are not fetched")
 
     document: Any = msgspec.json.decode(schema)
     kind = jsonschema_rs.validator_cls_for(document)
@@ -58,17 +58,17 @@ def validator_for(schema: bytes) -> "Validator":
 
 
 class SchemaViolation(Struct, frozen=True):
-    """One thing in a value that does not fit."""
+    """One violation of a schema: its path in the value, and the message."""
 
     path: tuple[str | int, ...]
     message: str
 
 
-UNLISTED_VIOLATION = SchemaViolation((), "it does not fit; there is too much to try to say where")
+UNLISTED_VIOLATION = SchemaViolation((), "the value is not valid; there are too many errors to list")
 
 
 class Validator:
-    """A schema that first counts what it could do with a value, and does not begin what has no end."""
+    """Validates values against a schema. It bounds the steps first, and refuses a value that could take too many."""
 
     def __init__(self, validator: Any, schema: Any, size: int, *, backtracks: bool) -> None:
         self._validator, self._schema, self._size, self._backtracks = validator, schema, size, backtracks
@@ -83,7 +83,7 @@ class Validator:
         return self._size if b'"not"' in msgspec.json.encode(self._schema) else longest_keyword(self._schema)
 
     def is_expensive(self, value: Any) -> bool:
-        """Whether it may take longer than an event loop has time."""
+        """Whether validation may take too long for an event loop."""
         size = measure(value)
         if self._backtracks and (
             size.characters > BACKTRACKING_CHARACTERS or size.parts > BACKTRACKING_VALUES

@@ -1,4 +1,4 @@
-"""What checks that ask a model share: whom they may ask, and what it cost (decisions 31, 39)."""
+"""Shared by checks that call a model: the providers, and the usage and cost of calls (decisions 31, 39)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,19 +12,17 @@ from assay.protocol.completion import Completion, Embeddings
 
 def providers_of(services: Services) -> Providers:
     if services.providers is None:
-        raise InvalidRequest(
-            Problem("provider_config", "nobody can be asked here: this host has no providers")
-        )
+        raise InvalidRequest(Problem("provider_config", "this host has no providers: no model can be called"))
     return services.providers
 
 
 def or_none(config: Any) -> Mapping[str, Any] | None:
-    """An argument that may be absent."""
+    """An optional argument as a mapping or None."""
     return None if config is UNSET else config
 
 
 class ModelUsage:
-    """What a check was told, in one reply or several, and what that cost. One cost that is unknown hides the sum."""
+    """The replies of a model to one check and their cost. The sum is None if one cost is unknown."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -60,7 +58,7 @@ class ModelUsage:
         return metadata | ({"repaired": True} if len(replies) > 1 else {})
 
     def attach_to(self, fault: Fault) -> Fault:
-        """The fault, with what was spent until it came. An answer that was too late may be billed: nobody knows."""
+        """The fault with the usage so far. A late answer may be billed, so its cost is unknown."""
         metadata = self.metadata() if self._replies else {"model": self._model}
         fault.metadata = metadata | ({"cost_usd": None} if isinstance(fault, TimeFault) else {})
         return fault

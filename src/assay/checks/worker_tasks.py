@@ -1,4 +1,4 @@
-"""What a check asks of a worker process instead of answering where it stands."""
+"""Tasks that a check gives to a worker process instead of answering in place."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ class WorkerTask(Struct, frozen=True):
 
 
 def batches(tasks: Sequence[WorkerTask]) -> Iterator[tuple[Batch, list[int]]]:
-    """What has its task in common, and which of the works it is."""
+    """Batches of tasks with the same function and common argument, each with the indexes of its tasks."""
     groups: dict[tuple[str, bytes, float], list[int]] = {}
     for at, one in enumerate(tasks):
         groups.setdefault((one.task, one.common, one.seconds), []).append(at)
@@ -41,7 +41,7 @@ def batches(tasks: Sequence[WorkerTask]) -> Iterator[tuple[Batch, list[int]]]:
 
 
 def run_tasks(tasks: Iterable[WorkerTask]) -> list[Any]:
-    """The answer or fault of each; this thread waits."""
+    """The answer or fault of each task; the thread blocks."""
     tasks = list(tasks)
     answers: list[Any] = [None] * len(tasks)
     futures = [(pool.submit(batch), places) for batch, places in batches(tasks)]
@@ -52,7 +52,7 @@ def run_tasks(tasks: Iterable[WorkerTask]) -> list[Any]:
 
 
 async def run_tasks_async(tasks: Sequence[WorkerTask], seconds: float | None = None) -> list[Any]:
-    """The same for an event loop, which goes on meanwhile; None for those that have no answer within `seconds`."""
+    """`run_tasks` for an event loop. None for tasks without an answer within `seconds`."""
     answers: list[Any] = [None] * len(tasks)
     submitted = [(asyncio.wrap_future(pool.submit(batch)), places) for batch, places in batches(tasks)]
     futures = [future for future, _ in submitted]
@@ -69,7 +69,7 @@ async def run_tasks_async(tasks: Sequence[WorkerTask], seconds: float | None = N
 
 
 class TaskBatcher:
-    """Works of an event loop as they come: those of one turn go together, and each is reported there."""
+    """Batches the tasks of one turn of an event loop, and reports each answer there."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -82,7 +82,7 @@ class TaskBatcher:
         self._queue.append((task, report))
 
     def close(self) -> None:
-        """Nothing more is reported."""
+        """Cancel outstanding tasks; nothing more is reported."""
         self._queue.clear()
         for future in list(self._futures):
             future.cancel()

@@ -31,7 +31,7 @@ from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
-from assay.fep.request import own_problems, plan_of, sheets_of
+from assay.fep.request import own_problems, plan_of, scorers_of
 from assay.fep.run_result import metadata_of
 from assay.fep.sinks import RunFooter, Sink
 from assay.fep.sources import placed
@@ -222,7 +222,7 @@ def _plan(
         if plan is None:
             own.problems += own_problems(parsed, Plan(None, registry, services))
         else:
-            own.read(lambda: sheets_of(plan, parsed))
+            own.read(lambda: scorers_of(plan, parsed))
         problems += placed(str(options.request), own.problems)
     if problems or plan is None:
         raise InvalidRequest(problems)

@@ -147,7 +147,7 @@ def run_jobs(
         return "only an uncompressed .jsonl file of --contexts can be divided"
     if options.limit or options.fail_fast:
         return "--limit and --fail-fast need the cases in order"
-    if plan.each is not None:
+    if plan.list_count is not None:
         return "checks listed per case need the cases in order"
     if options.max_cost is not None:
         return "--max-cost needs one process that adds up the costs"

@@ -122,7 +122,7 @@ def _reasons(tally: Tally) -> list[str]:
     """`contains: 3 errored, the first: text: $.output.value.reply finds nothing`, one line per check."""
     errored = [(label, row) for label, row in tally.rows.items() if row.error]
     lines = [
-        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: {row.why or 'without a message'}"
+        f"  {label}: {row.error:,} errored{', the first' if row.error > 1 else ''}: {row.first_error or 'without a message'}"
         for label, row in errored[:MAX_REASONS]
     ]
     return (
@@ -185,8 +185,8 @@ def _row_of(row: CheckTally, statistics: CheckStatistics | None) -> dict[str, An
         "skip": row.skip,
         "pass_rate": statistics.pass_rate if statistics else None,
     }
-    if row.why:
-        document["first_error"] = row.why
+    if row.first_error:
+        document["first_error"] = row.first_error
     if statistics and statistics.means:
         document["means"] = statistics.means
     if row.categories:

@@ -7,7 +7,7 @@ import msgspec
 from assay.auth.local_key import TENANT
 from assay.cli.console import echo, echo_err, echo_json, echo_lines
 from assay.errors import UsageError
-from assay.fep.csv_cells import row
+from assay.fep.csv_cells import encode_row
 from assay.fep.sinks import File
 from assay.ports import Run
 from assay.protocol.json_types import is_object
@@ -139,4 +139,6 @@ def _encode(verification: Verification, name: str) -> bytes:
     if not name.endswith(".csv"):
         return b"".join(msgspec.json.encode(verdict) + b"\n" for verdict in verdicts)
     rows = [msgspec.to_builtins(verdict) | {"criteria": " ".join(verdict.criteria)} for verdict in verdicts]
-    return row(COLUMNS) + b"".join(row(cells.get(name, "") for name in COLUMNS) for cells in rows)
+    return encode_row(COLUMNS) + b"".join(
+        encode_row(cells.get(name, "") for name in COLUMNS) for cells in rows
+    )

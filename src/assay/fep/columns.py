@@ -19,18 +19,18 @@ import msgspec
 from assay.errors import EnvironmentFailure
 
 BLOCK = 65_536  # pairs held before they are put aside
-RANGES = 256  # of hashes, that a sorted block is divided into
-STEP = 2**64 // RANGES
-LEAST = -(2**63)
+HASH_RANGES = 256  # of hashes, that a sorted block is divided into
+RANGE_SIZE = 2**64 // HASH_RANGES
+LOWEST_HASH = -(2**63)
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
-Order = Literal["text", "length", "none", "unknown"]
-Part = tuple[Sequence[int], Sequence[Any]]
+IdOrder = Literal["text", "length", "none", "unknown"]
+Pairs = tuple[Sequence[int], Sequence[Any]]
 
 
-class Aside:
-    """A temporary file that has no name, once something is put there."""
+class SpillFile:
+    """An unnamed temporary file, created with the first write."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
@@ -39,8 +39,8 @@ class Aside:
         if self._file is not None:
             self._file.close()
 
-    def put(self, *data: bytes) -> int:
-        """Where it begins."""
+    def write(self, *data: bytes) -> int:
+        """Append data. Returns its offset."""
         try:
             if self._file is None:
                 self._file = tempfile.TemporaryFile()  # noqa: SIM115  # it lives as long as this
@@ -51,7 +51,7 @@ class Aside:
             raise EnvironmentFailure(f"the temporary folder: cannot be written: {wrong.strerror}") from None
         return start
 
-    def get(self, start: int, size: int) -> bytes:
+    def read(self, start: int, size: int) -> bytes:
         assert self._file is not None
         try:
             self._file.seek(start)
@@ -64,39 +64,39 @@ class Column:
     """Pairs of an id and a number: a whole one of `bits` bits, or without `bits` a float."""
 
     __slots__ = (
-        "_aside",
         "_blocks",
         "_keys",
         "_last",
         "_order",
         "_sorted",
+        "_spill_file",
         "_texts",
         "_values",
         "_width",
-        "held",
+        "buffer_size",
     )
 
-    def __init__(self, aside: Aside, bits: int | None = None) -> None:
-        self._aside = aside
+    def __init__(self, spill_file: SpillFile, bits: int | None = None) -> None:
+        self._spill_file = spill_file
         self._width = 8 if bits is None else _width(bits)
-        kind = "d" if bits is None else _KINDS.get(self._width)
+        kind = "d" if bits is None else _TYPECODES.get(self._width)
         self._values: Any = [] if kind is None else array(kind)  # a number that no array holds is in a list
-        self._order: Order = "unknown"
+        self._order: IdOrder = "unknown"
         self._last = ""
         self._texts: list[bytes] = []  # ids, as long as they come in order
         self._keys: list[int] = []  # else their hashes
-        self.held = 0  # pairs that are not put aside
+        self.buffer_size = 0  # pairs that are not put aside
         self._blocks: list[_Block] = []
         self._sorted: list[
             tuple[int, array[int]]
         ] = []  # where each begins, and where in it a range of hashes does
 
     @property
-    def many(self) -> int:
-        return self.held + sum(block.many for block in self._blocks)
+    def count(self) -> int:
+        return self.buffer_size + sum(block.pairs for block in self._blocks)
 
     @property
-    def aside(self) -> bool:
+    def spilled(self) -> bool:
         """Whether some of it is."""
         return bool(self._blocks)
 
@@ -105,50 +105,50 @@ class Column:
         """Whether no id came twice, where that can be told from their order, or all are at hand."""
         if self._order != "none":
             return True
-        return not self._blocks and len(set(self._keys)) == self.held
+        return not self._blocks and len(set(self._keys)) == self.buffer_size
 
     def extend(self, ids: Sequence[str], values: Sequence[Any]) -> None:
         if not ids:
             return
-        self._follow(ids)
+        self._update_order(ids)
         if self._order == "none":
             self._keys.extend(map(hash, ids))
         else:
             self._texts.append(_encode(ids))
         kind = self._values
         kind.extend(array(kind.typecode, values) if isinstance(kind, array) else values)
-        self.held += len(ids)
+        self.buffer_size += len(ids)
 
-    def _follow(self, ids: Sequence[str]) -> None:
+    def _update_order(self, ids: Sequence[str]) -> None:
         """Whether they still come in order, by their text, or first by their length: `case-2`, `case-10`."""
         if self._order == "none":
             return
         before, self._last = self._last, ids[-1]
         if self._order == "unknown":
-            self._order = "text" if _rises(ids) else "length" if _rises(_by_length(ids)) else "none"
+            self._order = "text" if _ascending(ids) else "length" if _ascending(_by_length(ids)) else "none"
         elif self._order == "text":
-            self._order = "text" if before < ids[0] and _rises(ids) else "none"
-        elif not _rises(_by_length([before, *ids])):
+            self._order = "text" if before < ids[0] and _ascending(ids) else "none"
+        elif not _ascending(_by_length([before, *ids])):
             self._order = "none"
         if self._order == "none":
             self._keys, self._texts = _hashes(self._texts), []
 
     def spill(self) -> None:
         """Put aside what is held."""
-        if self.held:
+        if self.buffer_size:
             texts = b"\n".join(self._texts)
             keys = array("q", self._keys).tobytes()
-            start = self._aside.put(texts, keys, self.packed(self._values))
-            self._blocks.append(_Block(start, self.held, len(texts)))
-            self._texts, self._keys, self._values, self.held = [], [], self._values[:0], 0
+            start = self._spill_file.write(texts, keys, self.pack_values(self._values))
+            self._blocks.append(_Block(start, self.buffer_size, len(texts)))
+            self._texts, self._keys, self._values, self.buffer_size = [], [], self._values[:0], 0
 
     def values(self) -> Iterator[Sequence[Any]]:
         """All numbers, in the order they came, in pieces."""
         for block in self._blocks:
-            yield self._values_of(block)
+            yield self._read_values(block)
         yield self._values
 
-    def pairs(self) -> Part:
+    def pairs(self) -> Pairs:
         """Hashes and numbers of a column of which nothing is aside."""
         return self._keys or _hashes(self._texts), self._values
 
@@ -156,40 +156,42 @@ class Column:
         """Put all of it aside, sorted by hash."""
         self.spill()
         for block in self._blocks[len(self._sorted) :]:
-            keys, values = self._keys_of(block), self._values_of(block)
-            order = sorted(range(block.many), key=keys.__getitem__)
+            keys, values = self._read_keys(block), self._read_values(block)
+            order = sorted(range(block.pairs), key=keys.__getitem__)
             ordered = array("q", [keys[at] for at in order])
-            bounds = array("L", (bisect_left(ordered, LEAST + at * STEP) for at in range(RANGES)))
-            bounds.append(block.many)
-            start = self._aside.put(ordered.tobytes(), self.packed([values[at] for at in order]))
+            bounds = array(
+                "L", (bisect_left(ordered, LOWEST_HASH + at * RANGE_SIZE) for at in range(HASH_RANGES))
+            )
+            bounds.append(block.pairs)
+            start = self._spill_file.write(ordered.tobytes(), self.pack_values([values[at] for at in order]))
             self._sorted.append((start, bounds))
 
-    def part(self, first: int, last: int) -> Part:
+    def hash_range(self, first: int, last: int) -> Pairs:
         """The pairs of some ranges of hashes, once it is sorted; those of one id in the order they came."""
         keys, values = array("q"), self._values[:0]
         for start, bounds in self._sorted:
-            low, many = bounds[first], bounds[last] - bounds[first]
-            keys.frombytes(self._aside.get(start + 8 * low, 8 * many))
-            after = start + 8 * bounds[RANGES] + self._width * low
-            values.extend(self.unpacked(self._aside.get(after, self._width * many)))
+            low, count = bounds[first], bounds[last] - bounds[first]
+            keys.frombytes(self._spill_file.read(start + 8 * low, 8 * count))
+            after = start + 8 * bounds[HASH_RANGES] + self._width * low
+            values.extend(self.unpack_values(self._spill_file.read(after, self._width * count)))
         return keys, values
 
-    def _keys_of(self, block: "_Block") -> Sequence[int]:
-        if block.texts:
-            return _hashes(self._aside.get(block.start, block.texts).split(b"\n"))
-        return array("q", self._aside.get(block.start, 8 * block.many))
+    def _read_keys(self, block: "_Block") -> Sequence[int]:
+        if block.text_bytes:
+            return _hashes(self._spill_file.read(block.start, block.text_bytes).split(b"\n"))
+        return array("q", self._spill_file.read(block.start, 8 * block.pairs))
 
-    def _values_of(self, block: "_Block") -> Sequence[Any]:
-        start = block.start + (block.texts or 8 * block.many)
-        return self.unpacked(self._aside.get(start, self._width * block.many))
+    def _read_values(self, block: "_Block") -> Sequence[Any]:
+        start = block.start + (block.text_bytes or 8 * block.pairs)
+        return self.unpack_values(self._spill_file.read(start, self._width * block.pairs))
 
-    def packed(self, values: Sequence[Any]) -> bytes:
+    def pack_values(self, values: Sequence[Any]) -> bytes:
         kind = self._values
         if isinstance(kind, array):
             return array(kind.typecode, values).tobytes()
         return b"".join(value.to_bytes(self._width, "little") for value in values)
 
-    def unpacked(self, data: bytes) -> Any:
+    def unpack_values(self, data: bytes) -> Any:
         kind, width = self._values, self._width
         if isinstance(kind, array):
             return array(kind.typecode, data)
@@ -200,15 +202,15 @@ class _Block(NamedTuple):
     """Pairs that are put aside: their ids in so many bytes of text, or without any their hashes; then the numbers."""
 
     start: int
-    many: int
-    texts: int
+    pairs: int
+    text_bytes: int
 
 
-_KINDS = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of arrays, by the bytes of a number
+_TYPECODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of arrays, by the bytes of a number
 
 
 def _width(bits: int) -> int:
-    return next((width for width in _KINDS if bits <= 8 * width), (bits + 7) // 8)
+    return next((width for width in _TYPECODES if bits <= 8 * width), (bits + 7) // 8)
 
 
 def _hashes(texts: Sequence[bytes]) -> list[int]:
@@ -219,18 +221,18 @@ def _by_length(ids: Sequence[str]) -> list[tuple[int, str]]:
     return list(zip(map(len, ids), ids, strict=True))
 
 
-def _rises(every: Sequence[Any]) -> bool:
-    return all(map(lt, every, islice(every, 1, None)))
+def _ascending(values: Sequence[Any]) -> bool:
+    return all(map(lt, values, islice(values, 1, None)))
 
 
-def parts(columns: Sequence[Column]) -> Iterator[list[Part]]:
+def partitions(columns: Sequence[Column]) -> Iterator[list[Pairs]]:
     """All pairs of some columns, in parts of which each holds all there is of its ids."""
-    many = sum(column.many for column in columns)
-    if many <= BLOCK and not any(column.aside for column in columns):
+    count = sum(column.count for column in columns)
+    if count <= BLOCK and not any(column.spilled for column in columns):
         yield [column.pairs() for column in columns]
         return
     for column in columns:
         column.sort()
-    step = max(1, RANGES * BLOCK // many)
-    for first in range(0, RANGES, step):
-        yield [column.part(first, min(RANGES, first + step)) for column in columns]
+    step = max(1, HASH_RANGES * BLOCK // count)
+    for first in range(0, HASH_RANGES, step):
+        yield [column.hash_range(first, min(HASH_RANGES, first + step)) for column in columns]

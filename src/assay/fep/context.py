@@ -1,4 +1,4 @@
-"""A context, one test case with its output (FEP 2.3.1): read from a line, or made from what a caller holds."""
+"""A context: one test case with its output (FEP 2.3.1), read from a line or built from the caller's objects."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import Problem
-from assay.fep.error_paths import deepest, joined, not_encoded, not_finite
+from assay.fep.error_paths import deepest, join_path, not_encoded, not_finite
 from assay.ports import Limits
 from assay.protocol import json_types as values
 from assay.protocol.evaluation import Check
@@ -23,7 +23,7 @@ _SURROGATE = re.compile(
 
 
 class Context(Struct, frozen=True):
-    """The bytes that go into the result as they came, the same decoded, and the case's own checks if it has any."""
+    """The bytes as the result repeats them, the decoded document, and the own checks of the case if it has some."""
 
     line: bytes
     document: dict[str, Any]
@@ -31,7 +31,7 @@ class Context(Struct, frozen=True):
 
 
 class NotAContext(Exception):
-    """Everything that keeps a line from being a context. `checks`: the case's own, as the caller wrote them."""
+    """A line is not a context. `problems`: all reasons. `checks`: the own checks of the case as the caller wrote them."""
 
     def __init__(self, problems: list[Problem], checks: Any = None) -> None:
         self.problems, self.checks = problems, checks
@@ -39,7 +39,7 @@ class NotAContext(Exception):
 
 
 def read_context(line: bytes, limits: Limits) -> Context:
-    """One line, `{"test_case": …, "output": …}`, without the space around it."""
+    """Read one line, `{"test_case": …, "output": …}`, without surrounding space."""
     if len(line) > limits.max_line_bytes:
         raise NotAContext([Problem("", too_long(limits))])
     try:
@@ -50,9 +50,9 @@ def read_context(line: bytes, limits: Limits) -> Context:
 
 
 def context_of(line: bytes, document: Any, limits: Limits) -> Context:
-    """The same, from a line that was decoded already."""
+    """`read_context` for a line that is already decoded."""
     if maybe_deep(line, limits) and depth(document) > limits.max_depth:
-        raise NotAContext([Problem(joined("", deepest(document, 2)), too_deep(limits))])
+        raise NotAContext([Problem(join_path("", deepest(document, 2)), too_deep(limits))])
     try:
         case, output = document["test_case"], document["output"]
         usual = (
@@ -69,15 +69,15 @@ def context_of(line: bytes, document: Any, limits: Limits) -> Context:
         )
     except (KeyError, TypeError, AttributeError):
         usual = False
-    return Context(line, document) if usual else _unusual(line, document)
+    return Context(line, document) if usual else _read_unusual(line, document)
 
 
 _NONE: dict[str, Any] = {}
 CONTAINERS: Any = (dict, list)
 
 
-def _unusual(line: bytes, document: Any) -> Context:
-    """A context with checks of its own, or none at all."""
+def _read_unusual(line: bytes, document: Any) -> Context:
+    """Read a context with own checks or nulls; raise NotAContext with all problems of an invalid one."""
     if not is_object(document):
         raise NotAContext(
             [Problem("", f"expected an object with test_case and output, got {kind_of(document)}")]
@@ -88,21 +88,21 @@ def _unusual(line: bytes, document: Any) -> Context:
         if name not in ("test_case", "output")
     ]
     case, output = document.get("test_case", _ABSENT), document.get("output", _ABSENT)
-    fewer = without_nulls(case, OPTIONAL_OF_CASE) | without_nulls(output, OPTIONAL_OF_OUTPUT)
-    written = case.get("checks") if is_object(case) else None
-    checks, wrong = own_checks(case, "test_case")
-    problems += problems_of_case(case, "test_case") + wrong + problems_of_output(output, "output")
+    changed = remove_nulls(case, OPTIONAL_OF_CASE) | remove_nulls(output, OPTIONAL_OF_OUTPUT)
+    original_checks = case.get("checks") if is_object(case) else None
+    checks, check_problems = own_checks(case, "test_case")
+    problems += problems_of_case(case, "test_case") + check_problems + problems_of_output(output, "output")
     if problems:
-        raise NotAContext(problems, written)
-    return Context(_encode(document) if fewer or checks is not None else line, document, checks)
+        raise NotAContext(problems, original_checks)
+    return Context(_encode(document) if changed or checks is not None else line, document, checks)
 
 
 _ABSENT: Any = object()
 OPTIONAL_OF_CASE, OPTIONAL_OF_OUTPUT = ("metadata", "checks"), ("id", "metadata")
 
 
-def without_nulls(members: Any, optional: tuple[str, ...]) -> bool:
-    """Optional members that are null are as if absent (decision 44); whether there was one."""
+def remove_nulls(members: Any, optional: tuple[str, ...]) -> bool:
+    """Delete optional members that are null (decision 44). Returns whether there was one."""
     if not is_object(members):
         return False
     empty = [name for name in optional if name in members and members[name] is None]
@@ -111,79 +111,83 @@ def without_nulls(members: Any, optional: tuple[str, ...]) -> bool:
     return bool(empty)
 
 
-def own_checks(case: Any, place: str) -> tuple[list[Check] | None, list[Problem]]:
-    """The checks that a case brings, which are then no longer in it (decision 11)."""
+def own_checks(case: Any, path: str) -> tuple[list[Check] | None, list[Problem]]:
+    """Take the own checks out of a case (decision 11). Returns them and their problems."""
     if not is_object(case) or "checks" not in case:
         return None, []
-    return read_checks(case.pop("checks"), f"{place}.checks")
+    return read_checks(case.pop("checks"), f"{path}.checks")
 
 
-def problems_of_case(case: Any, place: str) -> list[Problem]:
+def problems_of_case(case: Any, path: str) -> list[Problem]:
     if not is_object(case):
-        return [_expected_kind(place, "an object with id and input", case)]
+        return [_expected_kind(path, "an object with id and input", case)]
     members: dict[str, Any] = case
     return [
-        *_text(members, "id", place, required=True),
-        *([] if "input" in members else [_expected_kind(f"{place}.input", "any JSON value", _ABSENT)]),
-        *_metadata(members, place),
+        *_text(members, "id", path, required=True),
+        *([] if "input" in members else [_expected_kind(f"{path}.input", "any JSON value", _ABSENT)]),
+        *_metadata(members, path),
     ]
 
 
-def problems_of_output(output: Any, place: str) -> list[Problem]:
+def problems_of_output(output: Any, path: str) -> list[Problem]:
     if not is_object(output):
-        return [_expected_kind(place, "an object with value", output)]
+        return [_expected_kind(path, "an object with value", output)]
     members: dict[str, Any] = output
     return [
-        *_text(members, "id", place, required=False),
-        *([] if "value" in members else [_expected_kind(f"{place}.value", "any JSON value", _ABSENT)]),
-        *_metadata(members, place),
+        *_text(members, "id", path, required=False),
+        *([] if "value" in members else [_expected_kind(f"{path}.value", "any JSON value", _ABSENT)]),
+        *_metadata(members, path),
     ]
 
 
-def read_checks(given: Any, place: str) -> tuple[list[Check], list[Problem]]:
-    """A list of checks, each problem with its place; msgspec stops at the first, so one check at a time."""
-    if not is_list(given):
-        return [], [_expected_kind(place, "a list of checks", given)]
+def read_checks(value: Any, path: str) -> tuple[list[Check], list[Problem]]:
+    """Read a list of checks. Each check is read on its own, because msgspec stops at the first problem."""
+    if not is_list(value):
+        return [], [_expected_kind(path, "a list of checks", value)]
     try:
-        return msgspec.convert(given, list[Check]), []
+        return msgspec.convert(value, list[Check]), []
     except msgspec.ValidationError:
-        pass  # one at a time then, to tell all that is wrong
+        pass  # read one at a time below, to report all problems
     checks: list[Check] = []
     problems: list[Problem] = []
-    for at, one in enumerate(given):
-        said = one
+    for at, one in enumerate(value):
+        document = one
         if (
             is_object(one) and one.get("metadata", _ABSENT) is None
         ):  # as the reference implementation writes it
-            said = {name: value for name, value in one.items() if name != "metadata"}
-        if wrong := problems_in(said, Check, f"{place}[{at}]"):
+            document = {name: value for name, value in one.items() if name != "metadata"}
+        if wrong := problems_in(document, Check, f"{path}[{at}]"):
             problems += wrong
         else:
-            checks.append(msgspec.convert(said, Check))
+            checks.append(msgspec.convert(document, Check))
     return checks, problems
 
 
-def to_json_document(value: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    """A value as JSON has it: tuples become lists, structs objects. What JSON does not have is refused."""
+def to_json_document(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
+    """Convert a value to JSON: tuples become lists, structs become objects. Returns problems for values that JSON lacks."""
     try:
         encoded = _encode(value)
         # NaN and infinity are written as null: look for them where a null was written
         if b"null" in encoded and (number := not_finite(msgspec.to_builtins(value))) is not None:
-            return None, b"", [Problem(joined(place, number), "NaN and infinity are no JSON numbers")]
+            return None, b"", [Problem(join_path(path, number), "NaN and infinity are not JSON numbers")]
         document = _decode(encoded)
     except (TypeError, ValueError, OverflowError, msgspec.DecodeError) as wrong:
-        return None, b"", [Problem(joined(place, not_encoded(value)), f"not JSON: {wrong}")]
+        return None, b"", [Problem(join_path(path, not_encoded(value)), f"not JSON: {wrong}")]
     except RecursionError:
-        return None, b"", [Problem(joined(place, not_encoded(value)), "nested too deeply, or inside itself")]
+        return (
+            None,
+            b"",
+            [Problem(join_path(path, not_encoded(value)), "nested too deeply, or inside itself")],
+        )
     if maybe_deep(encoded, limits) and depth(document) > limits.max_depth:
-        return None, b"", [Problem(joined(place, deepest(document, 1)), too_deep(limits))]
+        return None, b"", [Problem(join_path(path, deepest(document, 1)), too_deep(limits))]
     return document, encoded, []
 
 
 def maybe_deep(encoded: bytes, limits: Limits) -> bool:
-    """What is nested so deep has two brackets a level: most documents need not be looked at."""
-    most = limits.max_depth
-    return len(encoded) > 2 * most and encoded.count(b"{") + encoded.count(b"[") > most
+    """Whether the text has enough brackets to exceed the depth limit. Most documents have too few and need no walk."""
+    limit = limits.max_depth
+    return len(encoded) > 2 * limit and encoded.count(b"{") + encoded.count(b"[") > limit
 
 
 def kind_of(value: Any) -> str:
@@ -192,22 +196,22 @@ def kind_of(value: Any) -> str:
     return values.kind_of(value)
 
 
-def _expected_kind(place: str, what: str, got: Any) -> Problem:
-    return Problem(place, f"expected {what}, got {kind_of(got)}")
+def _expected_kind(path: str, expected: str, got: Any) -> Problem:
+    return Problem(path, f"expected {expected}, got {kind_of(got)}")
 
 
-def _text(members: dict[str, Any], name: str, place: str, *, required: bool) -> list[Problem]:
+def _text(members: dict[str, Any], name: str, path: str, *, required: bool) -> list[Problem]:
     value = members.get(name, _ABSENT)
     if value == "":
-        return [Problem(f"{place}.{name}", "expected a string that is not empty, got an empty one")]
+        return [Problem(f"{path}.{name}", "expected a string that is not empty, got an empty one")]
     if isinstance(value, str) or (value is _ABSENT and not required):
         return []
-    return [_expected_kind(f"{place}.{name}", "a string", value)]
+    return [_expected_kind(f"{path}.{name}", "a string", value)]
 
 
-def _metadata(members: dict[str, Any], place: str) -> list[Problem]:
+def _metadata(members: dict[str, Any], path: str) -> list[Problem]:
     value = members.get("metadata", _NONE)
-    return [] if is_object(value) else [_expected_kind(f"{place}.metadata", "an object", value)]
+    return [] if is_object(value) else [_expected_kind(f"{path}.metadata", "an object", value)]
 
 
 def too_long(limits: Limits) -> str:
@@ -221,16 +225,16 @@ def too_deep(limits: Limits) -> str:
     return f"nested more than {limits.max_depth} deep, which is the limit (raise it with ASSAY_MAX_DEPTH)"
 
 
-def not_json(line: bytes, wrong: Exception) -> str:
-    if isinstance(wrong, RecursionError):
+def not_json(line: bytes, error: Exception) -> str:
+    if isinstance(error, RecursionError):
         return "nested too deeply to be read"
     try:
         line.decode()
     except UnicodeDecodeError as bad:
         return f"not UTF-8 (byte {bad.start})"
-    if is_number_too_large(wrong):
+    if is_number_too_large(error):
         return f"a number is too large: {number_too_large(line)}"
-    lone = _SURROGATE.search(line)
-    if lone is not None and "truncated" in str(wrong):
-        return f"a lone surrogate, {line[lone.start() : lone.start() + 6].decode()}, is no character (byte {lone.start()})"
-    return f"not JSON: {str(wrong).removeprefix('JSON is malformed: ').lower()}"
+    surrogate = _SURROGATE.search(line)
+    if surrogate is not None and "truncated" in str(error):
+        return f"a lone surrogate, {line[surrogate.start() : surrogate.start() + 6].decode()}, is not a character (byte {surrogate.start()})"
+    return f"not JSON: {str(error).removeprefix('JSON is malformed: ').lower()}"

@@ -1,4 +1,4 @@
-"""Rows of CSV: a cell that a spreadsheet would take for a formula is text, by the apostrophe that OWASP recommends."""
+"""Rows of CSV. A cell that a spreadsheet would read as a formula gets an apostrophe in front, as OWASP recommends."""
 
 import csv
 import io
@@ -9,17 +9,17 @@ _FORMULA = re.compile(r"\s*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
-def cell(value: object) -> object:
-    """`'=1+1` for `=1+1`; a number stays one."""
+def escape_cell(value: object) -> object:
+    """`'=1+1` for `=1+1`; numbers are not changed."""
     if not isinstance(value, str) or not _FORMULA.match(value) or _NUMBER.fullmatch(value):
         return value
     return f"'{value}"
 
 
-def row(values: Iterable[object]) -> bytes:
-    """One line of a file, with its end."""
+def encode_row(values: Iterable[object]) -> bytes:
+    """One encoded row with its line end."""
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(
-        [cell(value) for value in values]
+        [escape_cell(value) for value in values]
     )  # which quotes a CR too
     return text.getvalue().removesuffix("\r\n").encode() + b"\n"

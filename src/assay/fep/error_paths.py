@@ -1,4 +1,4 @@
-"""Where in a value the trouble is, as a place behind its own: `.value.scores[2]`."""
+"""The path of an invalid part inside a value: `.value.scores[2]`."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from assay.protocol.json_types import depth, is_finite, is_list, is_mapping
 _encode = msgspec.json.Encoder().encode
 
 
-def joined(place: str, inside: str) -> str:
+def join_path(place: str, inside: str) -> str:
     return place + inside if place else inside.removeprefix(".")
 
 
 def not_finite(value: Any) -> str | None:
-    """The first number that JSON cannot write; None where there is none."""
+    """The path of the first number that JSON cannot encode, or None."""
     if is_finite(value):
         return None
     path = ""
@@ -24,9 +24,9 @@ def not_finite(value: Any) -> str | None:
 
 
 def not_encoded(value: Any) -> str:
-    """The innermost part that cannot be written as JSON."""
+    """The path of the innermost part that cannot be encoded as JSON."""
     path = ""
-    for _ in range(20):  # what is inside itself has no innermost part
+    for _ in range(20):  # a value that contains itself has no innermost part
         step = next((one for one in _parts(value) if not _is_encoded(one[1])), None)
         if step is None:
             break
@@ -35,7 +35,7 @@ def not_encoded(value: Any) -> str:
 
 
 def deepest(document: Any, levels: int) -> str:
-    """The part in which most objects and lists stand inside one another, so many steps down."""
+    """The path, `levels` steps long, to the most deeply nested part."""
     path = ""
     for _ in range(levels):
         parts = _parts(document)

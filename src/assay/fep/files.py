@@ -277,6 +277,6 @@ def _path(document: dict[str, Any], column: str, cell: str) -> Problem | None:
             return Problem(column, f"column {name!r} holds a value, and cannot hold members too")
         document = inner
     if last in document:
-        return Problem(column, "another column has put something there already")
+        return Problem(column, "another column has already set this member")
     document[last] = value
     return None

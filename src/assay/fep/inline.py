@@ -1,7 +1,7 @@
 """
-Whether checks surely answer in no time: those an event loop may run where it stands; others go to a thread.
+Decides whether a plan may run inline on the event loop (linear-time checks, small input) or must go to a worker thread.
 
-A pattern that backtracks or a path that searches may take its whole second (decision 22), and meanwhile nobody else is served.
+A pattern that backtracks or a path that searches may take a second (decision 22), and would block all other requests.
 """
 
 import math
@@ -20,7 +20,7 @@ from assay.checks.regex import Flags, Regex, cached_pattern
 from assay.checks.threshold import Threshold
 from assay.checks.worker_tasks import run_tasks_async
 from assay.fep.context import Context
-from assay.fep.execute import begin, works_of
+from assay.fep.execute import begin, tasks_of
 from assay.fep.plan import Plan
 from assay.fep.scheduler.owner_threads import LONGEST, in_place, in_share
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer
@@ -30,7 +30,7 @@ from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
 from assay.protocol.cache import memoize_on
 
-MOST = 512 * 1024  # bytes of all
+MOST = 512 * 1024  # bytes of all contexts
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # of all searches of a request
 ONLY_BYTES = {bytes}
@@ -43,23 +43,23 @@ async def score_contexts(
     tally: Tally,
     first: int = 0,
     seconds: float = math.inf,
-    told: list[ScoredParts | None] | None = None,
+    parts: list[ScoredParts | None] | None = None,
 ) -> list[bytes]:
-    """The results of cases of which no check waits. Cancelled, or out of time, it ends after the case it is at."""
+    """Score cases whose checks do not wait. If cancelled or out of time, it stops after the current case."""
     sizes = [len(context.line) for context in contexts]
     size = sum(sizes)
     until = time.monotonic() + seconds
     here = max(sizes, default=0) <= LONGEST and all(
-        size <= runs_inline(sheet) and len(contexts) * sheet.steps <= CHECKS
-        for sheet in (
-            await in_place(lambda: sheets(plan, contexts, first)) if plan.shared is None else [plan.shared]
+        size <= runs_inline(scorer) and len(contexts) * scorer.steps <= CHECKS
+        for scorer in (
+            await in_place(lambda: scorers(plan, contexts, first)) if plan.shared is None else [plan.shared]
         )
     )
     if here:
         if plan.shared is not None and all(context.checks is None for context in contexts):
-            return await _finished(plan.shared.lines(contexts, tally, told), tally, until)
-        begun = [one for _, one in begin(plan, contexts, tally, first, told)]
-        return await _finished(begun, tally, until)
+            return await _complete(plan.shared.lines(contexts, tally, parts), tally, until)
+        begun = [one for _, one in begin(plan, contexts, tally, first, parts)]
+        return await _complete(begun, tally, until)
     stopped = False
 
     def over() -> bool:
@@ -68,7 +68,7 @@ async def score_contexts(
     def work() -> list[ScoredCase | PendingCase]:
         stopping.set(over)
         begun: list[ScoredCase | PendingCase] = []
-        for _, one in begin(plan, contexts, tally, first, told):
+        for _, one in begin(plan, contexts, tally, first, parts):
             begun.append(one)
             if over():
                 break
@@ -76,29 +76,29 @@ async def score_contexts(
 
     try:
         begun = await in_share(work)
-        return await _finished(begun, tally, until)
+        return await _complete(begun, tally, until)
     finally:
         stopped = True
 
 
-async def _finished(
+async def _complete(
     begun: Sequence[bytes | ScoredCase | PendingCase], tally: Tally, until: float
 ) -> list[bytes]:
-    """What other processes work for too; out of time, up to the first case that is not done."""
+    """Wait for tasks of worker processes. Out of time: return the lines before the first incomplete case."""
     if set(map(type, begun)) <= ONLY_BYTES:
         return cast("list[bytes]", begun)
-    works = works_of(begun)
+    tasks = tasks_of(begun)
     left = None if until == math.inf else max(0.0, until - time.monotonic())
-    found = iter(await run_tasks_async(works, left) if works else [])
+    found = iter(await run_tasks_async(tasks, left) if tasks else [])
     lines: list[bytes] = []
     for one in begun:
         if isinstance(one, bytes):
             lines.append(one)
             continue
-        given = list(islice(found, len(one.works))) if isinstance(one, PendingCase) else []
+        given = list(islice(found, len(one.tasks))) if isinstance(one, PendingCase) else []
         if None in given:
             break
-        scored = one.closed(given) if isinstance(one, PendingCase) else one
+        scored = one.complete(given) if isinstance(one, PendingCase) else one
         tally.case(scored.status)
         lines.append(scored.line)
     return lines
@@ -107,20 +107,20 @@ async def _finished(
 def waits(plan: Plan, contexts: Sequence[Context], first: int = 0) -> bool:
     if plan.shared is not None:
         return plan.shared.waits
-    return any(sheet.waits for sheet in sheets(plan, contexts, first))
+    return any(scorer.waits for scorer in scorers(plan, contexts, first))
 
 
-def sheets(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Scorer]:
-    """The different ones that these cases are put to."""
+def scorers(plan: Plan, contexts: Sequence[Context], first: int = 0) -> set[Scorer]:
+    """The distinct scorers of these cases."""
     if plan.shared is not None:
         return {plan.shared}
-    return {plan.sheet(at, context) for at, context in enumerate(contexts, first)}
+    return {plan.scorer_for(at, context) for at, context in enumerate(contexts, first)}
 
 
 @memoize_on
-def runs_inline(sheet: Scorer) -> int:
-    """How many bytes of contexts it surely scores in no time."""
-    return 0 if sheet.waits else min(map(_runs_inline, sheet.bounds), default=MOST)
+def runs_inline(scorer: Scorer) -> int:
+    """How many bytes of contexts this scorer may score on the event loop; 0: none."""
+    return 0 if scorer.waits else min(map(_runs_inline, scorer.checks), default=MOST)
 
 
 def _runs_inline(bound: BoundCheck) -> int:

@@ -1,4 +1,4 @@
-"""Evaluations as a kind of run: taken up from what is kept, done unit by unit, ended with a summary."""
+"""Evaluations as a kind of run: restored from the store, executed unit by unit, ended with a summary."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -31,7 +31,7 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.budgets import TimeBudget
 from assay.runs.intake import PARTIAL
 
-KEPT = 64  # planned requests kept ready
+KEPT = 64  # planned requests in the cache
 _encode = msgspec.json.Encoder().encode
 _pack = msgspec.msgpack.encode
 _unpack = msgspec.msgpack.Decoder(ShardUnit).decode
@@ -39,19 +39,21 @@ _done = msgspec.msgpack.Decoder(UnitResult).decode
 
 
 class EvaluationKind:
-    """Plans are made once a process and run, from the request that the run keeps."""
+    """Each process plans a run once, from its stored request."""
 
     name = KIND
 
-    def __init__(self, store: Store, registry: Registry, services: Services, how: ExecutionOptions) -> None:
-        self._store, self._registry, self._services, self._how = store, registry, services, how
+    def __init__(
+        self, store: Store, registry: Registry, services: Services, options: ExecutionOptions
+    ) -> None:
+        self._store, self._registry, self._services, self._options = store, registry, services, options
         self._works: dict[str, tuple[PlannedRequest, TimeBudget]] = {}
 
     async def restore(self, store: Store, run: Run) -> "EvaluationState":
         try:
             work, hours = await self._work(run.id)
-        except InvalidRequest as trouble:  # a check was known here when the run was taken in, and is no more
-            hours = TimeBudget(self._services.clock, run.started, self._how.run_seconds)
+        except InvalidRequest as trouble:  # a check of the run is no longer registered
+            hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
             return EvaluationState(
                 run, await read_request(self._store, run.id), self._services, hours, trouble
             )
@@ -73,7 +75,7 @@ class EvaluationKind:
         work, hours = await self._work(asked.run)
         about = {"assay.run.id": asked.run, "assay.unit": asked.number, "assay.cases": len(asked.lines)}
         with telemetry.span("unit", about):
-            return _pack(await work.perform(asked, self._how._replace(run_seconds=hours.left)))
+            return _pack(await work.perform(asked, self._options._replace(run_seconds=hours.left)))
 
     async def _work(self, run: str) -> tuple[PlannedRequest, TimeBudget]:
         found = self._works.get(run)
@@ -81,7 +83,7 @@ class EvaluationKind:
             request = await read_request(self._store, run)
             work = await in_place(lambda: PlannedRequest(request, self._registry, self._services))
             kept = await self._store.run(run)
-            found = work, TimeBudget(self._services.clock, kept and kept.started, self._how.run_seconds)
+            found = work, TimeBudget(self._services.clock, kept and kept.started, self._options.run_seconds)
             while len(self._works) >= KEPT:
                 self._works.pop(next(iter(self._works)))
             self._works[run] = found
@@ -89,7 +91,7 @@ class EvaluationKind:
 
 
 class EvaluationState:
-    """One run's fold."""
+    """The state of one run, folded from its events."""
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class EvaluationState:
         hours: TimeBudget,
         trouble: Refusal | None = None,
     ) -> None:
-        """`trouble`: why nothing more can be done of it here."""
+        """`refusal`: why this host cannot continue the run."""
         self._run, self._request, self._services, self._hours = run, request, services, hours
         self._trouble = trouble
         self._counts = EvaluationProgressFold()
@@ -128,7 +130,7 @@ class EvaluationState:
         return self._counts.head(self._request.total) | self._partial
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
-        """Completed, failed or cancelled; of a run that was stopped, the cases never begun count as skipped."""
+        """The end of a run. Cases of a stopped run that never started count as skipped."""
         summary = self._counts.summary
         missing = self._request.total - summary.total_test_cases
         if missing:
@@ -136,8 +138,10 @@ class EvaluationState:
             summary = plus(summary, _missing(missing, max(0, checks)))
         if status == "completed" and summary.skipped_test_cases and not self._hours.left:
             status, trouble = "failed", RunTimeout(self._hours.seconds)
-        how: Status = "error" if summary.error_test_cases else "skip" if missing else self._counts.status
-        ended = EvaluationEnded(status="error" if status == "failed" else how, summary=summary)
+        case_status: Status = (
+            "error" if summary.error_test_cases else "skip" if missing else self._counts.status
+        )
+        ended = EvaluationEnded(status="error" if status == "failed" else case_status, summary=summary)
         event = Event(f"evaluation.{status}", _encode(ended), self._services.clock.now())
         head = {**self.head(), "summary": msgspec.to_builtins(summary), "status": ended.status}
         return Ending(

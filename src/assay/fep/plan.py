@@ -1,4 +1,4 @@
-"""What a request comes to: a sheet of checks for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
+"""The plan of a request: a scorer for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -20,12 +20,14 @@ Checks = Sequence[Check] | Sequence[Sequence[Check]] | None
 P = TypeVar("P")
 T = TypeVar("T")
 _encode = msgspec.json.Encoder().encode
-PATIENCE = 16  # cases with the same checks of their own before those are compiled, which costs as much as 16
-REMEMBERED = 4_096  # sheets of per-case checks kept, by their text
+COMPILE_AFTER = (
+    16  # cases with equal own checks before those are compiled: compiling costs as much as scoring 16 cases
+)
+CACHE_SIZE = 4_096  # scorers of per-case checks in the cache, by their JSON text
 
 
 class Plan:
-    """One sheet for all cases, one a case, or the cases' own. Making it may refuse; nothing has happened yet."""
+    """One scorer for all cases, one per case, or one for the own checks of each case. The constructor may raise InvalidRequest."""
 
     def __init__(
         self,
@@ -38,15 +40,15 @@ class Plan:
         self.options = options or ResultOptions()
         self.checks = checks
         self._registry = registry
-        self._sheets: dict[bytes, Scorer] = {}
-        self._bounds: dict[bytes, BoundCheck] = {}
+        self._scorers: dict[bytes, Scorer] = {}
+        self._bound_checks: dict[bytes, BoundCheck] = {}
         self.shared: Scorer | None = None
-        self._each: list[Scorer] | None = None
+        self._case_scorers: list[Scorer] | None = None
         if checks is None:
             return
         flat = [one for one in checks if isinstance(one, Check)]
         if len(flat) == len(checks):
-            self.shared = self._sheet(flat, "checks", shared=True)
+            self.shared = self._scorer(flat, "checks", shared=True)
         elif flat:
             raise InvalidRequest(
                 Problem(
@@ -55,107 +57,107 @@ class Plan:
             )
         else:
             lists = [list(one) for one in checks if not isinstance(one, Check)]
-            self._each = collect_problems(
+            self._case_scorers = collect_problems(
                 [(f"checks[{at}]", one) for at, one in enumerate(lists)],
-                lambda place, one: self._sheet(one, place),
+                lambda path, one: self._scorer(one, path),
             )
 
     @property
     def versions(self) -> list[str]:
-        """The checks that are run, with their versions; where cases bring their own, all there are to choose from."""
-        sheets = [self.shared] if self.shared else self._each
-        if sheets is None:
+        """The checks of the plan with their versions. If cases have their own checks: all checks of the registry."""
+        scorers = [self.shared] if self.shared else self._case_scorers
+        if scorers is None:
             checkers = set(self._registry)
         else:
-            checkers = {bound.checker for sheet in sheets for bound in sheet.bounds}
+            checkers = {bound.checker for scorer in scorers for bound in scorer.checks}
         return sorted(f"{checker.type}@{checker.version}" for checker in checkers)
 
     @property
-    def each(self) -> int | None:
-        """For how many cases there are checks, where every case has a list of its own."""
-        return None if self._each is None else len(self._each)
+    def list_count(self) -> int | None:
+        """The number of lists of checks; None if there is one list for all cases or none."""
+        return None if self._case_scorers is None else len(self._case_scorers)
 
-    def sheet(self, at: int, context: Context, place: str = "test_case.checks") -> Scorer:
-        """The checks for the case at this place; a case may bring its own where the request has none."""
+    def scorer_for(self, at: int, context: Context, path: str = "test_case.checks") -> Scorer:
+        """The scorer of the case with this number. A case may have own checks only if the request has none."""
         if context.checks is not None:
-            if self.shared or self._each is not None:
+            if self.shared or self._case_scorers is not None:
                 raise InvalidRequest(
                     Problem(
-                        place,
+                        path,
                         "this case has checks of its own, and the request has checks too: give one of them",
                     )
                 )
-            return self._sheet(context.checks, place)
+            return self._scorer(context.checks, path)
         if self.shared is not None:
             return self.shared
-        if self._each is not None:
-            if at < len(self._each):
-                return self._each[at]
+        if self._case_scorers is not None:
+            if at < len(self._case_scorers):
+                return self._case_scorers[at]
             raise InvalidRequest(
                 Problem(
                     f"checks[{at}]",
-                    f"there are checks for {len(self._each)} cases, and this is case {at + 1}",
+                    f"there are checks for {len(self._case_scorers)} cases, and this is case {at + 1}",
                 )
             )
-        raise InvalidRequest(Problem(place, "there are no checks: give some for all cases, or in this case"))
+        raise InvalidRequest(Problem(path, "there are no checks: give some for all cases, or in this case"))
 
-    def problems_of(self, checks: Any, path: str, known: Sequence[Problem]) -> list[Problem]:
-        """What is wrong with the own checks of a case that was refused, beyond the problems known already."""
+    def problems_of(self, checks: Any, path: str, reported: Sequence[Problem]) -> list[Problem]:
+        """The problems of the own checks of a refused case, without those at places that are already reported."""
         if not is_sequence(checks):
             return []
-        return beyond(problems_of_checks(checks, path, self._registry, self.services), known)
+        return beyond(problems_of_checks(checks, path, self._registry, self.services), reported)
 
-    def _sheet(self, checks: Sequence[Check], place: str, *, shared: bool = False) -> Scorer:
-        most = self.services.limits.max_checks
-        if len(checks) > most:
+    def _scorer(self, checks: Sequence[Check], path: str, *, shared: bool = False) -> Scorer:
+        limit = self.services.limits.max_checks
+        if len(checks) > limit:
             raise InvalidRequest(
                 Problem(
-                    place,
-                    f"{len(checks)} checks, and at most {most} are taken (raise it with ASSAY_MAX_CHECKS)",
+                    path,
+                    f"{len(checks)} checks, and at limit {limit} are taken (raise it with ASSAY_MAX_CHECKS)",
                 )
             )
-        key = place.encode() if shared else _encode(checks)
-        found = self._sheets.get(key)
-        if found is None:
-            bounds = collect_problems(
-                [(f"{place}[{at}]", check) for at, check in enumerate(checks)],
+        key = path.encode() if shared else _encode(checks)
+        cached = self._scorers.get(key)
+        if cached is None:
+            bound_checks = collect_problems(
+                [(f"{path}[{at}]", check) for at, check in enumerate(checks)],
                 self._bind,
             )
-            found = Scorer(
-                bounds,
-                labels(bounds) if shared else types(bounds),
+            cached = Scorer(
+                bound_checks,
+                labels(bound_checks) if shared else types(bound_checks),
                 self.services,
                 self.options,
-                patience=0 if shared else PATIENCE,
+                compile_after=0 if shared else COMPILE_AFTER,
             )
             if b"null" in key:
-                return found
-            if len(self._sheets) >= REMEMBERED:
-                self._sheets.clear()
-            self._sheets[key] = found
-        return found
+                return cached
+            if len(self._scorers) >= CACHE_SIZE:
+                self._scorers.clear()
+            self._scorers[key] = cached
+        return cached
 
-    def _bind(self, place: str, check: Check) -> BoundCheck:
-        """Cases differ in some of their checks, and have the others in common."""
+    def _bind(self, path: str, check: Check) -> BoundCheck:
+        """Bind a check; equal checks of different cases are bound once."""
         key = _encode(check)
-        found = self._bounds.get(key)
-        if found is None:
-            found = bind(check, self._registry, place, self.services)
+        cached = self._bound_checks.get(key)
+        if cached is None:
+            cached = bind(check, self._registry, path, self.services)
             if b"null" in key:
-                return found  # NaN is written as null, and must not be taken for one
-            if len(self._bounds) >= REMEMBERED:
-                self._bounds.clear()
-            self._bounds[key] = found
-        return found
+                return cached  # JSON writes NaN as null: the text is not a safe cache key
+            if len(self._bound_checks) >= CACHE_SIZE:
+                self._bound_checks.clear()
+            self._bound_checks[key] = cached
+        return cached
 
 
 def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]) -> list[T]:
-    """Make all of them, each with its place, or refuse with all that is wrong in any."""
+    """Call `make` for every part and its path. Raises one InvalidRequest with the problems of all parts."""
     made: list[T] = []
     problems: list[Problem] = []
-    for place, part in parts:
+    for path, part in parts:
         try:
-            made.append(make(place, part))
+            made.append(make(path, part))
         except InvalidRequest as refusal:
             problems.extend(refusal.problems)
     if problems:
@@ -163,18 +165,18 @@ def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]
     return made
 
 
-def unread_problems(refused: NotAContext, plan: Plan | None) -> list[Problem]:
-    """What else is wrong with the own checks of a case that was refused."""
+def other_problems(refused: NotAContext, plan: Plan | None) -> list[Problem]:
+    """The other problems of the own checks of a refused case."""
     return [] if plan is None else plan.problems_of(refused.checks, "test_case.checks", refused.problems)
 
 
-def types(bounds: Sequence[BoundCheck]) -> list[str]:
-    return [bound.checker.type for bound in bounds]
+def types(bound_checks: Sequence[BoundCheck]) -> list[str]:
+    return [bound.checker.type for bound in bound_checks]
 
 
-def labels(bounds: Sequence[BoundCheck]) -> list[str]:
-    """A name for every check in the table: its type, numbered where there are several of it."""
-    names = types(bounds)
+def labels(bound_checks: Sequence[BoundCheck]) -> list[str]:
+    """A label for every check in the table: its type, numbered if the type occurs more than once."""
+    names = types(bound_checks)
     total, counts = Counter(names), Counter[str]()
     labelled: list[str] = []
     for name in names:

@@ -57,9 +57,9 @@ def problems_of_checks(
     return collector.problems
 
 
-def beyond(problems: Sequence[Problem], known: Sequence[Problem]) -> list[Problem]:
-    """The problems at places of which nothing is known yet."""
-    places = tuple(problem.place for problem in known)
+def beyond(problems: Sequence[Problem], reported: Sequence[Problem]) -> list[Problem]:
+    """The problems at places of which nothing is reported yet."""
+    places = tuple(problem.place for problem in reported)
     return [problem for problem in problems if not problem.place.startswith(places)]
 
 

@@ -19,10 +19,10 @@ from assay.fep.context import (
     problems_of_case,
     problems_of_output,
     read_checks,
+    remove_nulls,
     to_json_document,
-    without_nulls,
 )
-from assay.fep.error_paths import joined, not_encoded
+from assay.fep.error_paths import join_path, not_encoded
 from assay.fep.plan import Checks, Plan, collect_problems
 from assay.fep.problems import ProblemCollector, is_sequence, problems_of_checks, to_json
 from assay.fep.scorer import Scorer
@@ -38,11 +38,13 @@ T = TypeVar("T")
 REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
 
 
-def problems_of_request(said: Any) -> list[Problem]:
+def problems_of_request(message: Any) -> list[Problem]:
     """What keeps a document from being a request, its parts aside."""
-    if not is_object(said):
-        return [Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(said)}")]
-    members: dict[str, Any] = said
+    if not is_object(message):
+        return [
+            Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(message)}")
+        ]
+    members: dict[str, Any] = message
     unknown = [
         Problem(member, f"no such member of a request; there are {', '.join(REQUEST)}")
         for member in members
@@ -71,18 +73,18 @@ class RequestContexts(NamedTuple):
 
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
     """Every one of them, or an InvalidRequest with all that is wrong."""
-    found = contexts_in(test_cases, outputs, limits)
-    if found.problems:
-        raise InvalidRequest(found.problems)
-    return found.contexts
+    request = contexts_in(test_cases, outputs, limits)
+    if request.problems:
+        raise InvalidRequest(request.problems)
+    return request.contexts
 
 
 def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> RequestContexts:
     """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
     problems = [
-        Problem(name, f"expected a list, got {kind_of(given)}")
-        for name, given in (("test_cases", test_cases), ("outputs", outputs))
-        if not is_listing(given)
+        Problem(name, f"expected a list, got {kind_of(value)}")
+        for name, value in (("test_cases", test_cases), ("outputs", outputs))
+        if not is_listing(value)
     ]
     listed = not problems
     cases = test_cases if is_listing(test_cases) else ()
@@ -98,7 +100,7 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
         case_document, case_text, checks, wrong, own = _case(case, here, limits)
         output_document, output_text, wrong_output = _output(output, there, limits)
         if not wrong and distinct.differs(case_document):
-            wrong = [another_case(here, case_document["id"])]
+            wrong = [duplicate_id_problem(here, case_document["id"])]
         wrong += wrong_output
         if wrong:
             problems += wrong
@@ -126,45 +128,43 @@ def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
             Problem("outputs", f"{outputs} outputs for {cases} test cases: expected one for each")
         )
     if cases > limits.max_cases:
-        said = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
-        problems.append(Problem("test_cases", said))
+        message = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
+        problems.append(Problem("test_cases", message))
     return problems
 
 
-def another_case(place: str, id: str) -> Problem:
-    return Problem(f"{place}.id", f"{preview(id)} stands for another test case further up")
+def duplicate_id_problem(path: str, id: str) -> Problem:
+    return Problem(f"{path}.id", f"{preview(id)} is already the id of another test case")
 
 
-def _case(
-    given: Any, place: str, limits: Limits
-) -> tuple[Any, bytes, list[Check] | None, list[Problem], Any]:
+def _case(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Check] | None, list[Problem], Any]:
     """The case, its text, its own checks, its problems, and its own checks as the caller wrote them."""
-    document, text, wrong = to_json_document(given, place, limits)
+    document, text, wrong = to_json_document(value, path, limits)
     if wrong:
         return document, text, None, wrong, None
     own: Any = None
     checks: list[Check] | None = None
-    fewer = b"null" in text and without_nulls(document, OPTIONAL_OF_CASE)
+    fewer = b"null" in text and remove_nulls(document, OPTIONAL_OF_CASE)
     if is_object(document) and "checks" in document:
         own = document["checks"]
-        checks, wrong = own_checks(document, place)
+        checks, wrong = own_checks(document, path)
         fewer = True
     return (
         document,
         _encode(document) if fewer else text,
         checks,
-        problems_of_case(document, place) + wrong,
+        problems_of_case(document, path) + wrong,
         own,
     )
 
 
-def _output(given: Any, place: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
-    document, text, wrong = to_json_document(given, place, limits)
+def _output(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Problem]]:
+    document, text, wrong = to_json_document(value, path, limits)
     if wrong:
         return document, text, wrong
-    if b"null" in text and without_nulls(document, OPTIONAL_OF_OUTPUT):
+    if b"null" in text and remove_nulls(document, OPTIONAL_OF_OUTPUT):
         text = _encode(document)
-    return document, text, problems_of_output(document, place)
+    return document, text, problems_of_output(document, path)
 
 
 class DistinctCases:
@@ -189,45 +189,49 @@ def _digest(case: dict[str, Any]) -> bytes:
     return sha256(exact(case).encode("utf-8", "surrogatepass")).digest()
 
 
-def sheets_of(plan: Plan, found: RequestContexts) -> list[Scorer]:
-    """The checks of every case, so that what is wrong with any of them is said before any is run."""
-    gathering = ProblemCollector()
-    unequal = plan.each is not None and plan.each != found.cases
+def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
+    """The checks of every case, so that what is wrong with any of them is message before any is run."""
+    collector = ProblemCollector()
+    unequal = plan.list_count is not None and plan.list_count != request.cases
     if unequal:
-        said = f"{plan.each} lists of checks for {found.cases} test cases: expected one for each"
-        gathering.problems.append(Problem("checks", said))
+        message = f"{plan.list_count} lists of checks for {request.cases} test cases: expected one for each"
+        collector.problems.append(Problem("checks", message))
     elif (
         plan.shared is not None
-        and not found.refused
-        and all(context.checks is None for context in found.contexts)
+        and not request.refused
+        and all(context.checks is None for context in request.contexts)
     ):
-        return [plan.shared] * len(found.contexts)
+        return [plan.shared] * len(request.contexts)
     contexts = [
         (f"test_cases[{at}].checks", (at, context))
-        for at, context in zip(found.places, found.contexts, strict=True)
+        for at, context in zip(request.places, request.contexts, strict=True)
         if not unequal or context.checks is not None
     ]
-    sheets = gathering.read(lambda: collect_problems(contexts, lambda place, pair: plan.sheet(*pair, place)))
-    gathering.problems += _refused_problems(found, plan)
-    gathering.refuse()
-    assert sheets is not None
-    return sheets
+    scorers = collector.read(
+        lambda: collect_problems(contexts, lambda path, pair: plan.scorer_for(*pair, path))
+    )
+    collector.problems += _refused_problems(request, plan)
+    collector.refuse()
+    assert scorers is not None
+    return scorers
 
 
-def own_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
+def own_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
     """What is wrong with the checks that cases bring, where those of the request are wrong themselves: `plan` is one without any."""
-    gathering = ProblemCollector()
-    for at, context in zip(found.places, found.contexts, strict=True):
+    collector = ProblemCollector()
+    for at, context in zip(request.places, request.contexts, strict=True):
         if context.checks is not None:
-            gathering.read(lambda at=at, context=context: plan.sheet(at, context, f"test_cases[{at}].checks"))
-    return gathering.problems + _refused_problems(found, plan)
+            collector.read(
+                lambda at=at, context=context: plan.scorer_for(at, context, f"test_cases[{at}].checks")
+            )
+    return collector.problems + _refused_problems(request, plan)
 
 
-def _refused_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
-    """What else is wrong with the own checks of cases that have problems: what `found` does not say already."""
-    refused = [(f"test_cases[{at}]", checks) for at, checks in found.refused if checks is not None]
+def _refused_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
+    """What else is wrong with the own checks of cases that have problems: what `request` does not say already."""
+    refused = [(f"test_cases[{at}]", checks) for at, checks in request.refused if checks is not None]
     known: dict[str, list[Problem]] = {case: [] for case, _ in refused}
-    for problem in found.problems if known else ():
+    for problem in request.problems if known else ():
         case = problem.place.partition("]")[0] + "]"
         if case in known and problem.place.startswith(f"{case}.checks"):
             known[case].append(problem)
@@ -238,63 +242,63 @@ def _refused_problems(found: RequestContexts, plan: Plan) -> list[Problem]:
     ]
 
 
-def plan_of(given: Any, registry: Registry, services: Services, options: ResultOptions | None = None) -> Plan:
+def plan_of(value: Any, registry: Registry, services: Services, options: ResultOptions | None = None) -> Plan:
     """Of checks as a caller holds them. One that is no check hides nothing that is wrong with the others."""
     try:
-        checks = checks_from(given)
+        checks = checks_from(value)
     except InvalidRequest as refusal:
-        if not is_sequence(given):
+        if not is_sequence(value):
             raise
-        others = problems_of_checks(given, "checks", registry, services)
+        others = problems_of_checks(value, "checks", registry, services)
         whole = [problem for problem in refusal.problems if problem.place == "checks"]
         raise InvalidRequest(whole + others) from None
     return Plan(checks, registry, services, options)
 
 
-def checks_from(given: Any, place: str = "checks") -> Checks:
+def checks_from(value: Any, path: str = "checks") -> Checks:
     """Checks as a caller holds them: structs or dicts, one list for all cases or one a case."""
-    if given is None:
+    if value is None:
         return None
-    if not is_sequence(given):
-        raise InvalidRequest(Problem(place, f"expected a list of checks, got {kind_of(given)}"))
-    lists = [is_sequence(one) for one in given]
+    if not is_sequence(value):
+        raise InvalidRequest(Problem(path, f"expected a list of checks, got {kind_of(value)}"))
+    lists = [is_sequence(one) for one in value]
     if any(lists) and not all(lists):
         raise InvalidRequest(
-            Problem(place, "expected one list of checks for all cases, or one list a case; got a mixture")
+            Problem(path, "expected one list of checks for all cases, or one list a case; got a mixture")
         )
     if any(lists):
         return collect_problems(
-            [(f"{place}[{at}]", one) for at, one in enumerate(given)], lambda at, one: _checks(one, at)
+            [(f"{path}[{at}]", one) for at, one in enumerate(value)], lambda at, one: _checks(one, at)
         )
-    return _checks(given, place)
+    return _checks(value, path)
 
 
-def is_listing(given: Any) -> bool:
+def is_listing(value: Any) -> bool:
     """Something with a length to go through, a column of a table of somebody else's too."""
     return (
-        isinstance(given, Iterable)
-        and isinstance(given, Sized)
-        and not isinstance(given, str | bytes | Mapping)
+        isinstance(value, Iterable)
+        and isinstance(value, Sized)
+        and not isinstance(value, str | bytes | Mapping)
     )
 
 
-def _checks(given: Sequence[Any], place: str) -> list[Check]:
-    if all(isinstance(one, Check) for one in given):
-        return list(given)
-    checks, problems = read_checks([to_json(one) if isinstance(one, Check) else one for one in given], place)
+def _checks(value: Sequence[Any], path: str) -> list[Check]:
+    if all(isinstance(one, Check) for one in value):
+        return list(value)
+    checks, problems = read_checks([to_json(one) if isinstance(one, Check) else one for one in value], path)
     if problems:
         raise InvalidRequest(problems)
     return checks
 
 
-def experiment_from(given: Any) -> ExperimentMetadata | None:
-    if given is None or isinstance(given, ExperimentMetadata):
-        return given
+def experiment_from(value: Any) -> ExperimentMetadata | None:
+    if value is None or isinstance(value, ExperimentMetadata):
+        return value
     try:
-        document = to_json(given)
+        document = to_json(value)
     except (TypeError, ValueError, RecursionError) as wrong:
-        place = joined("experiment_metadata", not_encoded(given))
-        raise InvalidRequest(Problem(place, f"not JSON: {wrong}")) from None
+        path = join_path("experiment_metadata", not_encoded(value))
+        raise InvalidRequest(Problem(path, f"not JSON: {wrong}")) from None
     if problems := problems_in(document, ExperimentMetadata, "experiment_metadata"):
         raise InvalidRequest(problems)
     return msgspec.convert(document, ExperimentMetadata)

@@ -1,5 +1,5 @@
 """
-Going on where a run was killed: what a `.jsonl` holds is not evaluated again.
+Resumes a run that was killed: results that a `.jsonl` already has are not evaluated again.
 
 Beside the results stands a small hidden file that says how the run was begun. The inputs need no such record: a
 result carries its context as it came, so each is held against the input it should answer.
@@ -28,7 +28,7 @@ UNREPEATABLE = "standard input"
 
 
 class Fingerprint(Struct, frozen=True, omit_defaults=True):
-    """How a run was begun."""
+    """The checks and inputs that a run was started with."""
 
     checks: str  # a digest of the checks, their versions, and what results show
     inputs: str = ""  # a digest of the inputs, where they carry checks that results do not echo
@@ -65,7 +65,7 @@ def fingerprint_path(name: str) -> Path:
 
 
 def write_fingerprint(name: str, how: Fingerprint) -> None:
-    """Write down how a run is begun, before its first result."""
+    """Write the fingerprint of a run before its first result."""
     target = fingerprint_path(name)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
@@ -76,7 +76,7 @@ def write_fingerprint(name: str, how: Fingerprint) -> None:
 
 
 def check_fingerprint(name: str, how: Fingerprint) -> None:
-    """Refuse to go on with what was begun otherwise."""
+    """Raise UsageError if the results were started with other checks, options or inputs."""
     try:
         before = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
     except (OSError, msgspec.DecodeError):
@@ -100,7 +100,7 @@ def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tal
     """
     The results that are there, each counted and held against the context it answers; a torn last line is cut.
 
-    Whoever takes them all has drawn as many contexts, and can go on with the rest.
+    After the last of them, `contexts` continues with the cases that have no result.
     """
     whole = 0
     try:
@@ -123,7 +123,7 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
     try:
         case = _read(line)
     except msgspec.DecodeError:
-        raise UsageError(f"--resume: {name}:{at + 1} is no result of assay") from None
+        raise UsageError(f"--resume: {name}:{at + 1} is not a result of assay") from None
     if context is None:
         raise UsageError(f"--resume: {name} has more results than there are inputs ({at})")
     expected = b'{"status":"%b","execution_context":%b,"check_results":' % (
@@ -134,7 +134,7 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
         raise UsageError(
             f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
         )
-    answers, id, code = plan.sheet(at, context).counts(tally), context.document["test_case"]["id"], 0
+    answers, id, code = plan.scorer_for(at, context).answers_in(tally), context.document["test_case"]["id"], 0
     for number, result in enumerate(case.check_results):
         code |= answers.note(number, result.status, result.results, id, result.error.message)
     answers.close(id, code)

@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of a request beside its contexts."""
+    """The stored request, without its contexts."""
 
     checks: Any = None  # as they came; read back, they are plain JSON
     experiment: ExperimentMetadata | None = None
@@ -63,7 +63,7 @@ class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ShardUnit(Struct, frozen=True):
-    """What crosses an engine: which run, which range, and its contexts as lines."""
+    """A unit as an engine receives it: the run, the range, and the contexts as lines."""
 
     run: str
     number: int
@@ -72,7 +72,7 @@ class ShardUnit(Struct, frozen=True):
 
 
 class UnitResult(Struct, frozen=True):
-    """And what comes back."""
+    """The result of a `ShardUnit`."""
 
     number: int
     first: int
@@ -82,7 +82,7 @@ class UnitResult(Struct, frozen=True):
 
 
 class PlannedRequest:
-    """A run's request, planned."""
+    """The stored request of a run, with its plan."""
 
     def __init__(self, request: StoredRequest, registry: Registry, services: Services) -> None:
         self.request = request
@@ -90,15 +90,15 @@ class PlannedRequest:
         checks: Checks = None if request.checks is None else checks_from(request.checks)
         self.plan = Plan(checks, registry, services, options)
 
-    async def perform(self, unit: ShardUnit, how: ExecutionOptions) -> UnitResult:
-        """A range of cases through their checks."""
+    async def perform(self, unit: ShardUnit, options: ExecutionOptions) -> UnitResult:
+        """Score a range of cases."""
         tally = Tally(part=True)
         contexts = await self._contexts(unit.lines)
         if await in_place(lambda: waits(self.plan, contexts, unit.first)):
-            results = stream(self.plan, iter(contexts), tally, how._replace(first=unit.first))
+            results = stream(self.plan, iter(contexts), tally, options._replace(first=unit.first))
             lines = [one.line async for one in results]
         else:
-            lines = await score_contexts(self.plan, contexts, tally, unit.first, how.run_seconds)
+            lines = await score_contexts(self.plan, contexts, tally, unit.first, options.run_seconds)
         return UnitResult(unit.number, unit.first, lines, tally.record(), tally.summary())
 
     async def _contexts(self, lines: list[bytes]) -> list[Context]:
@@ -111,18 +111,18 @@ class PlannedRequest:
             return read()
         return await in_share(read)
 
-    def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
-        """The results of cases that were never begun (decision 28)."""
+    def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
+        """The results of cases that never started (decision 28)."""
         for at, line in enumerate(lines):
             context = read_context(line, self.plan.services.limits)
-            sheet = self.plan.sheet(first + at, context)
-            skipped = sheet.skipped(context, sheet.counts(tally))
+            scorer = self.plan.scorer_for(first + at, context)
+            skipped = scorer.skip_case(context, scorer.answers_in(tally))
             tally.case(skipped.status)
             yield skipped.line
 
 
 def stored_line(context: Context) -> bytes:
-    """A context as it is kept until it was evaluated, with the checks it brought."""
+    """A context as it is stored before it is evaluated, with its own checks."""
     if context.checks is None:
         return context.line
     case = {**context.document["test_case"], "checks": msgspec.to_builtins(context.checks)}
@@ -130,7 +130,7 @@ def stored_line(context: Context) -> bytes:
 
 
 def context_chunks(contexts: Iterable[bytes], first: int = 0) -> Iterator[EvidenceChunk]:
-    """Contexts in pieces of a shard."""
+    """Contexts in chunks of a shard."""
     held: list[bytes] = []
     size = 0
     for line in contexts:
@@ -152,7 +152,7 @@ def request_chunk(request: StoredRequest) -> EvidenceChunk:
 
 
 def recorded(done: UnitResult, now: datetime) -> tuple[Event, list[EvidenceChunk]]:
-    """What a unit leaves: one event, its results and its counts."""
+    """The records of a completed unit: one event, its results and its tally."""
     results = lines_chunk(RESULTS, done.first, done.lines)
     counts = EvidenceChunk(kind=TALLY, first=done.first, last=results.last, data=_encode(done.tally))
     return shard_event(done.number, results, done.summary, now), [results, counts]
@@ -164,7 +164,7 @@ def shard_event(number: int, results: EvidenceChunk, summary: EvaluationSummary,
 
 
 def stored_checks(request: StoredRequest) -> int:
-    """How many checks all its cases have together."""
+    """The number of checks of all cases."""
     checks: list[Any] | None = request.checks
     if checks is None:
         return request.own
@@ -179,7 +179,7 @@ async def read_request(store: Store, run: str) -> StoredRequest:
 
 
 async def units(store: Store, run: str, request: StoredRequest, done: set[int]) -> AsyncIterator[ShardUnit]:
-    """The units that are not done, each with its contexts; a piece of contexts is read once."""
+    """The units that are not done, each with its contexts. Each chunk of contexts is read once."""
     lines: list[bytes] = []
     first = number = 0
     async for chunk in read_chunks(store, run, CONTEXTS, limit=1):
@@ -213,7 +213,7 @@ class EvaluationProgressFold:
         return "skip" if self.summary.skipped_test_cases else "completed"
 
     def head(self, total: int) -> dict[str, Any]:
-        """What a list of runs shows."""
+        """The metadata that a list of runs shows."""
         return {"total": total, "summary": msgspec.to_builtins(self.summary)}
 
 

@@ -1,4 +1,4 @@
-"""What a run comes to, from what was recorded (FEP 4.2)."""
+"""Builds the result of a run from its tally and result lines (FEP 4.2)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -15,7 +15,7 @@ read_result = msgspec.json.Decoder(TestCaseResult).decode
 
 
 def metadata_of(tally: Tally) -> dict[str, Any]:
-    """What a run says beside its results: what it cost, and how sure its rates and means are (decisions 31, 46)."""
+    """The metadata of a run: its cost, and its rates and means with intervals (decisions 31, 46)."""
     statistics = tally.statistics()
     told: dict[str, Any] = msgspec.to_builtins(tally.spending) if tally.spending else {}
     return told if statistics is None else {**told, "statistics": msgspec.to_builtins(statistics)}

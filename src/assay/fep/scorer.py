@@ -1,8 +1,8 @@
 """
-The checks of a case, compiled once a run: paths to getters, constant parts encoded, the context copied through.
+Scores a case: its checks compiled once per run, with paths as getters and the constant parts of the result encoded.
 
-The plain form is `checks.run`. Whatever a compiled check finds unusual is put to the plain form instead, and a
-property test says that the two give the same bytes, clocks aside.
+`checks/runner.py` is the interpreted form. A compiled check that meets an unusual value falls back to it. A property test
+asserts that both forms give the same bytes, apart from clocks.
 """
 
 import inspect
@@ -43,7 +43,7 @@ INTERPRETED = 20  # microseconds of a check that is not compiled
 
 
 class ScoredCase(Struct, frozen=True):
-    """A TestCaseResult as it goes out, and how it ended."""
+    """An encoded TestCaseResult, its status and its spending."""
 
     line: bytes
     status: Status
@@ -51,163 +51,165 @@ class ScoredCase(Struct, frozen=True):
 
 
 class Scorer:
-    """The checks that one case, or every case, is put to."""
+    """Runs the checks of one case or of every case."""
 
     def __init__(
         self,
-        bounds: Sequence[BoundCheck],
+        checks: Sequence[BoundCheck],
         labels: Sequence[str],
         services: Services,
         options: ResultOptions,
         *,
-        patience: int = 0,
+        compile_after: int = 0,
     ) -> None:
-        """`patience` is how many cases are put to the plain form before the compiled one is worth writing."""
-        self.bounds = tuple(bounds)
+        """`compile_after`: how many cases the interpreted form scores before the checks are compiled."""
+        self.checks = tuple(checks)
         self.labels = tuple(labels)
-        self.waits = any(waits(bound.checker) for bound in bounds)
+        self.waits = any(waits(bound.checker) for bound in checks)
         self.takes: list[list[int]] = []
         self._services, self._options = services, options
-        self._patience = patience
+        self._compile_after = compile_after
         self._score: Score | None = None
-        if patience == 0:
+        if compile_after == 0:
             self._compile()
 
     def _compile(self) -> None:
-        if self.waits or self._options.timings or len(self.bounds) > COMPILED:
+        if self.waits or self._options.timings or len(self.checks) > COMPILED:
             return
-        bounds, services = self.bounds, self._services
-        reading, self.takes = reader(bounds, services.limits)
-        self._read = reading.read
-        self._runs: list[Run] = [compiled_form(bound) or default(bound, services) for bound in bounds]
+        checks, services = self.checks, self._services
+        value_reader, self.takes = reader(checks, services.limits)
+        self._read = value_reader.read
+        self._runs: list[Run] = [compiled_form(bound) or default(bound, services) for bound in checks]
         shown = self._options.resolved_arguments
-        self._score = generate_scorer(bounds, self._runs, self.takes, reading, arguments=shown)
+        self._score = generate_scorer(checks, self._runs, self.takes, value_reader, arguments=shown)
 
     @property
     def steps(self) -> int:
         """About how many microseconds a case takes: interpreted, a check takes twenty times as long."""
-        return len(self.bounds) * (1 if self._score is not None else INTERPRETED)
+        return len(self.checks) * (1 if self._score is not None else INTERPRETED)
 
-    def counts(self, tally: Tally) -> Answers:
-        """Where a tally counts what these checks answer: take it once a run, or once a case."""
+    def answers_in(self, tally: Tally) -> Answers:
+        """The answers of these checks in a tally. Call it once per run or once per case."""
         return tally.answers(self.labels)
 
     def score(
-        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
+        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None = None
     ) -> ScoredCase:
-        """A case whose checks do not wait, from beginning to end; for work of another process this thread waits."""
-        begun = self.begin(context, counts, told)
-        return begun if isinstance(begun, ScoredCase) else begun.closed(run_tasks(begun.works))
+        """Score a case whose checks do not wait. The thread blocks until tasks of worker processes are done."""
+        begun = self.begin(context, counts, parts)
+        return begun if isinstance(begun, ScoredCase) else begun.complete(run_tasks(begun.tasks))
 
     def begin(
-        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None = None
+        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None = None
     ) -> "ScoredCase | PendingCase":
         """
-        A case whose checks do not wait, to its end or to where another process has to work for it.
+        Score a case whose checks do not wait, or return a PendingCase if worker processes have tasks for it.
 
-        In `told` goes what its line is made of, or None.
+        Appends the parts of its line to `parts`, or None if the compiled form did not write it.
         """
         if self._score is None:
-            self._patience -= 1
-            if self._patience == 0:
+            self._compile_after -= 1
+            if self._compile_after == 0:
                 self._compile()
-            return self._plain(context, counts, told)
-        made = self._score(context.document, context.line, counts, self._services.clock.now, told)
+            return self._begin_interpreted(context, counts, parts)
+        made = self._score(context.document, context.line, counts, self._services.clock.now, parts)
         return (
             ScoredCase(made, "completed")
             if isinstance(made, bytes)
-            else self._odd(context, made, counts, told)
+            else self._fallback(context, made, counts, parts)
         )
 
     def lines(
-        self, contexts: Iterable[Context], tally: Tally, told: list[ScoredParts | None] | None = None
+        self, contexts: Iterable[Context], tally: Tally, parts: list[ScoredParts | None] | None = None
     ) -> "list[bytes | PendingCase]":
-        """`begin` of one case after the other, counted if it ended, where only the bytes are wanted."""
-        counts, score = self.counts(tally), self._score
+        """`begin` for many cases. Completed cases are counted in the tally and returned as bytes."""
+        counts, score = self.answers_in(tally), self._score
         if score is None:
-            return [_ended(self.begin(context, counts, told), tally) for context in contexts]
+            return [_ended(self.begin(context, counts, parts), tally) for context in contexts]
         now = self._services.clock.now
         found: list[bytes | PendingCase] = []
         for context in contexts:
-            made = score(context.document, context.line, counts, now, told)
+            made = score(context.document, context.line, counts, now, parts)
             if isinstance(made, bytes):
                 tally.completed_cases += 1
                 found.append(made)
             else:
-                found.append(_ended(self._odd(context, made, counts, told), tally))
+                found.append(_ended(self._fallback(context, made, counts, parts), tally))
         return found
 
-    def _odd(
+    def _fallback(
         self,
         context: Context,
         answers: list[Any] | None,
         counts: Answers,
-        told: list[ScoredParts | None] | None,
+        parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
-        """A case in which something is missing, erred, or is for the plain form; with the answers that were given, if any were."""
+        """Score a case that the compiled form returned: a value is missing, a check failed or needs the interpreted form."""
         values = self._read(context.document)
         if answers is None:
-            answers = [self._answer(at, values) for at in range(len(self.bounds))]
+            answers = [self._answer(at, values) for at in range(len(self.checks))]
         prepared = [
-            prepare(bound, context.document, self._services) if answer is FALLBACK else self._seen(at, values)
-            for at, (bound, answer) in enumerate(zip(self.bounds, answers, strict=True))
+            prepare(bound, context.document, self._services)
+            if answer is FALLBACK
+            else self._prepared(at, values)
+            for at, (bound, answer) in enumerate(zip(self.checks, answers, strict=True))
         ]
-        return self._begun(context, prepared, answers, counts, told)
+        return self._from_answers(context, prepared, answers, counts, parts)
 
-    def _plain(
-        self, context: Context, counts: Answers, told: list[ScoredParts | None] | None
+    def _begin_interpreted(
+        self, context: Context, counts: Answers, parts: list[ScoredParts | None] | None
     ) -> "ScoredCase | PendingCase":
-        """`begin`, by the plain form."""
-        prepared = [prepare(bound, context.document, self._services) for bound in self.bounds]
-        return self._begun(context, prepared, [FALLBACK] * len(prepared), counts, told)
+        """`begin` in the interpreted form."""
+        prepared = [prepare(bound, context.document, self._services) for bound in self.checks]
+        return self._from_answers(context, prepared, [FALLBACK] * len(prepared), counts, parts)
 
-    def _begun(
+    def _from_answers(
         self,
         context: Context,
         prepared: Sequence[PreparedCheck],
         answers: Sequence[Any],
         counts: Answers,
-        told: list[ScoredParts | None] | None,
+        parts: list[ScoredParts | None] | None,
     ) -> "ScoredCase | PendingCase":
-        """From the answers; PLAIN is asked for by the plain form."""
+        """The case from the answers of its checks. A FALLBACK answer is replaced by the interpreted form."""
         services = self._services
         answers = [
             call(one, services) if answer is FALLBACK else answer
             for one, answer in zip(prepared, answers, strict=True)
         ]
-        if told is not None:
-            told.append(None)  # there is more to this one than its compiled form can tell
+        if parts is not None:
+            parts.append(None)  # the compiled form did not write this line
 
         def close(answers: Sequence[Any]) -> ScoredCase:
             results = [
                 answer if isinstance(answer, CheckResult) else to_result(one, answer, services, self._options)
                 for one, answer in zip(prepared, answers, strict=True)
             ]
-            return self.closed(context, results, counts)
+            return self.result_of(context, results, counts)
 
         if any(isinstance(one, WorkerTask) for one in answers):
             return PendingCase(self, answers, close)
         return close(answers)
 
-    def plainly(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> ScoredCase:
-        """The same, by the plain form; what follows an error may be skipped."""
+    def score_interpreted(self, context: Context, counts: Answers, *, fail_fast: bool = False) -> ScoredCase:
+        """Score a case in the interpreted form. With `fail_fast`, checks after an error are skipped."""
         results: list[CheckResult] = []
-        for bound in self.bounds:
+        for bound in self.checks:
             if fail_fast and results and results[-1].status != "completed":
                 results.append(skip_result(bound, self._services))
             else:
                 results.append(run_check(bound, context.document, self._services, self._options))
-        return self.closed(context, results, counts)
+        return self.result_of(context, results, counts)
 
-    def skip(self, bound: BoundCheck) -> CheckResult:
+    def skip_check(self, bound: BoundCheck) -> CheckResult:
         return skip_result(bound, self._services)
 
-    def skipped(self, context: Context, counts: Answers) -> ScoredCase:
-        """A case that was not begun."""
-        return self.closed(context, [skip_result(bound, self._services) for bound in self.bounds], counts)
+    def skip_case(self, context: Context, counts: Answers) -> ScoredCase:
+        """The result of a case that was not started."""
+        return self.result_of(context, [skip_result(bound, self._services) for bound in self.checks], counts)
 
-    def closed(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> ScoredCase:
-        """A case from the results of its checks."""
+    def result_of(self, context: Context, results: Sequence[CheckResult], counts: Answers) -> ScoredCase:
+        """The result of a case from the results of its checks; counts them."""
         id, code = context.document["test_case"]["id"], 0
         for at, result in enumerate(results):
             why = result.error.message if result.error else ""
@@ -237,17 +239,17 @@ class Scorer:
         return ScoredCase(b"".join(parts), status, spending)
 
     def _answer(self, at: int, values: list[Any]) -> Any:
-        given = [values[which] for which in self.takes[at]]
-        if MISSING in given:
+        arguments = [values[which] for which in self.takes[at]]
+        if MISSING in arguments:
             return FALLBACK
         try:
-            return self._runs[at](*given)
+            return self._runs[at](*arguments)
         except Fault as fault:
             return fault
 
-    def _seen(self, at: int, values: list[Any]) -> PreparedCheck:
-        """What an answer that was given is concluded from."""
-        bound = self.bounds[at]
+    def _prepared(self, at: int, values: list[Any]) -> PreparedCheck:
+        """The check with its resolved values, for an answer of the compiled form."""
+        bound = self.checks[at]
         seen = {
             path.field.name: values[which] for path, which in zip(bound.paths, self.takes[at], strict=True)
         }
@@ -255,21 +257,21 @@ class Scorer:
 
 
 class PendingCase:
-    """A case for which another process has to work: some of its answers are still to come."""
+    """A case with tasks in worker processes; some of its answers are outstanding."""
 
     def __init__(
-        self, sheet: Scorer, answers: Sequence[Any], close: Callable[[Sequence[Any]], ScoredCase]
+        self, scorer: Scorer, answers: Sequence[Any], close: Callable[[Sequence[Any]], ScoredCase]
     ) -> None:
-        self._sheet, self._answers, self._close = sheet, answers, close
-        self.works = [one for one in answers if isinstance(one, WorkerTask)]
+        self._scorer, self._answers, self._close = scorer, answers, close
+        self.tasks = [one for one in answers if isinstance(one, WorkerTask)]
 
-    def closed(self, answers: Iterable[Any]) -> ScoredCase:
-        """With the answer to each of its works; None: the check is skipped."""
-        given = iter(answers)
-        found = [next(given) if isinstance(one, WorkerTask) else one for one in self._answers]
-        bounds = self._sheet.bounds
+    def complete(self, answers: Iterable[Any]) -> ScoredCase:
+        """The result, given the answer of each task. None: the check is skipped."""
+        arguments = iter(answers)
+        found = [next(arguments) if isinstance(one, WorkerTask) else one for one in self._answers]
+        checks = self._scorer.checks
         return self._close(
-            [self._sheet.skip(bounds[at]) if one is None else one for at, one in enumerate(found)]
+            [self._scorer.skip_check(checks[at]) if one is None else one for at, one in enumerate(found)]
         )
 
 
@@ -285,13 +287,13 @@ def waits(checker: type[Checker]) -> bool:
     return checker.waits or checker.isolate or inspect.iscoroutinefunction(checker.run)
 
 
-def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
-    """All the values that checks take, each path once; and for every check, which of them are its own."""
+def reader(checks: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, list[list[int]]]:
+    """A reader of all values that the checks take, each path once, and for every check the indexes of its values."""
     known: dict[tuple[str, str], int] = {}
     gets: list[Get] = []
     names: list[tuple[str, ...] | None] = []
     takes: list[list[int]] = []
-    for bound in bounds:
+    for bound in checks:
         takes.append([])
         for path in bound.paths:
             key = path.text, path.field.takes
@@ -311,12 +313,12 @@ def reader(bounds: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, l
 
 
 def names_of(path: PathArgument) -> tuple[str, ...] | None:
-    """The members a path follows, where it is made of nothing else and its argument takes one value."""
+    """The member names of a path, if it has nothing but names and its argument takes one value."""
     return path.query.names if isinstance(path.query, Query) and path.field.takes == "one" else None
 
 
 def getter(path: PathArgument, limits: Limits) -> Get:
-    """What a path yields for its argument, or MISSING where the plain form has something to say."""
+    """A getter of the argument of a path. MISSING: the interpreted form reports the fault."""
     query = path.query
     if isinstance(query, Query) and query.singular and path.field.takes == "one":
         return query.get
@@ -331,11 +333,11 @@ def getter(path: PathArgument, limits: Limits) -> Get:
 
 
 def default(bound: BoundCheck, services: Services) -> Run:
-    """Build and run: what a check does that has no faster form."""
+    """The form of a check without a compiled form: build it, then run it."""
     names = [path.field.name for path in bound.paths]
 
-    def run(*given: Any) -> Any:
-        values = dict(zip(names, given, strict=True))
+    def run(*arguments: Any) -> Any:
+        values = dict(zip(names, arguments, strict=True))
         prepared = PreparedCheck(bound, values, build(bound, values), 0.0)
         answer = call(prepared, services)
         return answer if isinstance(answer, WorkerTask) else validate_answer(answer, bound.checker)

@@ -1,8 +1,8 @@
 """
-A sheet written out as one Python function: values, answers, and the bytes of the result around them.
+Generates the source of a scorer: one Python function that reads the values, calls the checks and writes the result's bytes.
 
-What is constant is encoded once. The function counts and writes the usual case; one in which a check errs or asks
-for the plain form is handed back, with the answers that were given.
+Constant parts are encoded once. The function counts and writes the usual case. If a check fails or needs the interpreted
+form, it returns the answers it has instead.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,34 +25,35 @@ _encode = msgspec.json.Encoder().encode
 Score = Callable[..., bytes | list[Any] | None]  # (node, line, answers, now, told)
 ScoredParts = tuple[
     list[Any], list[bytes], datetime
-]  # what checks were given, what each found, as JSON, and when
+]  # the values, the encoded answer of each check, and the time
 Run = Callable[..., Any]
 
 
 class ValueReader(NamedTuple):
-    """How the values that checks take are found in a document: all at once, MISSING for one that is not there."""
+    """Reads the values that checks take from a document, all at once; MISSING for an absent one."""
 
     read: Callable[[Any], list[Any]]
-    names: Sequence[tuple[str, ...]] | None  # the members each is found by, where all of them are
+    names: Sequence[tuple[str, ...]] | None  # the member names of each value, if all paths consist of names
 
 
 def generate_scorer(
     bounds: Sequence[BoundCheck],
     runs: Sequence[Run],
     takes: Sequence[Sequence[int]],
-    reading: ValueReader,
+    reader: ValueReader,
     *,
     arguments: bool,
 ) -> Score:
     """
-    The function for these checks: the result's bytes. For a case that is for the plain form, the answers that were given; None: a value is missing.
+    The function that scores these checks. It returns the result's bytes, a list of answers for a case that needs the
+    interpreted form, or None if a value is missing.
 
-    What the bytes were made of is put into `told`, for those who write it in another form; unless that is None.
-    `takes[i]` are the places among the values of what check `i` is given; `arguments` writes resolved_arguments.
+    Its last argument is a list or None: the function appends the parts of the result to it, for writers of other formats.
+    `value_indexes[i]` are the indexes of the values of check `i`; `arguments` writes resolved_arguments.
     """
     body = _SourceBuilder()
     checks = range(len(bounds))
-    values = _values(body, reading, 1 + max((which for places in takes for which in places), default=-1))
+    values = _values(body, reader, 1 + max((which for places in takes for which in places), default=-1))
     for at in checks:
         given = ", ".join(values[which] for which in takes[at])
         body.line(f"try: a{at} = run{at}({given})")
@@ -84,15 +85,15 @@ def generate_scorer(
     return body.function("node, line, answers, now, told")
 
 
-def _values(body: "_SourceBuilder", reading: ValueReader, many: int) -> list[str]:
-    """The variables in which the values are, once the lines that find them have run."""
-    if reading.names is None:
+def _values(body: "_SourceBuilder", reader: ValueReader, many: int) -> list[str]:
+    """Write the lines that read the values; return the names of their variables."""
+    if reader.names is None:
         found = [f"v{which}" for which in range(many)]
         body.line(f"[{', '.join(found)}] = read(node)")
         body.line(f"if {' or '.join(f'{value} is MISSING' for value in found)}: return None")
-        body.scope["read"] = reading.read
+        body.scope["read"] = reader.read
         return found
-    lines, found = steps(reading.names)
+    lines, found = steps(reader.names)
     if lines:
         body.line("try:")
         for line in lines:
@@ -124,14 +125,14 @@ class _SourceBuilder:
 
     def function(self, parameters: str) -> Any:
         source = "\n".join([f"def score({parameters}):", *self.lines])
-        exec(source, self.scope)  # noqa: S102  # made of names of our own; what came in is in constants
+        exec(source, self.scope)  # noqa: S102  # made of generated names; values of the request are constants in the scope
         return self.scope["score"]
 
 
 def _parts(
     body: _SourceBuilder, bounds: Sequence[BoundCheck], takes: Sequence[Sequence[int]], *, arguments: bool
 ) -> list[str]:
-    """The pieces of a result in order, names of variables; constant neighbours are one constant."""
+    """The parts of a result in order, as names of variables; adjacent constants are joined."""
     parts: list[str] = []
     text = b""
 

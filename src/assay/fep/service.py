@@ -1,4 +1,4 @@
-"""Evaluations and their record: taken in, done at once where they are small, and read back in pieces."""
+"""The evaluation service: submits evaluations, runs small ones inline, and reads results back in chunks."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
@@ -46,26 +46,26 @@ from assay.runs.ids import new_id
 from assay.runs.intake import NewRun, submit
 from assay.workers.pool import owned
 
-AT_ONCE = 1_000  # cases that are done within the request, where none waits
-REMEMBERED = 64  # long runs whose metadata is kept ready
-LARGE = 64 * 1024  # bytes: more than these are not decoded on the event loop, and not kept ready
+INLINE_CASES = 1_000  # cases that run within the request, if no check waits
+REMEMBERED = 64  # long runs whose metadata is cached
+LARGE = 64 * 1024  # bytes; larger records are decoded in a thread and not cached
 _encode = msgspec.json.Encoder().encode
 _record = msgspec.json.Decoder(TallyRecord).decode
 
 
 class PlannedEvaluation(Struct, frozen=True):
-    """A request that makes sense: planned, and nothing has happened yet."""
+    """A valid request with its plan; nothing has run yet."""
 
     plan: Plan
-    checks: Checks | msgspec.Raw  # these, or how they are written
+    checks: Checks | msgspec.Raw  # decoded, or their JSON
     experiment: ExperimentMetadata | None
     total: int
-    waits: bool | None = None  # any check of any case; None where nobody has looked at each
-    own: int = 0  # checks that the cases bring themselves, all together
+    waits: bool | None = None  # whether any check waits; None if the cases were not examined
+    own: int = 0  # the number of own checks of all cases
 
     @property
-    def at_once(self) -> bool:
-        return self.total <= AT_ONCE and not self.slow
+    def runs_inline(self) -> bool:
+        return self.total <= INLINE_CASES and not self.slow
 
     @property
     def slow(self) -> bool:
@@ -91,7 +91,7 @@ class PlannedEvaluation(Struct, frozen=True):
 
 
 class CompletedEvaluation(NamedTuple):
-    """A run that was done at once, as it will be once it is kept; its results; and what is to be kept."""
+    """A run that was scored inline: the run as it will be stored, its result lines, and the update for the store."""
 
     run: Run
     lines: list[bytes]
@@ -100,7 +100,7 @@ class CompletedEvaluation(NamedTuple):
 
 
 class EvaluationService:
-    """What transports and the command ask of evaluations."""
+    """The evaluations of a store, for transports and the command."""
 
     def __init__(self, store: Store, registry: Registry, services: Services, *, lease: float = 10.0) -> None:
         self.store, self.registry, self.services, self.lease = store, registry, services, lease
@@ -109,14 +109,14 @@ class EvaluationService:
     def plan(self, checks: Checks, options: ResultOptions | None = None) -> Plan:
         return Plan(checks, self.registry, self.services, options)
 
-    async def score(
+    async def run_inline(
         self,
         asked: PlannedEvaluation,
         contexts: Sequence[Context],
         tenant: str,
         *,
         run: str | None = None,
-        told: list[ScoredParts | None] | None = None,
+        parts: list[ScoredParts | None] | None = None,
     ) -> CompletedEvaluation:
         """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
         tally = Tally()
@@ -124,7 +124,7 @@ class EvaluationService:
         run = run or new_id("eval_")
         about = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", about), owned(tenant):
-            lines = await score_contexts(asked.plan, contexts, tally, told=told)
+            lines = await score_contexts(asked.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
         head = {
@@ -164,12 +164,12 @@ class EvaluationService:
         )
         return CompletedEvaluation(done, lines, entry, metadata_of(tally))
 
-    async def keep(self, scored: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
-        """One transaction: the run begins and ends with it."""
+    async def save(self, scored: CompletedEvaluation, documents: Sequence[PutDocument] = ()) -> None:
+        """Store the run in one transaction."""
         began_it = audited(scored.run.tenant, "run.start", scored.run.id)
         await self.store.commit(Transaction(entries=[scored.entry], documents=documents, lines=[began_it]))
 
-    async def take_in(
+    async def submit(
         self,
         asked: PlannedEvaluation,
         contexts: Iterable[Context | bytes],
@@ -198,7 +198,7 @@ class EvaluationService:
     async def results(
         self, run: Run, start: int = 0, stop: int | None = None, tally: Tally | None = None
     ) -> AsyncIterator[bytes]:
-        """Result lines in the order of the cases; of a run that was stopped, the rest as `skip`, counted in `tally`."""
+        """Result lines in the order of the cases. Cases of a stopped run without results are yielded as `skip` and counted in `tally`."""
         tally = Tally() if tally is None else tally
         total: int = run.head.get("total", 0)
         stop = total if stop is None else min(stop, total)
@@ -206,18 +206,18 @@ class EvaluationService:
         while at < stop:
             pieces = await self.store.chunks(run.id, RESULTS, start=at, stop=stop, limit=2)
             for piece in pieces:
-                async for line in self._gap(run, at, min(piece.first, stop), tally):
+                async for line in self._skipped_results(run, at, min(piece.first, stop), tally):
                     yield line
                 for line in piece.lines(at, stop):
                     yield line
                 at = max(at, piece.last + 1)
             if not pieces:
-                async for line in self._gap(run, at, stop, tally):
+                async for line in self._skipped_results(run, at, stop, tally):
                     yield line
                 return
 
-    async def _gap(self, run: Run, start: int, stop: int, tally: Tally) -> AsyncIterator[bytes]:
-        """Cases that were never begun: skipped when the run ended, by checks that need not be known here any more."""
+    async def _skipped_results(self, run: Run, start: int, stop: int, tally: Tally) -> AsyncIterator[bytes]:
+        """Cases that never started, as skipped results. Their checks need not be registered any more."""
         if start >= stop or run.status not in CLOSED:
             return
         request = await read_request(self.store, run.id)
@@ -232,14 +232,14 @@ class EvaluationService:
             if not pieces:
                 return
             for piece in pieces:
-                for line in work.skipped(piece.lines(at, stop), at, tally):
+                for line in work.skip_cases(piece.lines(at, stop), at, tally):
                     yield line
                 at = piece.last + 1
 
-    async def document(
+    async def stream_result(
         self, run: Run, start: int = 0, stop: int | None = None, metadata: dict[str, Any] | None = None
     ) -> AsyncGenerator[bytes]:
-        """The EvaluationRunResult, or with a range of its results, in pieces of bytes: neither side ever holds it all."""
+        """The EvaluationRunResult, or a range of its results, as a stream of bytes; it is never in memory as a whole."""
         request = await read_request(self.store, run.id)
         yield result_header(run, request.experiment)
         held: list[bytes] = []
@@ -254,23 +254,27 @@ class EvaluationService:
         yield b"".join((*held, b"]", b',"metadata":' + _encode(told) if told else b"", b"}"))
 
     async def metadata(self, run: Run, request: StoredRequest | None = None) -> dict[str, Any]:
-        """What a run says beside its results. Of one that has ended it is worked out once, however many pages are read."""
+        """The metadata of a run. For a run that has ended it is computed once and cached."""
         key = run.id, run.events
         found = self._metadata.get(key)
         if found is None:
             tally = await self.tally(run, request)
             found = (
-                await asyncio.to_thread(metadata_of, tally) if tally.cases > AT_ONCE else metadata_of(tally)
+                await asyncio.to_thread(metadata_of, tally)
+                if tally.cases > INLINE_CASES
+                else metadata_of(tally)
             )
-            if run.status in CLOSED and tally.cases > AT_ONCE and len(_encode(found)) <= LARGE:
+            if run.status in CLOSED and tally.cases > INLINE_CASES and len(_encode(found)) <= LARGE:
                 while len(self._metadata) >= REMEMBERED:
                     self._metadata.pop(next(iter(self._metadata)))
                 self._metadata[key] = found
         return found
 
     async def tally(self, run: Run, request: StoredRequest | None = None) -> Tally:
-        """The table: of a run that was done at once beside its request, of another from what each unit counted."""
-        if request is None and await self.store.chunk_infos(run.id, REQUEST, limit=1):  # none: it was erased
+        """The tally of a run: stored with the request of an inline run, else added up from its units."""
+        if request is None and await self.store.chunk_infos(
+            run.id, REQUEST, limit=1
+        ):  # empty if the run was erased
             request = await read_request(self.store, run.id)
         tally = Tally()
         if request is not None and request.tally is not UNSET:
@@ -287,8 +291,8 @@ class EvaluationService:
         return tally
 
     def operation(self, run: Run) -> EvaluationOperation:
-        """A run as those outside see it."""
-        status: OperationStatus = _SEEN.get(run.status, "running")
+        """A run as an FEP operation."""
+        status: OperationStatus = _OPERATION_STATUS.get(run.status, "running")
         error = run.head.get("error")
         started, ended = times_of(run)
         return EvaluationOperation(
@@ -308,13 +312,13 @@ class EvaluationService:
         summary = run.head.get("summary", {})
         return EvaluationProgress(
             evaluation_id=run.id,
-            status=_SEEN.get(run.status, "running"),
+            status=_OPERATION_STATUS.get(run.status, "running"),
             completed_test_cases=summary.get("total_test_cases", 0) - summary.get("skipped_test_cases", 0),
             total_test_cases=run.head.get("total", 0),
         )
 
 
-_SEEN: dict[str, OperationStatus] = {
+_OPERATION_STATUS: dict[str, OperationStatus] = {
     "pending": "pending",
     "running": "running",
     "completed": "completed",
@@ -331,19 +335,19 @@ def _add(tally: Tally, records: Iterable[bytes]) -> None:
 def result_json(
     run: Run, experiment: ExperimentMetadata | None, lines: Sequence[bytes], metadata: dict[str, Any]
 ) -> bytes:
-    """The EvaluationRunResult of a small run whose results are at hand: what `document` gives, in one piece."""
+    """The EvaluationRunResult of a run whose results are in memory, equal to the stream of `stream_result`."""
     begun = result_header(run, experiment, (run.started, run.ended))
     end = b'],"metadata":' + _encode(metadata) + b"}" if metadata else b"]}"
     if not lines:
         return begun + end
-    parts = [*lines]  # which are copied once, but for the first and the last
+    parts = [*lines]  # each line but the first and the last is copied once
     parts[0] = begun + parts[0]
     parts[-1] += end
     return b",".join(parts)
 
 
 class ResultHeader(Struct, frozen=True):
-    """The members of an EvaluationRunResult that come before its results."""
+    """The members of an EvaluationRunResult before its results."""
 
     evaluation_id: str
     started_at: datetime
@@ -366,7 +370,7 @@ def result_header(
 
 
 def times_of(run: Run) -> tuple[datetime | None, datetime | None]:
-    """When it started and ended; of a run that was done at once, by the clock of who did it."""
+    """Start and end of a run. An inline run has the clock of the process that scored it."""
     if said := run.head.get("moments"):
         started, ended = said
         return datetime.fromisoformat(started), datetime.fromisoformat(ended)
@@ -378,6 +382,6 @@ def summary_of(run: Run) -> EvaluationSummary:
 
 
 def terminal(run: Run) -> None:
-    """Refuse to answer for a run that has not ended (decision 41)."""
+    """Raise Conflict for a run that has not ended (decision 41)."""
     if run.status not in CLOSED:
         raise Conflict("status", f"evaluation {run.id}", f"it is {run.status}")

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep.csv_cells import row
+from assay.fep.csv_cells import encode_row
 from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationSummary, Status
 from assay.terminal import as_json_escapes
@@ -19,7 +19,7 @@ BUFFER = 1 << 18
 
 
 class RunFooter(Struct, frozen=True, omit_defaults=True):
-    """What a run's result says beside the cases."""
+    """The members of a run's result other than its cases."""
 
     evaluation_id: str
     started_at: Any
@@ -28,11 +28,11 @@ class RunFooter(Struct, frozen=True, omit_defaults=True):
     summary: EvaluationSummary
     experiment: Any = None
     metadata: Any = None
-    trouble: str = ""  # what kept the run from ending; no part of its result
+    trouble: str = ""  # why the run did not end; not part of its result
 
 
 class Sink(Protocol):
-    """Takes result lines in order. `close` leaves a file that is whole, whatever came before."""
+    """Receives result lines in order. `close` leaves a complete file, also after an error."""
 
     name: str
 
@@ -231,7 +231,7 @@ class CsvSink:
         self._file.close()
 
     def _row(self, cells: tuple[Any, ...]) -> None:
-        self._file.put(row(cells))
+        self._file.put(encode_row(cells))
 
 
 def sink_for(name: str) -> Sink:

@@ -1,4 +1,4 @@
-"""Cases that were never begun, where a check of theirs is not known here any more (decision 28)."""
+"""Results of cases that never started and whose checks are no longer registered (decision 28)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
@@ -18,14 +18,14 @@ from assay.protocol.results import CheckResult
 
 
 class SkippedCases:
-    """A run's request with a check that this host does not know, or takes no more: enough to say what was skipped."""
+    """A stored request with a check that this host does not have: writes its skipped results."""
 
     def __init__(self, request: StoredRequest, services: Services) -> None:
         self._checks: Any = None if request.checks is None else checks_from(request.checks)
         self._services = services
-        self._sheet = Scorer((), (), services, ResultOptions())
+        self._scorer = Scorer((), (), services, ResultOptions())
 
-    def skipped(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
+    def skip_cases(self, lines: Iterable[bytes], first: int, tally: Tally) -> Iterator[bytes]:
         for at, line in enumerate(lines, first):
             context = read_context(line, self._services.limits)
             results = [
@@ -39,7 +39,7 @@ class SkippedCases:
                 for check in self._of(at, context)
             ]
             answers = tally.answers(tuple(result.check_type for result in results))
-            skipped = self._sheet.closed(context, results, answers)
+            skipped = self._scorer.result_of(context, results, answers)
             tally.case(skipped.status)
             yield skipped.line
 

@@ -1,4 +1,4 @@
-"""Where contexts come from: a file of contexts, two files side by side, or a request that is all there (decision 34)."""
+"""Sources of contexts: a file of contexts, a file of cases and one of outputs, or a request file (decision 34)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
@@ -9,7 +9,7 @@ import msgspec
 from assay.errors import BadLine, InvalidRequest, Problem, UsageError
 from assay.fep.context import Context, NotAContext, kind_of, read_context, to_json_document
 from assay.fep.files import SourceItem, document_of, format_of, read_items, readable
-from assay.fep.plan import Plan, unread_problems
+from assay.fep.plan import Plan, other_problems
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import RequestContexts, contexts_in, experiment_from, problems_of_request
 from assay.ports import Limits
@@ -41,10 +41,10 @@ class Source:
             try:
                 yield read_context(_long_row(piece.raw) if self._csv else piece.raw, limits)
             except NotAContext as wrong:
-                self.bad(wrong.problems + unread_problems(wrong, self.plan))
+                self.bad(wrong.problems + other_problems(wrong, self.plan))
 
     def bad(self, problems: Sequence[Problem]) -> None:
-        """What stands here is no context."""
+        """Report that the current item is not a context."""
         bad = BadLine(self.place, problems)
         if self._on_bad is None:
             raise bad
@@ -54,13 +54,13 @@ class Source:
 def planned(
     contexts: Iterable[Context], source: Source | None, plan: Plan, first: int = 0
 ) -> Iterator[Context]:
-    """The contexts; one whose own checks are none is a bad line too, with its place."""
+    """The contexts. One with invalid own checks is reported as a bad line."""
     at = first
     if source is not None:
         source.plan = plan
     for context in contexts:
         try:
-            plan.sheet(at, context)
+            plan.scorer_for(at, context)
         except InvalidRequest as refusal:
             if source is None:
                 raise
@@ -102,14 +102,14 @@ def _paired(cases: str, outputs: str, limits: Limits) -> Iterator[SourceItem]:
             )
         broken = next((one for one in (case, output) if one.problems or not _json(one.raw)), None)
         if broken is not None:
-            yield broken  # which is no context, and says why
+            yield broken  # reported as not a context
             continue
         raw = b'{"test_case":' + case.raw + b',"output":' + output.raw + b"}"
         yield SourceItem(f"{case.place} with {output.place}", raw, case.end)
 
 
 def _json(raw: bytes) -> bool:
-    """Whether it is one JSON value, so that nothing in it can close what it is put into."""
+    """Whether the text is one JSON value, so that it can be embedded in a larger text."""
     try:
         msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -117,33 +117,33 @@ def _json(raw: bytes) -> bool:
     return True
 
 
-class Asking(NamedTuple):
+class RequestFile(NamedTuple):
     """A request file: its contexts, its checks as they stand there, and what is wrong with it."""
 
-    found: RequestContexts
+    contexts: RequestContexts
     checks: Any
     experiment: ExperimentMetadata | None
     problems: list[Problem]
 
 
-def from_request(name: str, limits: Limits) -> Asking:
+def from_request(name: str, limits: Limits) -> RequestFile:
     """Everything that is wrong with it but for its checks."""
     request = document_of(name, limits)
-    gathering = ProblemCollector()
-    gathering.problems += problems_of_request(request)
+    collector = ProblemCollector()
+    collector.problems += problems_of_request(request)
     members: dict[str, Any] = request if is_object(request) else {}
     parts = {
-        part: _plain(members.get(part), part, limits, gathering) for part in ("checks", "experiment_metadata")
+        part: _plain(members.get(part), part, limits, collector) for part in ("checks", "experiment_metadata")
     }
     cases, outputs = (members.get(part) for part in ("test_cases", "outputs"))
     found = contexts_in(cases if is_list(cases) else (), outputs if is_list(outputs) else (), limits)
     listed = is_list(cases) and is_list(outputs)
-    gathering.problems += [
+    collector.problems += [
         one for one in found.problems if listed or one.place not in ("test_cases", "outputs")
     ]
-    experiment = gathering.read(lambda: experiment_from(parts["experiment_metadata"]))
+    experiment = collector.read(lambda: experiment_from(parts["experiment_metadata"]))
     checks: Any = [] if parts["checks"] is None and members.get("checks") is not None else parts["checks"]
-    return Asking(found, checks, experiment, placed(name, gathering.problems))
+    return RequestFile(found, checks, experiment, placed(name, collector.problems))
 
 
 def checks_in(name: str, limits: Limits) -> list[Any]:
@@ -158,17 +158,17 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
                 f"expected a list of checks, or an object with the member checks, got {kind_of(document)}",
             )
         )
-    gathering = ProblemCollector()
-    checks = _plain(document, "checks", limits, gathering)
-    if gathering.problems:
-        raise InvalidRequest(placed(name, gathering.problems))
+    collector = ProblemCollector()
+    checks = _plain(document, "checks", limits, collector)
+    if collector.problems:
+        raise InvalidRequest(placed(name, collector.problems))
     return checks
 
 
-def _plain(value: Any, place: str, limits: Limits, gathering: ProblemCollector) -> Any:
+def _plain(value: Any, place: str, limits: Limits, collector: ProblemCollector) -> Any:
     """As JSON has it: a YAML file may hold NaN."""
     document, _, problems = to_json_document(value, place, limits)
-    gathering.problems += problems
+    collector.problems += problems
     return document
 
 

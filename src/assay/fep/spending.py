@@ -1,4 +1,4 @@
-"""What answers cost: per case and per run, with what nobody knows beside what is known (decision 31)."""
+"""The cost of answers per case and per run; known and unknown costs are counted apart (decision 31)."""
 
 from collections.abc import Iterable
 from math import floor, log10
@@ -13,7 +13,7 @@ from assay.protocol.results import CheckResult
 
 class Spending(Struct, frozen=True):
     """
-    Of so many answers that cost something, or may have.
+    The spending of `calls` answers that have a cost or may have one.
 
     `cost_usd` is the sum, or None as soon as one cost is unknown; `known_cost_usd` is the sum of the others.
     """
@@ -63,6 +63,6 @@ def spending_of_all(results: Iterable[CheckResult]) -> Spending:
 
 
 def _number(cost: Any) -> float | None:
-    """A check may be anybody's: what is no amount is unknown."""
+    """The cost if it is a valid amount. Checks are foreign code: anything else is unknown (None)."""
     known = isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost <= MAX_USD
     return float(cost) if known else None

@@ -1,4 +1,4 @@
-"""What the answers of a run come to: rates and means with their intervals, and pass^k (decision 46)."""
+"""The statistics of a run: rates and means with their intervals, and pass^k (decision 46)."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,10 +8,10 @@ from math import comb, fsum
 
 from msgspec import Struct
 
-from assay.fep.columns import Column, Part, parts
+from assay.fep.columns import Column, Pairs, partitions
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
 
-MOST_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out
+MAX_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out
 PATTERNS = 256  # distinct outcomes of a case that are counted one by one
 FEW = 32  # cases, or distinct outcomes of cases, of a small run whose outcomes are likely to come again
 
@@ -37,10 +37,10 @@ class Statistics(Struct, frozen=True, omit_defaults=True):
 def statistics_of(
     answers: Sequence[tuple[Labels, Column]], numbers: Mapping[tuple[str, str], Column]
 ) -> Statistics | None:
-    """Nothing where no check answered."""
+    """The statistics, or None if no check has an answer."""
     if len(answers) == 1 and not numbers:
         ((labels, column),) = answers
-        if not column.aside and column.distinct:
+        if not column.spilled and column.distinct:
             counts = Counter[int](chain.from_iterable(column.values()))
             if len(counts) <= FEW:
                 return _small(labels, frozenset(counts.items()))
@@ -49,7 +49,7 @@ def statistics_of(
         for codes in answers[0][1].values():
             counted.once(Counter[int](codes))
     else:
-        for part in parts([column for _, column in answers]):
+        for part in partitions([column for _, column in answers]):
             if len(part) == 1 and len(set(part[0][0])) == len(part[0][0]):
                 counted.once(Counter[int](part[0][1]))
             else:
@@ -71,7 +71,7 @@ def _small(labels: Labels, counts: frozenset[tuple[int, int]]) -> Statistics | N
     return counted.concluded({})
 
 
-def _groups(part: Sequence[Part]) -> Counter[Group]:
+def _groups(part: Sequence[Pairs]) -> Counter[Group]:
     """The different outcomes of cases, all repeats of a case together, and how many cases have each."""
     by_id: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for which, (ids, codes) in enumerate(part):
@@ -134,8 +134,8 @@ class _Counted:
     def concluded(self, numbers: Mapping[tuple[str, str], Column]) -> Statistics | None:
         means: dict[str, dict[str, Mean]] = {}
         for (label, name), column in numbers.items():
-            if column.many:
-                means.setdefault(label, {})[name] = clustered_mean(_Means(column), column.many)
+            if column.count:
+                means.setdefault(label, {})[name] = clustered_mean(_Means(column), column.count)
         checks: dict[str, CheckStatistics] = {}
         for label in dict.fromkeys([*self._checks, *means]):
             one = CheckStatistics(_rate(self._checks.get(label, {})), means.get(label, {}))
@@ -184,7 +184,7 @@ class _Means:
             for values in self._column.values():
                 yield from values
             return
-        for ((ids, values),) in parts([self._column]):
+        for ((ids, values),) in partitions([self._column]):
             by_id: defaultdict[int, list[float]] = defaultdict(list)
             for id, value in zip(ids, values, strict=True):
                 by_id[id].append(value)
@@ -202,7 +202,7 @@ def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
     The mean over the cases that have k repeats or more; nothing where no case has two.
     """
     most = max((many for _, many in trials), default=0)
-    for k in range(1, min(most, MOST_TRIALS) + 1 if most > 1 else 1):
+    for k in range(1, min(most, MAX_TRIALS) + 1 if most > 1 else 1):
         rates: dict[float, int] = {}
         answers = 0
         for (passed, many), cases in trials.items():

@@ -1,4 +1,4 @@
-"""Counts of a run as it goes: what was measured, what was not, and per check how it came out (decisions 29, 30, 46)."""
+"""Running counts of a run: cases by status, and the outcomes of each check (decisions 29, 30, 46)."""
 
 import sys
 from collections import Counter
@@ -6,31 +6,31 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from assay.fep.columns import BLOCK, Aside, Column
+from assay.fep.columns import BLOCK, Column, SpillFile
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.statistics import FEW, Statistics, few_statistics, few_totals, statistics_of, totals
 from assay.protocol.json_types import is_mapping
 from assay.protocol.results import EvaluationSummary, Status
 
-LARGEST = sys.float_info.max  # an integer beyond it is in no mean
-CATEGORIES = 50  # distinct values counted per check; beyond them, "other"
-REASON = 200  # characters kept of why a check errored first
-LOOSE = 1_024  # cases and numbers that wait for a column: a small run ends before it needs one
+LARGEST = sys.float_info.max  # larger integers are left out of means
+CATEGORIES = 50  # distinct values counted per check; more are counted as "other"
+REASON = 200  # characters of the message of the first error
+LOOSE = 1_024  # cases and numbers before they go to columns; small runs never need a column
 
 
 class CheckTally(Struct):
-    """One check's line in the table. A check without pass or fail has values instead."""
+    """The row of one check in the table. A check without `passed` has numbers and categories instead."""
 
     passed: int = 0
     failed: int = 0
     error: int = 0
     skip: int = 0
-    other: int = 0  # completed, and neither passed nor failed
-    numbers: dict[str, tuple[int, float]] = {}  # how many, and their sum
+    other: int = 0  # completed without `passed`
+    numbers: dict[str, tuple[int, float]] = {}  # count and sum
     categories: dict[str, dict[str, int]] = {}
-    why: str = ""  # of the first error, on one line
+    first_error: str = field(default="", name="why")  # its message, on one line; stored as `why`
 
     @property
     def completed(self) -> int:
@@ -56,7 +56,7 @@ class CheckTally(Struct):
         self.error += other.error
         self.skip += other.skip
         self.other += other.other
-        self.why = self.why or other.why
+        self.first_error = self.first_error or other.first_error
         for name, (many, total) in other.numbers.items():
             here, sum_here = self.numbers.get(name, (0, 0.0))
             self.numbers[name] = here + many, sum_here + total
@@ -81,7 +81,7 @@ class Answers:
     __slots__ = ("_aside", "_column", "_numbers", "codes", "counted", "ids", "labels", "rows", "size")
 
     def __init__(
-        self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "Found", aside: Aside
+        self, labels: tuple[str, ...], rows: list[CheckTally], numbers: "NumbersByName", aside: SpillFile
     ) -> None:
         self.labels, self.size, self.rows = labels, len(labels), rows
         self._numbers, self._aside = numbers, aside
@@ -92,25 +92,25 @@ class Answers:
 
     @property
     def column(self) -> Column:
-        """The cases before the last ones; it is made when the first case goes there."""
+        """The packed cases. The column is created with the first of them."""
         if self._column is None:
             self._column = Column(self._aside, 2 * self.size + 1)
         return self._column
 
     def note(self, at: int, status: Status, results: Mapping[str, Any], id: str, why: str = "") -> int:
-        """Count what the check at this place came to; its part of the case's code."""
+        """Count the result of the check with this number. Returns its bits of the code of the case."""
         if status == "completed":
             return self.answer(at, results, id)
         row = self.rows[at]
         if status == "error":
             row.error += 1
-            row.why = row.why or _short(why)
+            row.first_error = row.first_error or _short(why)
         else:
             row.skip += 1
         return 1 << 2 * self.size
 
     def answer(self, at: int, results: Mapping[str, Any], id: str) -> int:
-        """The same of one that completed. What passed or failed is counted with the code."""
+        """`record` for a completed check. Passes and failures are counted later, from the code."""
         response = results.get("response")
         inner: Mapping[str, Any] = response if is_mapping(response) else {}
         passed = results.get("passed", inner.get("passed"))
@@ -126,16 +126,16 @@ class Answers:
             elif isinstance(value, float) or (isinstance(value, int) and abs(value) <= LARGEST):
                 row.number(name, value)
                 if isfinite(value):
-                    numbers_in(self._numbers, self.labels[at], name, self._aside).add(id, float(value))
+                    numbers_for(self._numbers, self.labels[at], name, self._aside).add(id, float(value))
         return 0
 
     def close(self, id: str, code: int) -> None:
-        """A case is complete."""
+        """Add a complete case."""
         self.ids.append(id)
         self.codes.append(code)
 
     def fold(self) -> None:
-        """Count the cases that were closed."""
+        """Count the cases added since the last fold."""
         codes = self.codes[self.counted :] if self.counted else self.codes
         few = len(codes) <= FEW and self.size <= FEW
         passed, decided = (
@@ -147,22 +147,22 @@ class Answers:
         self.counted = len(self.codes)
 
     def pack(self) -> None:
-        """Those that are counted go into the column."""
+        """Move the counted cases to the column."""
         self.column.extend(self.ids, self.codes)
         self.ids, self.codes, self.counted = [], [], 0
 
     def few(self) -> tuple[int, ...] | None:
-        """The codes in order, where these are all cases, few, and none is repeated."""
+        """The sorted codes if there are few cases and none is repeated; else None."""
         few = self._column is None and len(self.ids) <= FEW and self.size <= FEW
         return tuple(sorted(self.codes)) if few and len(set(self.ids)) == len(self.ids) else None
 
 
 class Numbers:
-    """The numbers that a check found under one name, each with the case it is about."""
+    """The numbers of one check under one name, each with the id of its case."""
 
     __slots__ = ("column", "ids", "values")
 
-    def __init__(self, aside: Aside) -> None:
+    def __init__(self, aside: SpillFile) -> None:
         self.ids: list[str] = []
         self.values: list[float] = []
         self.column = Column(aside)
@@ -176,10 +176,10 @@ class Numbers:
         self.ids, self.values = [], []
 
 
-Found = dict[tuple[str, str], Numbers]  # by the label of the check, and a name
+NumbersByName = dict[tuple[str, str], Numbers]  # by the label of the check and the name of the number
 
 
-def numbers_in(found: Found, label: str, name: str, aside: Aside) -> Numbers:
+def numbers_for(found: NumbersByName, label: str, name: str, aside: SpillFile) -> Numbers:
     some = found.get((label, name))
     if some is None:
         some = found[label, name] = Numbers(aside)
@@ -187,7 +187,7 @@ def numbers_in(found: Found, label: str, name: str, aside: Aside) -> Numbers:
 
 
 class AnswersRecord(Struct, frozen=True, array_like=True):
-    """Answers as they are kept until a run has ended."""
+    """Stored answers of a run that has not ended."""
 
     labels: tuple[str, ...]
     ids: list[str]
@@ -202,7 +202,7 @@ class NumbersRecord(Struct, frozen=True, array_like=True):
 
 
 class TallyRecord(Struct, omit_defaults=True):
-    """A tally as it is kept or sent. It says what each case answered, or of a run that has ended what all of that comes to."""
+    """A stored tally: the answers of each case, or only the statistics if the run has ended."""
 
     rows: dict[str, CheckTally] = {}
     completed_cases: int = 0
@@ -215,18 +215,20 @@ class TallyRecord(Struct, omit_defaults=True):
 
 
 class Tally:
-    """Rows by label, in the order they were first seen, and the cases. One of a part of a run holds all its cases, for `record`."""
+    """Rows by label, in order of first use, and counts of cases. `part`: keep all cases in memory, for `record`."""
 
     def __init__(self, *, part: bool = False) -> None:
         self._part = part
         self._rows: dict[str, CheckTally] = {}
         self.completed_cases = self.error_cases = self.skipped_cases = 0
         self.spending = NOTHING
-        self.aside = Aside()
+        self.aside = SpillFile()
         self._answers: dict[tuple[str, ...], Answers] = {}
-        self._numbers: Found = {}
-        self._statistics: Statistics | None = None  # those of a run that has ended
-        self._found: tuple[int, Statistics | None] | None = None  # and those after so many cases
+        self._numbers: NumbersByName = {}
+        self._statistics: Statistics | None = None  # of a run that has ended
+        self._cached_statistics: tuple[int, Statistics | None] | None = (
+            None  # the number of cases, and their statistics
+        )
 
     @property
     def cases(self) -> int:
@@ -244,7 +246,7 @@ class Tally:
         return found
 
     def answers(self, labels: tuple[str, ...]) -> Answers:
-        """Where cases with these checks are counted: take it once a run, or once a case."""
+        """The answers of cases with these checks. Call it once per run or once per case."""
         found = self._answers.get(labels)
         if found is None:
             rows = [self.row(label) for label in labels]
@@ -262,7 +264,7 @@ class Tally:
             self.skipped_cases += 1
 
     def fold(self) -> None:
-        """Count what was answered since the last time; a stream does this now and then, so that little is held."""
+        """Count the answers since the last fold. Streams call it regularly to bound memory."""
         loose = 0
         for answers in self._answers.values():
             if answers.counted < len(answers.codes):
@@ -274,11 +276,11 @@ class Tally:
             self._pack()
 
     def _pack(self) -> None:
-        """Put what is counted into columns, and these aside when they hold much."""
+        """Move counted answers to columns, and spill the columns to disk when they are large."""
         held = 0
         for one in (*self._answers.values(), *self._numbers.values()):
             one.pack()
-            held += one.column.held
+            held += one.column.buffer_size
         if held >= BLOCK:
             for one in (*self._answers.values(), *self._numbers.values()):
                 one.column.spill()
@@ -293,13 +295,13 @@ class Tally:
         self._statistics = self._statistics or other.statistics
         for one in other.answers:
             column = self.answers(one.labels).column
-            column.extend(one.ids, column.unpacked(one.codes))
+            column.extend(one.ids, column.unpack_values(one.codes))
         for one in other.numbers:
-            numbers_in(self._numbers, one.label, one.name, self.aside).column.extend(one.ids, one.values)
+            numbers_for(self._numbers, one.label, one.name, self.aside).column.extend(one.ids, one.values)
         self.fold()
 
     def record(self, *, ended: bool = False) -> TallyRecord:
-        """What is kept of it. `ended`: all of the run is in it, and its statistics are enough."""
+        """The stored form. `ended`: the tally covers the whole run, so only its statistics are stored."""
         record = TallyRecord(
             rows=self.rows,
             completed_cases=self.completed_cases,
@@ -311,7 +313,7 @@ class Tally:
             record.statistics = self.statistics()
             return record
         record.answers = [
-            AnswersRecord(labels, one.ids, one.column.packed(one.codes))
+            AnswersRecord(labels, one.ids, one.column.pack_values(one.codes))
             for labels, one in self._answers.items()
         ]
         record.numbers = [
@@ -320,15 +322,15 @@ class Tally:
         return record
 
     def statistics(self) -> Statistics | None:
-        """Rates and means with their intervals; nothing where nothing was answered."""
+        """Rates and means with their intervals; None without answers."""
         if self._statistics is not None:
             return self._statistics
-        if self._found is None or self._found[0] != self.cases:
+        if self._cached_statistics is None or self._cached_statistics[0] != self.cases:
             self.fold()
-            self._found = self.cases, self._now()
-        return self._found[1]
+            self._cached_statistics = self.cases, self._compute_statistics()
+        return self._cached_statistics[1]
 
-    def _now(self) -> Statistics | None:
+    def _compute_statistics(self) -> Statistics | None:
         if len(self._answers) == 1 and not self._numbers:
             (one,) = self._answers.values()
             if (codes := one.few()) is not None:

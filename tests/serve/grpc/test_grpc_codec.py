@@ -250,7 +250,7 @@ def written(request):
     assert plan.shared is not None
     quick, slow = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments), ResultEncoder()
     told: list[Any] = []
-    lines = [one.line for one in score(plan, contexts, Tally(), told=told)]
+    lines = [one.line for one in score(plan, contexts, Tally(), parts=told)]
     for line, found, echo in zip(lines, told, converted.encoded_contexts, strict=True):
         yield found and quick.generated(found, echo), slow.case(line, echo)
 

@@ -100,7 +100,7 @@ async def main(address: str, cases: int, type: str, name: str) -> None:
         )
         asked = PlannedEvaluation(office.plan(checks), checks, ExperimentMetadata(name=name), cases)
         key, run = PutDocument(tenant="t", kind="key", key=name, data=b""), new_id("eval_")
-        desk.start(await office.take_in(asked, contexts, "t", desk.executor_id, [key], run=run))
+        desk.start(await office.submit(asked, contexts, "t", desk.executor_id, [key], run=run))
         print(run, flush=True)  # noqa: T201
     for run in await store.runs(RunQuery()):
         await desk.wait(run.id)

@@ -1,4 +1,4 @@
-"""Threads for checks that may take a while: each owner has a share, so that one owner's checks do not hold those of another."""
+"""Threads for checks that may take long. Each owner (tenant) has a share, so that its checks do not delay those of others."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ THREADS, EACH = (
 _Waiting = tuple["Future[Any]", Context, Callable[[], Any]]
 
 
-class Shares:
+class OwnerThreadPool:
     """At most EACH threads for an owner; what is more waits for its own."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Shares:
         self._waiting: dict[str, deque[_Waiting]] = {}
 
     def submit(self, work: Callable[[], T]) -> "Future[T]":
-        """In the context of the caller, for its owner."""
+        """Call `work` in a thread, in the context of the caller."""
         owner, future = pool.owner.get(), Future[T]()
         with self._lock:
             self._waiting.setdefault(owner, deque()).append((future, copy_context(), work))
@@ -44,7 +44,7 @@ class Shares:
         return future
 
     def _run(self, owner: str) -> None:
-        """What waits, one after the other, until nothing does."""
+        """Run the queued calls of an owner until there are none."""
         while (following := self._next(owner)) is not None:
             future, context, work = following
             if not future.set_running_or_notify_cancel():
@@ -67,9 +67,9 @@ class Shares:
 
 
 @lru_cache(maxsize=1)
-def threads() -> Shares:
-    """Those of this process."""
-    return Shares()
+def threads() -> OwnerThreadPool:
+    """The pool of this process."""
+    return OwnerThreadPool()
 
 
 async def in_place(work: Callable[[], T], seconds: float = SECONDS) -> T:

@@ -1,4 +1,4 @@
-"""One isolated check, in the process made for it."""
+"""Runs an isolated check, inside its process."""
 
 import asyncio
 import importlib
@@ -16,7 +16,7 @@ from assay.ports import Services
 
 
 def isolated(name: bytes) -> Callable[[bytes], bytes]:
-    """What a worker process calls: a check's arguments in, its answer out."""
+    """The task of the process: from the arguments of a check to its answer."""
 
     def run(arguments: bytes) -> bytes:
         outcome = perform(name.decode(), msgspec.json.decode(arguments))
@@ -28,7 +28,7 @@ def isolated(name: bytes) -> Callable[[bytes], bytes]:
 
 
 def perform(name: str, arguments: dict[str, Any]) -> Any:
-    """The answer, or the fault."""
+    """Build and run the check. Returns its answer or a fault."""
     module, _, path = name.partition(":")
     try:
         found: Any = importlib.import_module(module)

@@ -1,7 +1,7 @@
 """
-A check in a process of its own, which a deadline can kill (decision 32).
+Isolated checks: each runs in a process of its own, which a deadline can kill (decision 32).
 
-What crosses is a name and bytes: the class as `module:Class`, its arguments and its answer as JSON.
+The process receives a name and bytes: the class as `module:Class`, its arguments and its answer as JSON.
 """
 
 import threading
@@ -21,14 +21,14 @@ TASK = "assay.fep.scheduler.process_worker:isolated"
 
 
 class CheckProcess:
-    """One process, started when first needed and again after it was killed."""
+    """One process. It starts with its first check, and again after it was killed."""
 
     def __init__(self) -> None:
         self._process = Process()
         self.close = self._process.close
 
     def run(self, checker: Checker, seconds: float) -> Any:
-        """The answer or the fault. A deadline kills the process; so does its own death end in a fault."""
+        """The answer or a fault. After `seconds` the process is killed; its death is a fault too."""
         kind = type(checker)
         name = f"{kind.__module__}:{kind.__qualname__}"
         try:
@@ -40,7 +40,7 @@ class CheckProcess:
 
 
 class CheckProcessPool:
-    """As many processes as run at once, each used again."""
+    """The processes for isolated checks; an idle one is used again."""
 
     def __init__(self) -> None:
         self._free: list[CheckProcess] = []
@@ -48,18 +48,18 @@ class CheckProcessPool:
         self._lock = threading.Lock()
 
     @contextmanager
-    def one(self) -> Generator[CheckProcess]:
+    def acquire(self) -> Generator[CheckProcess]:
         with self._lock:
-            cell = self._free.pop() if self._free else CheckProcess()
-            if cell not in self._all:
-                self._all.append(cell)
+            process = self._free.pop() if self._free else CheckProcess()
+            if process not in self._all:
+                self._all.append(process)
         try:
-            yield cell
+            yield process
         finally:
             with self._lock:
-                self._free.append(cell)
+                self._free.append(process)
 
     def close(self) -> None:
         with self._lock:
-            for cell in self._all:
-                cell.close()
+            for process in self._all:
+                process.close()

@@ -1,4 +1,4 @@
-"""Where checks wait: many at a time up to a limit, each with a deadline, none in another's way."""
+"""Schedules checks that wait: many at a time up to a limit, each with a deadline."""
 
 import asyncio
 import inspect
@@ -27,19 +27,19 @@ from assay.protocol.results import CheckResult
 from assay.runs.budgets import CostBudget
 
 T = TypeVar("T")
-MOMENT = 0.5  # seconds to tidy up after a deadline
+CANCEL_GRACE = 0.5  # seconds for cleanup after a deadline
 
 
 class OpenCase:
-    """A case that is open: which of its checks have a result."""
+    """An open case and the results of its checks so far."""
 
-    __slots__ = ("answers", "begun", "context", "dropped", "left", "results", "sheet")
+    __slots__ = ("answers", "context", "dropped", "left", "results", "scorer", "started")
 
-    def __init__(self, context: Context, sheet: Scorer, answers: Answers) -> None:
-        self.context, self.sheet, self.answers = context, sheet, answers
-        self.results: list[CheckResult | None] = [None] * len(sheet.bounds)
-        self.left = len(sheet.bounds)
-        self.begun = False  # one that was begun is finished, even when the budget is exhausted
+    def __init__(self, context: Context, scorer: Scorer, answers: Answers) -> None:
+        self.context, self.scorer, self.answers = context, scorer, answers
+        self.results: list[CheckResult | None] = [None] * len(scorer.checks)
+        self.left = len(scorer.checks)
+        self.started = False  # one that was begun is finished, even when the budget is exhausted
         self.dropped = False
 
     def fill(self, at: int, result: CheckResult) -> None:
@@ -48,19 +48,21 @@ class OpenCase:
             self.left -= 1
 
     def scored(self) -> ScoredCase:
-        return self.sheet.closed(self.context, [one for one in self.results if one is not None], self.answers)
+        return self.scorer.result_of(
+            self.context, [one for one in self.results if one is not None], self.answers
+        )
 
 
-class Open:
-    """A case of which no check waits, and for which other processes work."""
+class OffloadedCase:
+    """A case without waiting checks whose tasks run in worker processes."""
 
     def __init__(self, begun: PendingCase) -> None:
         self._begun = begun
-        self.answers: list[Any] = [None] * len(begun.works)
-        self.left = len(begun.works)
+        self.answers: list[Any] = [None] * len(begun.tasks)
+        self.left = len(begun.tasks)
 
     def scored(self) -> ScoredCase:
-        return self._begun.closed(self.answers)
+        return self._begun.complete(self.answers)
 
     def answer(self, at: int, answer: Any) -> None:
         if self.left:
@@ -83,7 +85,7 @@ class CheckTask:
 
 
 class CheckScheduler:
-    """Open cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
+    """OffloadedCase cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
 
     def __init__(
         self,
@@ -101,55 +103,55 @@ class CheckScheduler:
         self._ready: deque[CheckTask] = deque()
         self._running: set[CheckTask] = set()
         self._working: set[CheckTask] = set()
-        self._open: set[Open] = set()
-        self._works = TaskBatcher()
-        self._crew = ElasticThreadPool(concurrency, seconds)
-        self._cells = CheckProcessPool()
-        self._alarm = LoopWatchdog(seconds, self._spare)
+        self._open: set[OffloadedCase] = set()
+        self._batcher = TaskBatcher()
+        self._threads = ElasticThreadPool(concurrency, seconds)
+        self._processes = CheckProcessPool()
+        self._watchdog = LoopWatchdog(seconds, self._extend_deadlines)
         self._loop = asyncio.get_running_loop()
         self._changed = asyncio.Event()
         self._within = None if telemetry.tracer is None else telemetry.tracer.current()
         self.stopped = False
 
     def add(self, case: OpenCase) -> None:
-        """What does not wait is done at once; the rest is queued."""
-        for at, bound in enumerate(case.sheet.bounds):
+        """Run the checks that do not wait, and queue the others."""
+        for at, bound in enumerate(case.scorer.checks):
             if self.stopped:
                 case.fill(at, skip_result(bound, self._services))
             elif waits(bound.checker):
                 self._ready.append(CheckTask(case, at))
             else:
-                self._ask(CheckTask(case, at))
-        self._pump()
+                self._run_check(CheckTask(case, at))
+        self._fill_slots()
 
-    def _ask(self, job: CheckTask) -> None:
-        """What does not wait, unless it may take long, or another process has to work for it."""
+    def _run_check(self, job: CheckTask) -> None:
+        """Run a check that does not wait: here, in a thread if it may take long, or as a task of a worker process."""
         self._working.add(job)
         services = self._services
 
         def answered() -> tuple[PreparedCheck, Any]:
-            prepared = prepare(job.case.sheet.bounds[job.at], job.case.context.document, services)
+            prepared = prepare(job.case.scorer.checks[job.at], job.case.context.document, services)
             return prepared, call(prepared, services)
 
-        self._do(job, answered, self._asked)
+        self._do(job, answered, self._on_run)
 
-    def _asked(self, job: CheckTask, found: tuple[PreparedCheck, Any]) -> None:
+    def _on_run(self, job: CheckTask, found: tuple[PreparedCheck, Any]) -> None:
         if job not in self._working:
             return  # stopped meanwhile
         self._working.discard(job)
         prepared, answer = found
         job.prepared = prepared
         if isinstance(answer, WorkerTask):
-            job.case.begun = True
+            job.case.started = True
             self._working.add(job)
-            self._works.add(answer, lambda found: self._worked(job, found))
+            self._batcher.add(answer, lambda found: self._worked(job, found))
         else:
             result = to_result(prepared, answer, self._services, self._options)
-            self._filled(job.case, job.at, result)
+            self._set_result(job.case, job.at, result)
 
     def _do(self, job: CheckTask, work: Callable[[], T], then: Callable[[CheckTask, T], None]) -> None:
-        """Here if it surely takes no time, else in a thread of its owner: a path may search for a second."""
-        if self._fail_fast or is_quick(job.case.sheet.bounds[job.at], len(job.case.context.line)):
+        """Call `work` here if it is quick, else in a thread of its owner: a path may search for a second."""
+        if self._fail_fast or is_quick(job.case.scorer.checks[job.at], len(job.case.context.line)):
             then(job, work())
             return
 
@@ -164,37 +166,37 @@ class CheckScheduler:
                 self._broken(job, surprise)
             elif (found := future.result()) is not None:
                 then(job, found)
-            self._pump()
+            self._fill_slots()
 
         asyncio.wrap_future(threads().submit(within)).add_done_callback(done)
 
     def _broken(self, job: CheckTask, surprise: BaseException) -> None:
-        """Its arguments could not be found, for a reason that no fault stands for."""
-        bound = job.case.sheet.bounds[job.at]
+        """Resolving the arguments raised an unexpected exception."""
+        bound = job.case.scorer.checks[job.at]
         fault = fault_of(surprise, bound.checker)
         self._running.discard(job)
         self._working.discard(job)
         prepared = PreparedCheck(bound, {}, fault, time.perf_counter())
-        self._filled(job.case, job.at, to_result(prepared, fault, self._services, self._options))
+        self._set_result(job.case, job.at, to_result(prepared, fault, self._services, self._options))
 
     def _worked(self, job: CheckTask, answer: Any) -> None:
         if job in self._working and job.prepared is not None:
             self._working.discard(job)
             result = to_result(job.prepared, answer, self._services, self._options)
-            self._filled(job.case, job.at, result)
+            self._set_result(job.case, job.at, result)
 
-    def open(self, begun: PendingCase) -> Open:
-        """A case that other processes work for; it closes when they have, or when all stops."""
-        case = Open(begun)
+    def offload(self, begun: PendingCase) -> OffloadedCase:
+        """Send the tasks of a case to worker processes. The case completes with the last answer, or when the scheduler stops."""
+        case = OffloadedCase(begun)
         if self.stopped:
             case.left = 0
             return case
         self._open.add(case)
-        for at, work in enumerate(begun.works):
-            self._works.add(work, lambda found, at=at: self._opened(case, at, found))
+        for at, work in enumerate(begun.tasks):
+            self._batcher.add(work, lambda found, at=at: self._opened(case, at, found))
         return case
 
-    def _opened(self, case: Open, at: int, answer: Any) -> None:
+    def _opened(self, case: OffloadedCase, at: int, answer: Any) -> None:
         case.answer(at, answer)
         if not case.left:
             self._open.discard(case)
@@ -213,10 +215,10 @@ class CheckScheduler:
     def stop(self) -> None:
         """What runs or waits becomes `skip`; what is done stays."""
         self.stopped = True
-        self._works.close()
+        self._batcher.close()
         for job in [*self._running, *self._ready, *self._working]:
             _end(job)
-            job.case.fill(job.at, skip_result(job.case.sheet.bounds[job.at], self._services))
+            job.case.fill(job.at, skip_result(job.case.scorer.checks[job.at], self._services))
         for case in self._open:
             case.left = 0
         self._working.clear()
@@ -227,27 +229,27 @@ class CheckScheduler:
 
     def close(self) -> None:
         self.stop()
-        self._crew.close()
-        self._cells.close()
-        self._alarm.close()
+        self._threads.close()
+        self._processes.close()
+        self._watchdog.close()
 
-    def _pump(self) -> None:
+    def _fill_slots(self) -> None:
         while self._ready and len(self._running) < self._concurrency:
             job = self._ready.popleft()
-            if self.cost_budget.exhausted and not job.case.begun:
+            if self.cost_budget.exhausted and not job.case.started:
                 self._drop(job)
             else:
                 self._start(job)
 
     def _drop(self, job: CheckTask) -> None:
         job.case.dropped = True
-        job.case.fill(job.at, skip_result(job.case.sheet.bounds[job.at], self._services))
+        job.case.fill(job.at, skip_result(job.case.scorer.checks[job.at], self._services))
         self._changed.set()
 
     def _start(self, job: CheckTask) -> None:
-        bound, context = job.case.sheet.bounds[job.at], job.case.context
+        bound, context = job.case.scorer.checks[job.at], job.case.context
         self._running.add(job)
-        job.case.begun = True
+        job.case.started = True
         self._do(job, lambda: prepare(bound, context.document, self._services), self._prepared)
 
     def _prepared(self, job: CheckTask, prepared: PreparedCheck) -> None:
@@ -259,7 +261,7 @@ class CheckScheduler:
         if isinstance(ready, Fault):
             self._settle(job, ready)
         elif ready.isolate:
-            self._crew.submit(
+            self._threads.submit(
                 lambda: self._isolated(ready), lambda answer: self._report(job, answer), timed=False
             )
         elif inspect.iscoroutinefunction(ready.run):
@@ -268,18 +270,18 @@ class CheckScheduler:
             self._settle(job, full)
         else:
             services = self._services
-            self._crew.submit(lambda: call(prepared, services), lambda answer: self._report(job, answer))
+            self._threads.submit(lambda: call(prepared, services), lambda answer: self._report(job, answer))
 
     def _isolated(self, checker: Checker) -> Any:
-        with self._cells.one() as cell:
-            return cell.run(checker, self._seconds)
+        with self._processes.acquire() as process:
+            return process.run(checker, self._seconds)
 
     def _wait(self, job: CheckTask, answer: Any) -> None:
-        """For an answer, or, without one, ask first. Its deadline does not ask for its consent."""
-        self._alarm.set()
+        """Await an answer; without one, call the check first. The deadline holds even if the check ignores cancellation."""
+        self._watchdog.start()
         job.task = asyncio.ensure_future(self._answer(job, answer))
         job.task.add_done_callback(lambda task: self._ended(job, task))
-        if not job.case.sheet.bounds[job.at].checker.keeps_time:
+        if not job.case.scorer.checks[job.at].checker.keeps_time:
             job.late = self._loop.call_later(self._seconds, self._expire, job)
 
     async def _answer(self, job: CheckTask, answer: Any) -> Any:
@@ -288,11 +290,11 @@ class CheckScheduler:
         try:
             given = call(job.prepared, self._services) if answer is None else answer
             return await given if inspect.isawaitable(given) else given
-        except SystemExit as surprise:  # a task would pass it on, and the loop would end
+        except SystemExit as surprise:  # a task would re-raise it and end the loop
             return fault_of(surprise, job.prepared.bound.checker)
 
     def _ended(self, job: CheckTask, task: asyncio.Task[Any]) -> None:
-        checker = job.case.sheet.bounds[job.at].checker
+        checker = job.case.scorer.checks[job.at].checker
         surprise = None if task.cancelled() else task.exception()
         if job.expired:
             answer = TimeFault(f"no answer within {self._seconds:g} s")
@@ -305,7 +307,7 @@ class CheckScheduler:
         self._report(job, answer)
 
     def _expire(self, job: CheckTask) -> None:
-        """It may tidy up for a moment; one that does not let itself be cancelled is waited for no longer."""
+        """Cancel a late check; detach it if it has not ended after CANCEL_GRACE."""
         assert job.task is not None
         if job.expired:
             detach_task(job.task)
@@ -313,10 +315,10 @@ class CheckScheduler:
         else:
             job.expired = True
             job.task.cancel()
-            job.late = self._loop.call_later(MOMENT, self._expire, job)
+            job.late = self._loop.call_later(CANCEL_GRACE, self._expire, job)
 
-    def _spare(self) -> None:
-        """The loop stood still: time that the others did not have."""
+    def _extend_deadlines(self) -> None:
+        """Restart all deadlines: the blocked loop took time from the other checks."""
         for job in self._running:
             if job.late is not None:
                 job.late.cancel()
@@ -325,11 +327,11 @@ class CheckScheduler:
     def _report(self, job: CheckTask, answer: Any) -> None:
         if job not in self._running:
             return  # stopped meanwhile
-        if inspect.isawaitable(answer):  # a sync run that gave something to wait for
+        if inspect.isawaitable(answer):  # a synchronous run that returned an awaitable
             self._wait(job, answer)
             return
         self._settle(job, answer)
-        self._pump()
+        self._fill_slots()
 
     def _settle(self, job: CheckTask, answer: Any) -> None:
         assert job.prepared is not None
@@ -342,9 +344,9 @@ class CheckScheduler:
             telemetry.tracer.record_span(
                 "gen_ai.evaluation.result", seconds, _span_attributes(result), self._within
             )
-        self._filled(job.case, job.at, result)
+        self._set_result(job.case, job.at, result)
 
-    def _filled(self, case: OpenCase, at: int, result: CheckResult) -> None:
+    def _set_result(self, case: OpenCase, at: int, result: CheckResult) -> None:
         case.fill(at, result)
         self.cost_budget.charge(spending_of(result).known_cost_usd)
         self._changed.set()
@@ -353,7 +355,7 @@ class CheckScheduler:
 
 
 def _span_attributes(result: CheckResult) -> dict[str, str | float]:
-    """A check as OpenTelemetry names it; an explanation is content, and stays away."""
+    """The OpenTelemetry attributes of a check. Explanations are content and are left out."""
     told: dict[str, str | float] = {
         "gen_ai.operation.name": "evaluate",
         "gen_ai.evaluation.name": result.check_type,

@@ -1,8 +1,8 @@
 """
 Threads for synchronous checks that may block (decision 32).
 
-One thread while checks are quick; another whenever all are stuck and something waits; a thread that passes the
-deadline is abandoned, since it cannot be killed, and their number is bounded.
+The pool has one thread while checks are quick, and starts another whenever all are busy and a call waits. A thread that
+passes the deadline cannot be killed and is abandoned; the number of abandoned threads is bounded.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Any
 from assay.errors import ForeignFault, TimeFault
 
 TICK = 0.002
-ABANDONED = 64  # in one process, all crews together
+ABANDONED = 64  # abandoned threads of one process, all pools together
 
 _abandoned = 0
 _lock = threading.Lock()
@@ -32,129 +32,133 @@ class PoolTask:
 
 
 class PoolThread(threading.Thread):
-    """One thread. What it works on is visible from outside; told to leave, it reports nothing more."""
+    """A thread of the pool. After it was abandoned, it delivers nothing more."""
 
-    def __init__(self, crew: "ElasticThreadPool") -> None:
+    def __init__(self, pool: "ElasticThreadPool") -> None:
         super().__init__(daemon=True, name="assay-check")
-        self.crew, self.job, self.left = crew, None, False
-        self.job: PoolTask | None
-        self.seen: PoolTask | None = None  # what it worked on at the last look
+        self.pool, self.task, self.abandoned = pool, None, False
+        self.task: PoolTask | None
+        self.last_task: PoolTask | None = None  # what it worked on at the last look
 
     def run(self) -> None:
         global _abandoned  # noqa: PLW0603  # a count of what this process has lost
         while True:
-            job = self.crew.next(self)
-            if job is None:
+            task = self.pool.next(self)
+            if task is None:
                 return
-            answer = job.work()
-            if not self.crew.finished(self, job, answer):
+            answer = task.work()
+            if not self.pool.deliver(self, task, answer):
                 with _lock:
                     _abandoned -= 1
                 return
 
 
 class ElasticThreadPool:
-    """Work goes in from an event loop and is reported back there; `work` must not raise."""
+    """Runs calls of an event loop and reports their answers there. A call must not raise."""
 
-    def __init__(self, most: int, seconds: float) -> None:
+    def __init__(self, limit: int, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
-        self._most, self._seconds = most, seconds
+        self._limit, self._seconds = limit, seconds
         self._waiting: deque[PoolTask] = deque()
         self._done: deque[tuple[PoolTask, Any]] = deque()
         self._changed = threading.Condition()
-        self._hands: list[PoolThread] = []
+        self._threads: list[PoolThread] = []
         self._idle = 0
         self._open = True
-        self._watch: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def submit(self, work: Work, report: Report, *, timed: bool = True) -> None:
-        """`timed` is False for work that keeps to the deadline itself."""
+        """`timed` is False for calls that keep the deadline themselves."""
         with self._changed:
             self._waiting.append(PoolTask(work, report, timed=timed))
             if self._idle:
                 self._changed.notify()
-            elif not self._hands:
-                self._hire()
-        if self._watch is None:
-            self._watch = self._loop.call_later(TICK, self._look)
+            elif not self._threads:
+                self._spawn()
+        if self._timer is None:
+            self._timer = self._loop.call_later(TICK, self._tick)
 
     def close(self) -> None:
-        """No more work: idle threads end now, busy ones when they are done."""
+        """Accept no more calls. Idle threads end now, busy ones after their call."""
         with self._changed:
             self._open = False
             self._waiting.clear()
             self._changed.notify_all()
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def next(self, hand: PoolThread) -> PoolTask | None:
+    def next(self, thread: PoolThread) -> PoolTask | None:
         with self._changed:
             self._idle += 1
-            while not self._waiting and self._open and not hand.left:
+            while not self._waiting and self._open and not thread.abandoned:
                 self._changed.wait()
             self._idle -= 1
             if not self._waiting:
                 return None
-            job = self._waiting.popleft()
-            job.began, hand.job = time.monotonic(), job
-            return job
+            task = self._waiting.popleft()
+            task.began, thread.task = time.monotonic(), task
+            return task
 
-    def finished(self, hand: PoolThread, job: PoolTask, answer: Any) -> bool:
-        """Whether anybody still wants to know."""
+    def deliver(self, thread: PoolThread, task: PoolTask, answer: Any) -> bool:
+        """Report an answer. Returns False if the thread was abandoned."""
         with self._changed:
-            hand.job = None
-            if hand.left:
+            thread.task = None
+            if thread.abandoned:
                 return False
             first = not self._done
-            self._done.append((job, answer))
+            self._done.append((task, answer))
         if first and self._open:
             try:
                 self._loop.call_soon_threadsafe(self._drain)
-            except RuntimeError:  # the loop is closed: nobody is left to be told
+            except RuntimeError:  # the loop is closed: there is no receiver
                 return True
         return True
 
-    def _hire(self) -> None:
-        hand = PoolThread(self)
-        self._hands.append(hand)
-        hand.start()
+    def _spawn(self) -> None:
+        thread = PoolThread(self)
+        self._threads.append(thread)
+        thread.start()
 
     def _drain(self) -> None:
         while self._done:
-            job, answer = self._done.popleft()
-            job.report(answer)
+            task, answer = self._done.popleft()
+            task.report(answer)
 
-    def _look(self) -> None:
-        """Every tick while there is work: end what is late, and hire where all are stuck."""
+    def _tick(self) -> None:
+        """Every tick while there are calls: abandon late threads, and start new ones if all are busy."""
         late: list[PoolTask] = []
         now = time.monotonic()
         with self._changed:
-            for hand in list(self._hands):
-                if hand.job is not None and hand.job.timed and now - hand.job.began > self._seconds:
-                    late.append(hand.job)
-                    self._abandon(hand)
-            stuck = sum(hand.job is not None and hand.job is hand.seen for hand in self._hands)
-            for hand in self._hands:
-                hand.seen = hand.job
+            for thread in list(self._threads):
+                if thread.task is not None and thread.task.timed and now - thread.task.began > self._seconds:
+                    late.append(thread.task)
+                    self._abandon(thread)
+            stuck = sum(
+                thread.task is not None and thread.task is thread.last_task for thread in self._threads
+            )
+            for thread in self._threads:
+                thread.last_task = thread.task
             if self._waiting and not self._idle:
-                room = min(len(self._waiting), self._most - len(self._hands), max(stuck, not self._hands))
-                for _ in range(room):
-                    self._hire()
-            busy = bool(self._waiting) or any(hand.job is not None for hand in self._hands)
-        for job in late:
-            job.report(TimeFault(f"no answer within {self._seconds:g} s"))
-        self._watch = self._loop.call_later(TICK, self._look) if busy and self._open else None
+                new_threads = min(
+                    len(self._waiting), self._limit - len(self._threads), max(stuck, not self._threads)
+                )
+                for _ in range(new_threads):
+                    self._spawn()
+            busy = bool(self._waiting) or any(thread.task is not None for thread in self._threads)
+        for task in late:
+            task.report(TimeFault(f"no answer within {self._seconds:g} s"))
+        self._timer = self._loop.call_later(TICK, self._tick) if busy and self._open else None
 
-    def _abandon(self, hand: PoolThread) -> None:
+    def _abandon(self, thread: PoolThread) -> None:
         global _abandoned  # noqa: PLW0603
-        hand.left = True
-        self._hands.remove(hand)
+        thread.abandoned = True
+        self._threads.remove(thread)
         with _lock:
             _abandoned += 1
 
 
 def too_many_abandoned() -> ForeignFault | None:
-    """Why no further thread is started, once too many hang."""
+    """The fault if too many threads hang; None: another may start."""
     if _abandoned < ABANDONED:
         return None
     return ForeignFault(

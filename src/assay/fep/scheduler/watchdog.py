@@ -1,9 +1,9 @@
 """
-An alarm for a loop that stands still, because an async check blocks it and no timer of the loop can end that.
+A watchdog for an event loop that an async check blocks: no timer of the loop can end such a check.
 
-The alarm rings in the middle of whatever runs, and ends it only where that is a check (decision 32). It needs the
-main thread and SIGALRM, and stays away where somebody else uses it; a check that blocks in C code without looking
-at signals is not reached. `isolate = True` is for those.
+SIGALRM interrupts the running code, and raises only inside a check (decision 32). The watchdog needs the main thread, and is
+off if the program uses SIGALRM itself. It does not reach a check that blocks in C code without handling signals: use
+`isolate = True` for those.
 """
 
 import asyncio
@@ -13,44 +13,44 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-AGAIN = 1.0  # seconds until it rings again, for a check that catches everything
+REPEAT_SECONDS = 1.0  # seconds between two signals, for a check that catches everything
 in_check: ContextVar[bool] = ContextVar("in_check", default=False)  # tasks that a check starts inherit it
 
 
 class LoopBlocked(BaseException):
-    """Raised inside a check that blocks. No Exception: a check that catches those and tries again would go on."""
+    """Raised inside a check that blocks. Not an Exception, so that `except Exception` in a check does not catch it."""
 
 
 class LoopWatchdog:
-    """Rings when the loop was not heard of for so many seconds; `spare` is told first, for those who were in its way."""
+    """Interrupts a check when the loop has not run for `seconds`. `on_blocked` is called first, to extend other deadlines."""
 
-    def __init__(self, seconds: float, spare: Callable[[], None]) -> None:
-        self._seconds, self._spare = seconds, spare
+    def __init__(self, seconds: float, on_blocked: Callable[[], None]) -> None:
+        self._seconds, self._on_blocked = seconds, on_blocked
         self._loop = asyncio.get_running_loop()
-        self._beat: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self._usable = (
             hasattr(signal, "setitimer")
             and threading.current_thread() is threading.main_thread()
             and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
         )
 
-    def set(self) -> None:
-        if self._usable and self._beat is None:
-            signal.signal(signal.SIGALRM, self._ring)
-            self._wind()
+    def start(self) -> None:
+        if self._usable and self._timer is None:
+            signal.signal(signal.SIGALRM, self._on_alarm)
+            self._rearm()
 
     def close(self) -> None:
-        if self._beat is not None:
-            self._beat.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        self._usable, self._beat = False, None
+        self._usable, self._timer = False, None
 
-    def _wind(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, self._seconds, AGAIN)
-        self._beat = self._loop.call_later(min(self._seconds / 4, 1), self._wind)
+    def _rearm(self) -> None:
+        signal.setitimer(signal.ITIMER_REAL, self._seconds, REPEAT_SECONDS)
+        self._timer = self._loop.call_later(min(self._seconds / 4, 1), self._rearm)
 
-    def _ring(self, *_: Any) -> None:
+    def _on_alarm(self, *_: Any) -> None:
         if in_check.get():
-            self._spare()
+            self._on_blocked()
             raise LoopBlocked

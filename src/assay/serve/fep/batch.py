@@ -201,7 +201,7 @@ async def _document(call: HttpRequest, stored: StoredBatch, items: list[BatchIte
         if started is not None and started.result is not None:
             yield whole_result(*started.result)
             continue
-        async for chunk in fep_of(call).evaluations.document(
+        async for chunk in fep_of(call).evaluations.stream_result(
             await call.server.executor.get(run, call.tenant)
         ):
             yield chunk

@@ -100,7 +100,7 @@ def _results(
     if call.accepts_ndjson:
         return Response(_lines(evaluations, run, start, stop), 200, LINES, headers)
     metadata = {"next_page_token": following} if following else None
-    return Response(evaluations.document(run, start, stop, metadata), headers=headers)
+    return Response(evaluations.stream_result(run, start, stop, metadata), headers=headers)
 
 
 async def _lines(

@@ -16,11 +16,11 @@ from assay.fep.problems import ProblemCollector
 from assay.fep.request import (
     DistinctCases,
     RequestContexts,
-    another_case,
+    duplicate_id_problem,
     experiment_from,
     own_problems,
     problems_of_request,
-    sheets_of,
+    scorers_of,
     unpaired,
 )
 from assay.fep.scorer_source import ScoredParts
@@ -158,8 +158,8 @@ def parse_parts(
     if planned is None:
         collector.problems += own_problems(parsed, plans.get(b"").plan)
     elif planned.plan.shared is None or parsed.refused or any(c.checks is not None for c in contexts):
-        sheets = collector.read(lambda: sheets_of(planned.plan, parsed)) or []
-        own = sum(len(sheet.bounds) for sheet in sheets) if planned.plan.each is None else 0
+        scorers = collector.read(lambda: scorers_of(planned.plan, parsed)) or []
+        own = sum(len(scorer.checks) for scorer in scorers) if planned.plan.list_count is None else 0
     collector.refuse()
     assert planned is not None
     slow = waits(planned.plan, contexts)
@@ -293,7 +293,7 @@ def read_contexts(read: "map[Context]") -> RequestContexts:
         for at, context in zip(places, contexts, strict=True):
             document = context.document["test_case"]
             if distinct.differs(document):
-                problems.append(another_case(f"test_cases[{at}]", document["id"]))
+                problems.append(duplicate_id_problem(f"test_cases[{at}]", document["id"]))
     return RequestContexts(contexts, places, cases, problems, list(refused.items()))
 
 

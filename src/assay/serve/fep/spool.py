@@ -8,7 +8,7 @@ from typing import IO
 
 from assay.errors import BadLine, EnvironmentFailure, InvalidRequest, Problem
 from assay.fep.context import NotAContext, read_context, too_long
-from assay.fep.plan import unread_problems
+from assay.fep.plan import other_problems
 from assay.fep.run_header import stored_line
 from assay.fep.scheduler.owner_threads import in_share
 from assay.fep.service import PlannedEvaluation
@@ -133,8 +133,8 @@ class _LineReader:
                 "expected a first line with checks and experiment_metadata, got an empty body"
             )
         plan, checks = self._planned
-        if plan.each is not None and plan.each != self._cases:
-            message = f"{plan.each} lists of checks for {self._cases} test cases: expected one for each"
+        if plan.list_count is not None and plan.list_count != self._cases:
+            message = f"{plan.list_count} lists of checks for {self._cases} test cases: expected one for each"
             raise InvalidRequest(Problem("checks", message))
         planned = PlannedEvaluation(plan, checks, self._experiment, self._cases, self._waits, self._own)
         return SpooledRequest(planned, self._file, self._digest.hexdigest() if self._digest else "")
@@ -155,11 +155,11 @@ class _LineReader:
             context = read_context(line, self._limits)
             plan = self._planned.plan
             if plan.shared is None or context.checks is not None:
-                sheet = plan.sheet(self._cases, context)
-                self._waits = sheet.waits or self._waits
-                self._own += len(sheet.bounds) if plan.each is None else 0
+                scorer = plan.scorer_for(self._cases, context)
+                self._waits = scorer.waits or self._waits
+                self._own += len(scorer.checks) if plan.list_count is None else 0
         except NotAContext as wrong:
-            problems = wrong.problems + unread_problems(wrong, self._planned.plan)
+            problems = wrong.problems + other_problems(wrong, self._planned.plan)
             raise self._bad(self._number, problems) from None
         except InvalidRequest as wrong:
             raise self._bad(self._number, wrong.problems) from None

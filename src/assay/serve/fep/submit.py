@@ -106,16 +106,16 @@ async def start_run(
 
     async def start(documents: list[PutDocument]) -> None:
         nonlocal result
-        if inline and planned.at_once and isinstance(request, ParsedRequest):
+        if inline and planned.runs_inline and isinstance(request, ParsedRequest):
             evaluations = fep_of(call).evaluations
-            scored = await evaluations.score(
-                planned, request.contexts, call.tenant, run=run, told=request.parts
+            scored = await evaluations.run_inline(
+                planned, request.contexts, call.tenant, run=run, parts=request.parts
             )
             if (
                 discard_contexts
             ):  # frees their memory, still in the CPU cache, for the next request during the disk write
                 request.contexts.clear()
-            await evaluations.keep(scored, documents)
+            await evaluations.save(scored, documents)
             result = InlineResult(scored.run, planned.experiment, scored.lines, scored.metadata)
         else:
             contexts = request.contexts if isinstance(request, ParsedRequest) else request.lines()
@@ -134,7 +134,7 @@ async def _submit(
 ) -> None:
     server = call.server
     with server.admission.reserve_run(call.tenant):
-        stored = await fep_of(call).evaluations.take_in(
+        stored = await fep_of(call).evaluations.submit(
             planned, contexts, call.tenant, server.executor.executor_id, documents, run=run
         )
         server.executor.start(stored)

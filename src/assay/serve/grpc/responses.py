@@ -55,7 +55,7 @@ def inline_result(result: InlineResult, decoded: DecodedRequest, limit: int) -> 
     """The EvaluationRunResult of an inline run; its contexts are copied from the request."""
     plan, scored = decoded.request.planned.plan, decoded.request.parts
     parts = [head(result.run, result.experiment, result.metadata)]
-    if scored is None or plan.shared is None or not plan.shared.bounds:
+    if scored is None or plan.shared is None or not plan.shared.checks:
         parts += map(ResultEncoder().case, result.lines, decoded.encoded_contexts)
     else:
         shared = RunEncoder(plan.shared, arguments=plan.options.resolved_arguments)

@@ -24,7 +24,7 @@ async def submit_message(
     decoded = await decode_request(call, data)
     once = IdempotentRequest(call, operation, await _digest_for(call, data))
     submission = Submission(decoded.request, once)
-    if inline and decoded.request.planned.at_once:
+    if inline and decoded.request.planned.runs_inline:
         started = await start_run(call, submission, inline=True)
     else:
         started = await _start_shielded(call, submission)

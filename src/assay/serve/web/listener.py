@@ -21,7 +21,7 @@ TOO_MANY = (
     b'{"error":"unavailable","message":"%d connections are open, which is the limit (ASSAY_MAX_CONNECTIONS)"}'
 )
 NO_FILES = b'{"error":"unavailable","message":"the server has no free file descriptors; retry later"}'
-AT_ONCE = 128  # connections accepted before other tasks of the loop run
+INLINE_CASES = 128  # connections accepted before other tasks of the loop run
 EXHAUSTED = {
     errno.EMFILE,
     errno.ENFILE,
@@ -76,7 +76,7 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(AT_ONCE):
+        for _ in range(INLINE_CASES):
             try:
                 accepted, _ = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):

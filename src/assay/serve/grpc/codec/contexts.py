@@ -7,7 +7,7 @@ import msgspec
 
 from assay.errors import Problem
 from assay.fep.context import Context, NotAContext, context_of, problems_of_case, problems_of_output
-from assay.fep.error_paths import deepest, joined
+from assay.fep.error_paths import deepest, join_path
 from assay.ports import Limits
 from assay.protocol.json_types import depth
 from assay.serve.grpc.codec import decode as unpacked
@@ -84,7 +84,7 @@ class Contexts:
         document = {"test_case": case, "output": output}
         line = _encode(document)
         if line.count(b"{") + line.count(b"[") > DEEP and depth(document) - 2 > DEEP:
-            path = joined("", deepest(document, 2))
+            path = join_path("", deepest(document, 2))
             message = f"nested more than {DEEP} levels deep, which gRPC cannot represent; use REST"
             raise NotAContext([Problem(path, message)])
         context = context_of(line, document, self._limits)

@@ -80,9 +80,9 @@ class CheckEncoder:
 
 
 @memoize_on
-def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
+def generate_encoder(scorer: Scorer, arguments: bool) -> Write:
     """Generate one function for all checks of a scorer. It writes a TestCaseResult, as a field of its EvaluationRunResult."""
-    pairs = zip(sheet.bounds, sheet.takes, strict=True)
+    pairs = zip(scorer.checks, scorer.takes, strict=True)
     made = [CheckEncoder(bound, takes, arguments=arguments) for bound, takes in pairs]
     tails = {
         encoder.back: f"tail{at}" for at, encoder in enumerate(made)
@@ -96,7 +96,7 @@ def generate_encoder(sheet: Scorer, arguments: bool) -> Write:
         "end": end,
     }
     scope |= {f"back_{tail}": back for back, tail in tails.items()}
-    values = sorted({which for places in sheet.takes for which in places})
+    values = sorted({which for places in scorer.takes for which in places})
     lines = [
         "values, found, when = told",
         "case, output, about = echo",
@@ -148,8 +148,8 @@ def _whole(parts: list[str], fixed: int, lengths: list[str]) -> list[str]:
 class RunEncoder:
     """The results of an inline run."""
 
-    def __init__(self, sheet: Scorer, *, arguments: bool) -> None:
-        self.generated = generate_encoder(sheet, arguments)
+    def __init__(self, scorer: Scorer, *, arguments: bool) -> None:
+        self.generated = generate_encoder(scorer, arguments)
         self._fallback = ResultEncoder()
 
     def case(self, line: bytes, parts: ScoredParts | None, echo: EncodedContext) -> bytes:

@@ -1,1 +1,1 @@
-"""Where the world comes in."""
+"""The server: FEP over HTTP and gRPC, OpenWOP over HTTP."""

@@ -29,13 +29,13 @@ def written() -> set[str]:
     found: set[str] = set()
     for path in Path(assay.__file__).parent.rglob("*.py"):
         text = path.read_text("utf-8")
-        if not any(name in text for name in ("tell(", "_add(", "PendingEvent(")):
+        if not any(name in text for name in ("emit(", "_add(", "PendingEvent(")):
             continue
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.Call):
                 continue
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            given = node.args[:1] if name in ("tell", "_add") else []
+            given = node.args[:1] if name in ("emit", "_add") else []
             if name == "PendingEvent":
                 given = [keyword.value for keyword in node.keywords if keyword.arg == "type"]
             found |= {

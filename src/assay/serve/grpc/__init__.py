@@ -1,1 +1,1 @@
-"""FEP over gRPC (FEP 5.2): the same desk, the same runs as REST."""
+"""FEP over gRPC (FEP 5.2), with the executor, the runs and the limits of REST."""

@@ -138,8 +138,8 @@ async def _refuse(call: RpcContext, method: Method, trouble: Exception) -> NoRet
         await call.audit_refusal(refusal, call.target or method.path)
     code = StatusCode.INTERNAL if refusal is None else status_of(refusal)
     if refusal is None or code is StatusCode.INTERNAL:
-        said = internal_error_body(trouble, call.id)
+        body = internal_error_body(trouble, call.id)
     else:
-        said = error_body(refusal, call.id)
-    call.add_trailers(*trailing(code, said, refusal))
-    await call.context.abort(code, sentence(said), call.trailers)
+        body = error_body(refusal, call.id)
+    call.add_trailers(*trailing(code, body, refusal))
+    await call.context.abort(code, sentence(body), call.trailers)

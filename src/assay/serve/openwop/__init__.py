@@ -1,1 +1,1 @@
-"""The run surface of OpenWOP over HTTP (contract §1–§6, §9)."""
+"""OpenWOP over HTTP: runs, events, evals, workflows, agents and suites (contract §1–§6, §9)."""

@@ -143,7 +143,7 @@ class RunFeed:
         some = min(100, self._first - sequence)
         async with self._turns.hold(self._run.tenant):
             docs = await read_page(self._store, self._run.id, after=sequence - 1, limit=some)
-            return [Frame(one["sequence"], one["type"], _encode(one)) for one in docs]
+            return [Frame(doc["sequence"], doc["type"], _encode(doc)) for doc in docs]
 
     async def _read(self) -> None:
         self._fail(await run_guarded("feed", self._reading(), Refusal))

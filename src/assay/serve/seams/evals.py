@@ -71,17 +71,19 @@ def _events_of(host: OpenWopHost) -> defaultdict[str, list[JSON]]:
 
 
 async def read_log(call: HttpRequest) -> Response:
-    """The events of a run. An unknown run has none: the suite reads one to find out whether this route exists."""
+    """The events of a run. An unknown run has none: the suite reads an unknown run to find out whether this route exists."""
     params = call.query(*FILTERS)
     host = host_of(call)
-    events = [one for one in _events_of(host)[call.tenant] if one["runId"] == call.run_id]
+    events = [event for event in _events_of(host)[call.tenant] if event["runId"] == call.run_id]
     try:
         run = await run_of(call, host)
-        events += [one async for one in whole_log(host.store, run.id)]
+        events += [event async for event in whole_log(host.store, run.id)]
     except NotFound:
         pass
     filters = [(FILTERS[name], value) for name, value in params.items()]
-    return answer({"events": [one for one in events if all(one.get(n) == value for n, value in filters)]})
+    return answer(
+        {"events": [event for event in events if all(event.get(n) == value for n, value in filters)]}
+    )
 
 
 async def reset(call: HttpRequest) -> Response:
@@ -114,7 +116,7 @@ async def emit_usage(call: HttpRequest) -> Response:
         "type": "provider.usage",
         "payload": msgspec.to_builtins(usage),
         "timestamp": call.server.clock.now().isoformat().replace("+00:00", "Z"),
-        "sequence": sum(one["runId"] == body.run_id for one in events),
+        "sequence": sum(event["runId"] == body.run_id for event in events),
     }
     event |= {} if body.correlation_id is UNSET else {"causationId": body.correlation_id}
     event |= {} if body.node_id is UNSET else {"nodeId": body.node_id}
@@ -171,7 +173,7 @@ async def _as_a_node(call: HttpRequest, agent: str, task: JSON) -> Response:
     if card is None:
         raise InvalidRequest(Problem("agentId", f"there is no agent {agent[:256]!r} here"))
     result = await dispatch(workflows, call.principal, card, {"task": task})
-    (last,) = (one for one in result["events"] if one["type"] == "agent.invocation.completed")
+    (last,) = (event for event in result["events"] if event["type"] == "agent.invocation.completed")
     return answer({"runId": result["runId"], **{name: last[name] for name in ("invocationId", "outcome")}})
 
 

@@ -166,12 +166,12 @@ class _LogIndex:
                 pass
 
     def _used(self, usage: ProviderUsage) -> None:
-        who = ModelRef(provider=usage.provider, model=usage.model)
+        model = ModelRef(provider=usage.provider, model=usage.model)
         if str(usage.node_id).startswith("judge:"):
-            self.judges[who] = None
+            self.judges[model] = None
             self.judge_costs.append(None if usage.cost_estimate_usd is UNSET else usage.cost_estimate_usd)
         else:
-            self.models[who] = None
+            self.models[model] = None
 
 
 async def _index_log(store: Store, run: Run) -> _LogIndex:

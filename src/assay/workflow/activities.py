@@ -92,91 +92,95 @@ class ActivityRunner:
             left = max((unit.deadline - self._services.clock.now()).total_seconds(), 0)
         try:
             async with asyncio.timeout(left):
-                came = await self._dispatch(unit)
+                outcome = await self._dispatch(unit)
         except TimeoutError:
             now = self._services.clock.now()
             spent = now - (unit.began or now)
             return Result(at=now, over=max(round(spent.total_seconds() * 1000), 1))
         now = self._services.clock.now()
-        return Result(at=now, trouble=came) if isinstance(came, EffectError) else Result(at=now, value=came)
+        return (
+            Result(at=now, trouble=outcome)
+            if isinstance(outcome, EffectError)
+            else Result(at=now, value=outcome)
+        )
 
     async def _dispatch(self, unit: StepUnit) -> Any:
         match unit.effect:
             case effects.Delay(ms=ms):
                 return await asyncio.sleep(ms / 1000)
-            case effects.Invoke() as wanted:
-                return await self._invoke(unit, wanted)
-            case effects.Verify() as wanted:
+            case effects.Invoke() as effect:
+                return await self._invoke(unit, effect)
+            case effects.Verify() as effect:
                 found = await self._critics.judge(
-                    wanted.critic, wanted.task, wanted.result, wanted.target, wanted.criteria
+                    effect.critic, effect.task, effect.result, effect.target, effect.criteria
                 )
                 return msgspec.to_builtins(found)
-            case effects.StartChild() as wanted:
-                return await self._start(unit, wanted)
+            case effects.StartChild() as effect:
+                return await self._start(unit, effect)
             case effects.AwaitChild(child=child):
                 return await self._await(child)
-            case effects.AskModel() as wanted:
-                return await models.complete(self._store, self._services, unit.tenant, wanted)
+            case effects.AskModel() as effect:
+                return await models.complete(self._store, self._services, unit.tenant, effect)
             case _:
                 return None
 
-    async def _invoke(self, unit: StepUnit, wanted: effects.Invoke) -> Any:
-        agent = self._agents.get(wanted.agent)
+    async def _invoke(self, unit: StepUnit, effect: effects.Invoke) -> Any:
+        agent = self._agents.get(effect.agent)
         if agent is None:
-            return EffectError("capability_not_provided", f"this host has no agent {wanted.agent!r}")
+            return EffectError("capability_not_provided", f"this host has no agent {effect.agent!r}")
         now = self._services.clock.now()
         view = AsOf(run=unit.run, step=unit.turn_step, at=unit.turn_at or now)
-        place = (unit.scope, wanted.memory or f"agent:{wanted.agent}")
+        place = (unit.scope, effect.memory or f"agent:{effect.agent}")
         memory = JournalMemory(self._store, unit.tenant, place, view, self._services.clock)
-        tools = VerifiedTools(self._tools, self._critics, wanted) if wanted.critics else self._tools
-        stage = Invocation(
+        tools = VerifiedTools(self._tools, self._critics, effect) if effect.critics else self._tools
+        invocation = Invocation(
             agent.card,
             tools,
             memory,
             live=tools is not None,
-            invocation_id=wanted.invocation,
-            memory_ref=wanted.memory or "agent",
+            invocation_id=effect.invocation,
+            memory_ref=effect.memory or "agent",
             seconds=self._seconds,
             max_depth=self._services.limits.max_depth,
         )
         try:
             finish = await invoke(
-                agent, wanted.task, stage, floor=0.0
+                agent, effect.task, invocation, floor=0.0
             )  # the workflow compares its confidence
         except Fault as fault:
-            what = f"agent {wanted.agent} could not be called: {type(fault).__name__}"
+            what = f"agent {effect.agent} could not be called: {type(fault).__name__}"
             return EffectError("agent_unreachable", what, redact_text(str(fault)))
         turn = AgentTurn(
             agent=agent.card.agent_id,
             outcome=finish.outcome,
             version=agent.card.version,
-            tools=len(stage.tools),
+            tools=len(invocation.tools),
             threshold=agent.card.threshold,
             result=None if finish.result is UNSET else finish.result,
             confidence=finish.confidence,
             error=finish.error,
             schema_validated=finish.schema_validated,
             criteria=agent.card.criteria,
-            steps=tuple(stage.steps),
+            steps=tuple(invocation.steps),
             checked=tools.checked if isinstance(tools, VerifiedTools) else {},
         )
-        told: dict[str, Any] = msgspec.to_builtins(turn)
-        return told | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
+        document: dict[str, Any] = msgspec.to_builtins(turn)
+        return document | {"written": msgspec.to_builtins(memory.written), "place": list(place)}
 
-    async def _start(self, unit: StepUnit, wanted: effects.StartChild) -> Any:
-        workflow = self._library.get(wanted.workflow)
+    async def _start(self, unit: StepUnit, effect: effects.StartChild) -> Any:
+        workflow = self._library.get(effect.workflow)
         if workflow is None:
-            return EffectError("unknown_child_workflow", f"this host has no workflow {wanted.workflow!r}")
+            return EffectError("unknown_child_workflow", f"this host has no workflow {effect.workflow!r}")
         parent = await read_request(self._store, unit.run)
         if parent.depth >= DEEPEST:
             return EffectError("recursion_limit_exceeded", f"child runs may be nested at most {DEEPEST} deep")
         request = WorkflowRequest(
             workflow=workflow,
-            inputs=wanted.inputs,
+            inputs=effect.inputs,
             configurable=inherited(parent.options),
             owner=parent.owner,
             scope=parent.scope,
-            parent={"runId": unit.run, "nodeId": wanted.node, "cause": wanted.cause},
+            parent={"runId": unit.run, "nodeId": effect.node, "cause": effect.cause},
             given=parent.given,
             traceparent=parent.traceparent,
             depth=parent.depth + 1,
@@ -184,17 +188,17 @@ class ActivityRunner:
         assert self.executor is not None
         try:
             entry = open_transaction(
-                wanted.child, request, unit.tenant, self.executor.executor_id, self.executor.lease
+                effect.child, request, unit.tenant, self.executor.executor_id, self.executor.lease
             )
             await self._store.commit(entry)
         except Conflict as conflict:
             if conflict.what != "exists":
                 raise
-            await self._store.claim(wanted.child, self.executor.executor_id, seconds=self.executor.lease)
-        run = await self._store.run(wanted.child, tenant=unit.tenant)
+            await self._store.claim(effect.child, self.executor.executor_id, seconds=self.executor.lease)
+        run = await self._store.run(effect.child, tenant=unit.tenant)
         if run is not None and run.holder == self.executor.executor_id:
             self.executor.start(run)
-        return {"run": wanted.child}
+        return {"run": effect.child}
 
     async def _await(self, child: str) -> Any:
         """Wait for the end of a child run. A child without a holder is claimed first."""
@@ -227,22 +231,24 @@ class ActivityRunner:
         """The result that the source of a fork recorded at this node and attempt. A replay may call a model again (§13.9)."""
         assert unit.source is not None
         same = [
-            kept
-            for kept in await read_steps(self._store, unit.source)
-            if type(kept.effect) is type(unit.effect) and kept.effect.node == unit.effect.node
+            stored
+            for stored in await read_steps(self._store, unit.source)
+            if type(stored.effect) is type(unit.effect) and stored.effect.node == unit.effect.node
         ]
         now = self._services.clock.now()
         if unit.attempt >= len(same):
             return Result(at=now, trouble=await self._missing(unit.source))
-        kept = same[unit.attempt].result
-        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or kept.trouble is not None:
-            return kept
+        stored = same[unit.attempt].result
+        if not (unit.replay and isinstance(unit.effect, effects.AskModel)) or stored.trouble is not None:
+            return stored
         if (known := await models.cached_answer(self._store, unit.tenant, unit.effect)) is not None:
-            return msgspec.structs.replace(kept, value=known)
-        came = await models.complete(self._store, self._services, unit.tenant, unit.effect)
-        if isinstance(came, EffectError):
-            return Result(at=kept.at, trouble=came)
-        return msgspec.structs.replace(kept, value=came | {"original": await self._original(unit, kept)})
+            return msgspec.structs.replace(stored, value=known)
+        outcome = await models.complete(self._store, self._services, unit.tenant, unit.effect)
+        if isinstance(outcome, EffectError):
+            return Result(at=stored.at, trouble=outcome)
+        return msgspec.structs.replace(
+            stored, value=outcome | {"original": await self._original(unit, stored)}
+        )
 
     async def _missing(self, source: str) -> EffectError:
         run = await self._store.run(source)
@@ -250,14 +256,14 @@ class ActivityRunner:
             return EffectError(CANCELLED, "the source run was cancelled at this step")
         return EffectError("replay_source_missing", "the source run recorded no result for this step")
 
-    async def _original(self, unit: StepUnit, kept: Result) -> dict[str, Any]:
+    async def _original(self, unit: StepUnit, stored: Result) -> dict[str, Any]:
         assert unit.source is not None
-        kind = "refusal" if "refusal" in kept.value else "valid"
-        wanted = "envelope.refusal" if kind == "refusal" else "node.completed"
+        kind = "refusal" if "refusal" in stored.value else "valid"
+        expected = "envelope.refusal" if kind == "refusal" else "node.completed"
         for event in await self._store.events(unit.source, limit=10_000):
-            told = msgspec.json.decode(event.data)
-            if event.type == wanted and told.get("nodeId") == unit.effect.node:
-                return {"kind": kind, "sequence": event.sequence, "event": told["eventId"]}
+            document = msgspec.json.decode(event.data)
+            if event.type == expected and document.get("nodeId") == unit.effect.node:
+                return {"kind": kind, "sequence": event.sequence, "event": document["eventId"]}
         return {"kind": kind, "sequence": 0, "event": ""}
 
 

@@ -81,39 +81,41 @@ class Critics:
         agent = self._agents.get(id)
         if agent is None:
             return _failed(id, "this host has no such agent")
-        stage = Invocation(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
-        asked = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
+        invocation = Invocation(agent.card, seconds=self._seconds, max_depth=self._services.limits.max_depth)
+        request = {"task": task, "result": result, "target": target, "criteria": list(criteria)}
         try:
-            finish = await invoke(agent, asked, stage, floor=0.0)  # the workflow compares its confidence
+            finish = await invoke(
+                agent, request, invocation, floor=0.0
+            )  # the workflow compares its confidence
         except Fault as fault:
-            return _failed(id, redact_text(str(fault)), stage.steps)
+            return _failed(id, redact_text(str(fault)), invocation.steps)
         if finish.outcome not in USABLE:
-            return _failed(id, finish.error or f"its turn ended as {finish.outcome}", stage.steps)
+            return _failed(id, finish.error or f"its turn ended as {finish.outcome}", invocation.steps)
         try:
-            said = _read(finish.result, target)
+            answer = _read(finish.result, target)
         except ValueError as nonsense:
-            return _failed(id, str(nonsense), stage.steps)
-        confidence = said.confidence if said.confidence is not None else finish.confidence
-        named = tuple(criteria) if said.criteria is UNSET else said.criteria
+            return _failed(id, str(nonsense), invocation.steps)
+        confidence = answer.confidence if answer.confidence is not None else finish.confidence
+        named = tuple(criteria) if answer.criteria is UNSET else answer.criteria
         return CriticResult(
             agent=id,
-            verdict=said.verdict,
+            verdict=answer.verdict,
             outcome=finish.outcome,
             criteria=event_keys(named, criteria, agent.card.criteria),
-            named=() if said.criteria is UNSET else said.criteria,
-            met={} if said.met is UNSET else said.met,
+            named=() if answer.criteria is UNSET else answer.criteria,
+            met={} if answer.met is UNSET else answer.met,
             confidence=confidence,
-            notes=said.notes,
-            steps=tuple(stage.steps),
+            notes=answer.notes,
+            steps=tuple(invocation.steps),
         )
 
     async def _by_checks(self, critic: Mapping[str, Any], task: Any, result: Any) -> CriticResult:
         """A check that does not pass gives `failing`: `revise` or `fail`. A check that errs gives `fail`."""
         id, keys = critic.get("agentId", CHECKS), tuple(critic["checks"])
         failing: Literal["revise", "fail"] = critic.get("failing", "revise")
-        heard = None if self._services.providers is None else MeteredProviders(self._services.providers)
+        metered = None if self._services.providers is None else MeteredProviders(self._services.providers)
         try:
-            plan = self._plan(critic["checks"], heard)
+            plan = self._plan(critic["checks"], metered)
             contexts = contexts_of(
                 [{"id": "task", "input": task}], [{"value": result}], self._services.limits
             )
@@ -122,7 +124,7 @@ class Critics:
                 (scored,) = [one async for one in stream(plan, iter(contexts), Tally(), how)]
         except (Refusal, Fault, TimeoutError) as wrong:
             why = f"the checks could not run: {wrong}"
-            return _failed(id, why, _used(heard), criteria=keys)
+            return _failed(id, why, _used(metered), criteria=keys)
         answers: list[dict[str, Any]] = msgspec.json.decode(scored.line)["check_results"]
         told = dict(zip(keys, answers, strict=True))
         met = {key: _passed(answer) for key, answer in told.items()}
@@ -136,12 +138,14 @@ class Critics:
             met={key: bool(held) for key, held in met.items()},
             notes="; ".join(f"{key} did not pass" for key, held in met.items() if not held),
             error="; ".join(f"{key}: {_why(told[key])}" for key in errors) or None,
-            steps=_used(heard),
+            steps=_used(metered),
         )
 
-    def _plan(self, checks: Mapping[str, Any], heard: MeteredProviders | None = None) -> Plan:
-        means = self._services if heard is None else msgspec.structs.replace(self._services, providers=heard)
-        return Plan(checks_from(list(checks.values())), self._registry, means)
+    def _plan(self, checks: Mapping[str, Any], metered: MeteredProviders | None = None) -> Plan:
+        services = (
+            self._services if metered is None else msgspec.structs.replace(self._services, providers=metered)
+        )
+        return Plan(checks_from(list(checks.values())), self._registry, services)
 
 
 def _named(place: str, keys: Sequence[str]) -> str:
@@ -149,10 +153,10 @@ def _named(place: str, keys: Sequence[str]) -> str:
     return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
 
 
-def _read(said: Any, target: str) -> CriticAnswer:
+def _read(answer: Any, target: str) -> CriticAnswer:
     """Parse an answer: an object, or the verdict alone."""
     try:
-        answer = msgspec.convert({"verdict": said} if isinstance(said, str) else said, CriticAnswer)
+        answer = msgspec.convert({"verdict": answer} if isinstance(answer, str) else answer, CriticAnswer)
     except msgspec.ValidationError as wrong:
         expected = f"expected a verdict, one of {', '.join(reversed(VERDICTS))}"
         raise ValueError(f"{expected}: {str(wrong).replace('Expected', 'expected')}") from None
@@ -194,6 +198,6 @@ def _why(answer: dict[str, Any]) -> str:
     return "its answer does not say whether it passed"
 
 
-def _used(heard: MeteredProviders | None) -> tuple[Step, ...]:
+def _used(metered: MeteredProviders | None) -> tuple[Step, ...]:
     """One step for each call of a judge, including repairs (RFC 0026)."""
-    return () if heard is None else tuple(UsageStep(usage=usage) for usage in heard.usages)
+    return () if metered is None else tuple(UsageStep(usage=usage) for usage in metered.usages)

@@ -141,7 +141,7 @@ def ask(script, document=None, *, timeout=None, **more):
         except Fault as fault:
             return fault
 
-    return to_result(prepared, asyncio.run(run()), services, ResultOptions()), providers.script.asks
+    return to_result(prepared, asyncio.run(run()), services, ResultOptions()), providers.script.requests
 
 
 @pytest.mark.parametrize(

@@ -492,7 +492,7 @@ def test_parameters_go_to_the_model_as_they_are(folder, server):
 
 @pytest.mark.parametrize("name", ["messages", "n", "response_format", "stream", "stream_options"])
 def test_what_is_not_the_callers_to_set_is_refused_before_anything_runs(folder, server, name):
-    with pytest.raises(InvalidRequest, match=rf"checks\[0\].arguments.model_config.{name}: this is not"):
+    with pytest.raises(InvalidRequest, match=rf"checks\[0\].arguments.model_config.{name}: this parameter is reserved"):
         evaluate(judge(model="ok", parameters={name: 1}))
     assert not server.seen
 
@@ -597,7 +597,7 @@ def test_what_a_ceiling_does_not_know_is_said(folder, command):
     run = write(folder, 3, model="unused")
     done = command(*run, "--max-cost", "10", folder=folder)
     assert done.code == 0
-    assert "nobody knows what 3 of 6 answers cost" in done.err
+    assert "the cost of 3 of 6 answers is unknown" in done.err
 
 
 def test_the_table_says_what_it_cost(folder, command):
@@ -615,7 +615,7 @@ def test_several_processes_say_that_one_does_it_all(folder, command):
     run = write(folder, 3)
     done = command(*run, "--jobs", "2", folder=folder)
     assert done.code == 0
-    assert "so one process does it all" in done.err
+    assert "so it runs in one process" in done.err
 
 
 # the cache

@@ -172,7 +172,7 @@ def test_a_response_is_what_the_caller_asked_for(said, response):
         (['{"passed": true} {"passed": false}'] * 2, "is not JSON: Extra data"),
         ([{"passed": True, "score": 1}] * 2, "'score' was unexpected"),
         ([["passed"]] * 2, "is not a JSON object"),
-        ([{"passed": None}] * 2, "says neither true nor false"),
+        ([{"passed": None}] * 2, "has neither true nor false"),
         (['{"passed": NaN}'] * 2, "which is not a JSON number"),
     ],
 )
@@ -492,7 +492,9 @@ def test_parameters_go_to_the_model_as_they_are(folder, server):
 
 @pytest.mark.parametrize("name", ["messages", "n", "response_format", "stream", "stream_options"])
 def test_what_is_not_the_callers_to_set_is_refused_before_anything_runs(folder, server, name):
-    with pytest.raises(InvalidRequest, match=rf"checks\[0\].arguments.model_config.{name}: this parameter is reserved"):
+    with pytest.raises(
+        InvalidRequest, match=rf"checks\[0\].arguments.model_config.{name}: this parameter is reserved"
+    ):
         evaluate(judge(model="ok", parameters={name: 1}))
     assert not server.seen
 

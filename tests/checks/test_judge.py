@@ -305,7 +305,7 @@ def test_the_caller_may_say_what_contradicts_itself():
         ({"type": "nonsense"}, r"checks\[0\].arguments.response_format: not a JSON Schema"),
         ({"type": "boolean"}, "expected the schema of an object, got one of 'boolean'"),
         ({"type": "object", "properties": {"passed": {"type": "string"}}}, "passed: expected a boolean"),
-        ({"$ref": "https://example.com/schema"}, "nothing is fetched"),
+        ({"$ref": "https://example.com/schema"}, "external references are not fetched"),
         ("text", "expected `object`"),
     ],
 )

@@ -271,7 +271,7 @@ def test_the_two_patterns_of_the_text_run():
         ((cases("\ud800"), outputs("a"), [EQUAL]), r"test_cases\[0\].expected: not JSON"),
         (
             ([{"id": "a", "input": 1}, {"id": "a", "input": 2}], outputs("a", "b"), [EQUAL]),
-            r"test_cases\[1\].id: 'a' stands",
+            r"test_cases\[1\].id: 'a' is already",
         ),
         (
             (cases("a"), outputs("a"), [EQUAL], {"nom": "x"}),
@@ -364,7 +364,7 @@ def test_a_deadline_ends_one_check_and_no_other(type):
         ("nan", "NaN"),
         ("passed", "passed: 'yes'"),
         ("inner", "passed: 1"),
-        ("object", "no JSON"),
+        ("object", "not JSON"),
     ],
 )
 def test_a_bug_in_one_check_is_its_own_error_and_nothing_more(how, words):

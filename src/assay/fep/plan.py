@@ -113,7 +113,7 @@ class Plan:
             raise InvalidRequest(
                 Problem(
                     path,
-                    f"{len(checks)} checks, and at limit {limit} are taken (raise it with ASSAY_MAX_CHECKS)",
+                    f"{len(checks)} checks, and at most {limit} are taken (raise it with ASSAY_MAX_CHECKS)",
                 )
             )
         key = path.encode() if shared else _encode(checks)

@@ -84,7 +84,7 @@ BODIES = [
     ("an unknown check", json.dumps({**ONE, "checks": [{"type": "vibes", "arguments": {}}]}).encode(), "no check 'vibes'"),
     ("a mixture", json.dumps({**ONE, "checks": [CONTAINS, [CONTAINS]]}).encode(), "mixture"),
     ("checks twice", json.dumps(request_of(1) | {"test_cases": [{"id": "a", "input": 1, "checks": []}]}).encode(), "give one of them"),
-    ("another case of that id", json.dumps(request_of(2) | {"test_cases": [{"id": "a", "input": 1}, {"id": "a", "input": 2}]}).encode(), "stands for another"),
+    ("another case of that id", json.dumps(request_of(2) | {"test_cases": [{"id": "a", "input": 1}, {"id": "a", "input": 2}]}).encode(), "already the id of another"),
     ("a wrong argument", with_check(text="$.output.value", phrases="Paris").encode(), "checks[0].arguments.phrases"),
     ("a NUL in a name", json.dumps({**ONE, "experiment_metadata": {"name": "a\0b"}}).encode(), "experiment_metadata.name"),
     ("a long name", json.dumps({**ONE, "experiment_metadata": {"name": "é" * 400}}).encode(), "experiment_metadata.name"),

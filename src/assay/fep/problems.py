@@ -58,7 +58,7 @@ def problems_of_checks(
 
 
 def beyond(problems: Sequence[Problem], reported: Sequence[Problem]) -> list[Problem]:
-    """The problems at places of which nothing is reported yet."""
+    """The problems at places without a reported problem."""
     places = tuple(problem.place for problem in reported)
     return [problem for problem in problems if not problem.place.startswith(places)]
 

@@ -38,13 +38,13 @@ T = TypeVar("T")
 REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
 
 
-def problems_of_request(message: Any) -> list[Problem]:
+def problems_of_request(document: Any) -> list[Problem]:
     """What keeps a document from being a request, its parts aside."""
-    if not is_object(message):
+    if not is_object(document):
         return [
-            Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(message)}")
+            Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(document)}")
         ]
-    members: dict[str, Any] = message
+    members: dict[str, Any] = document
     unknown = [
         Problem(member, f"no such member of a request; there are {', '.join(REQUEST)}")
         for member in members
@@ -190,7 +190,7 @@ def _digest(case: dict[str, Any]) -> bytes:
 
 
 def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
-    """The checks of every case, so that what is wrong with any of them is message before any is run."""
+    """The scorer of every case. Raises InvalidRequest with the problems of all cases before any check runs."""
     collector = ProblemCollector()
     unequal = plan.list_count is not None and plan.list_count != request.cases
     if unequal:
@@ -228,7 +228,7 @@ def own_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
 
 
 def _refused_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
-    """What else is wrong with the own checks of cases that have problems: what `request` does not say already."""
+    """The problems of the own checks of refused cases that `request` does not report already."""
     refused = [(f"test_cases[{at}]", checks) for at, checks in request.refused if checks is not None]
     known: dict[str, list[Problem]] = {case: [] for case, _ in refused}
     for problem in request.problems if known else ():

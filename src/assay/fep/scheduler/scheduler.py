@@ -39,7 +39,7 @@ class OpenCase:
         self.context, self.scorer, self.answers = context, scorer, answers
         self.results: list[CheckResult | None] = [None] * len(scorer.checks)
         self.left = len(scorer.checks)
-        self.started = False  # one that was begun is finished, even when the budget is exhausted
+        self.started = False  # a started case is finished even if the budget is exhausted
         self.dropped = False
 
     def fill(self, at: int, result: CheckResult) -> None:
@@ -85,7 +85,7 @@ class CheckTask:
 
 
 class CheckScheduler:
-    """OffloadedCase cases go in, results come out in them. Stopped, by hand or by fail_fast, it skips what is left."""
+    """Fills open cases with results. When stopped, by a call or by fail_fast, it skips the remaining checks."""
 
     def __init__(
         self,

@@ -38,7 +38,7 @@ class PoolThread(threading.Thread):
         super().__init__(daemon=True, name="assay-check")
         self.pool, self.task, self.abandoned = pool, None, False
         self.task: PoolTask | None
-        self.last_task: PoolTask | None = None  # what it worked on at the last look
+        self.last_task: PoolTask | None = None  # its task at the last tick
 
     def run(self) -> None:
         global _abandoned  # noqa: PLW0603  # a count of what this process has lost

@@ -151,7 +151,7 @@ def test_the_command_ends_with_3_where_a_row_is_of_the_wrong_type(command, tmp_p
     assert (done.code, "bug" in done.err + done.out) == (3, False)
     with contextlib.closing(sqlite3.connect(tmp_path / ".assay" / "assay.db")) as connection, connection:
         connection.execute("UPDATE audit SET at = 1, data = x'00'")
-    assert "cannot be read; `assay audit verify` says more" in command("audit", "show", folder=tmp_path).err
+    assert "cannot be read; run `assay audit verify`" in command("audit", "show", folder=tmp_path).err
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])

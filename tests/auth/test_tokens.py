@@ -575,10 +575,10 @@ WHOLE = {"issuer": "https://a", "audience": "b", "jwks": "keys.json"}
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"audience": ""}, "jwt.audience: expected one"),
-        ({"jwks": ""}, "jwt.jwks: expected one"),
-        ({"issuer": ""}, "jwt.issuer: expected one"),
-        ({"tenant_claim": ""}, "jwt.tenant_claim: expected one"),
+        ({"audience": ""}, "jwt.audience: expected a value"),
+        ({"jwks": ""}, "jwt.jwks: expected a value"),
+        ({"issuer": ""}, "jwt.issuer: expected a value"),
+        ({"tenant_claim": ""}, "jwt.tenant_claim: expected a value"),
         ({"leeway_seconds": -1}, "expected 0 to 300"),
         ({"leeway_seconds": 301}, "expected 0 to 300"),
         ({"leeway_seconds": float("nan")}, "expected 0 to 300"),

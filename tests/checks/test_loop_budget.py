@@ -61,7 +61,7 @@ class Dear(Checker):
     word: str
 
     @classmethod
-    def vet(cls, literals):
+    def validate_literals(cls, literals):
         READERS.append(threading.get_ident())
         time.sleep(0.005)
 

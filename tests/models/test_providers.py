@@ -316,7 +316,7 @@ def test_every_model_is_asked_once(folder, server, command):
     assert lines[1].startswith("local     judge      ok")
     assert "ms, for $0.0000" in lines[1]
     assert lines[1].endswith(", structured")
-    assert lines[3].endswith("the schema in the prompt")
+    assert lines[3].endswith("schema in the prompt")
     paths = [seen.path.rpartition("/")[2] for seen in server.seen]
     assert paths == ["completions", "embeddings", "completions", "completions"]  # `plain` refuses once
 
@@ -367,7 +367,7 @@ def test_a_key_is_listed_by_where_it_comes_from(folder, server, command):
     rows = [line.split("  ") for line in done.out.splitlines()]
     told = {row[0]: [cell.strip() for cell in row[1:] if cell.strip()] for row in rows}
     assert told["wordllama"] == ["offline", "–", "embedding = wordllama"]
-    assert told["local"] == [server.base_url, "given", "judge = ok"]
+    assert told["local"] == [server.base_url, "in the settings", "judge = ok"]
     assert told["cloud"] == ["https://h/v1", "${NOT_SET} (not set)", "–"]
     asked = command("providers", "list", "--json", folder=folder).out
     assert [one["provider"] for one in json.loads(asked)] == ["wordllama", "local", "cloud"]

@@ -101,8 +101,9 @@ def test_a_fork_has_a_pool_of_its_own():
 
 
 def test_a_worker_dies_with_its_parent_even_a_busy_one():
-    program = [sys.executable, pool_program.__file__]
-    parent = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program = [sys.executable, "-m", pool_program.__name__]
+    tests = Path(pool_program.__file__).parents[1]
+    parent = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=tests)
     try:
         worker = int(parent.stdout.readline())
         time.sleep(0.1)

@@ -126,7 +126,7 @@ class Asked:
 def asked(tmp_path_factory):
     with Server(sqlite(tmp_path_factory.mktemp("lines")), seeded=True) as host:
         yield Asked(host)
-        assert host.do(verify(host.store)).troubles == []
+        assert host.do(verify(host.store)).problems == []
 
 
 def test_a_batch_that_is_answered_again_is_a_look_at_its_runs(asked):

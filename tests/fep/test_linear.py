@@ -21,7 +21,7 @@ from assay.protocol import secret_patterns
 from assay.protocol.evaluation import Check
 from assay.protocol.redaction import is_secret, redact
 from assay.protocol.secret_patterns import SHAPES, hide, marker
-from assay.serve.fep.request import read_contexts
+from assay.serve.fep.request_parser import read_contexts
 
 SECONDS = 3.0  # of this thread alone, so that a busy machine changes nothing
 

@@ -333,7 +333,7 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
     (scripts / "versions").mkdir(parents=True)
     for script in (
         "env.py",
-        "versions/r0001_three_drawers.py",
+        "versions/r0001_initial.py",
         "versions/r0002_audit.py",
         "versions/r0003_takeovers.py",
     ):

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from assay.agenteval.judging import reasons
 from assay.agenteval.report import EvalReport, Reason, TaskReport, reasons_of, report_of
+from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import RESULTS, EvalHeader, read_request
 from assay.agenteval.scorecard import SuiteVerdict, mean, verdict
 from assay.agenteval.scoring import bar_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from assay.agenteval.judging import reasons
+from assay.agenteval.rubric import reasons
 from assay.agenteval.run_header import KIND, RESULTS, read_request, read_tasks
 from assay.agenteval.scorecard import Scorecard, SuiteVerdict, p95, verdict_of
 from assay.agenteval.scoring import bar_of

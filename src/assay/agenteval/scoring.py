@@ -1,19 +1,18 @@
 """Scores a task (contract §6.3): its expectation becomes FEP checks, and only checks score."""
 
-from math import fsum
 from typing import Any
 
 import msgspec
 from msgspec import UNSET
 
-from assay.agenteval.judging import judge_check, met
+from assay.agenteval.rubric import judge_check, met, rubric_score
 from assay.fep.context import Context
 from assay.protocol.agents import AgentCard, InvocationResult
 from assay.protocol.canonical import canonical
 from assay.protocol.evaluation import Check
 from assay.protocol.json_types import JSON
 from assay.protocol.results import CheckResult
-from assay.protocol.suite import EvalTask, Match, RubricCriterion
+from assay.protocol.suite import EvalTask, Match
 
 PASS_SCORE = 0.7  # if the suite has none
 ENDED = Check(type="exact_match", arguments={"actual": "$.output.metadata.outcome", "expected": "completed"})
@@ -99,13 +98,6 @@ def score_of(task: EvalTask, results: list[CheckResult]) -> float | None:
     if last.check_type == "llm_judge" and task.expected.rubric is not UNSET:
         return rubric_score(task.expected.rubric, met(last.results["response"], len(task.expected.rubric)))
     return 1.0 if last.results.get("passed") is True else 0.0
-
-
-def rubric_score(criteria: tuple[RubricCriterion, ...], met: list[bool]) -> float:
-    """The share of weight of the criteria that are met."""
-    total = fsum(one.weight for one in criteria)
-    gained = fsum(one.weight for one, is_met in zip(criteria, met, strict=True) if is_met)
-    return min(1.0, max(0.0, round(gained / total, 12)))
 
 
 def bar_of(kind: str, pass_score: float) -> float:

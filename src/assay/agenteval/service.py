@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Sequence
 
 from msgspec import UNSET
 
-from assay.agenteval.judging import no_judge
 from assay.agenteval.kind import EvalDependencies
 from assay.agenteval.plan import EvalPlan, plan
 from assay.agenteval.report import recorded_results, recorded_summary
 from assay.agenteval.request import Baseline, EvalFacts, EvalRequest, overrides_of
+from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND, request_chunk, request_of, task_chunks
 from assay.errors import EvalRefused, InvalidRequest, Problem
 from assay.ports import PutDocument, Run, Store

@@ -12,8 +12,8 @@ from assay.checks.runner import PreparedCheck, ResultOptions, call, fault_of, pr
 from assay.checks.worker_tasks import TaskBatcher, WorkerTask
 from assay.errors import Fault, ForeignFault, TimeFault
 from assay.fep.context import Context
+from assay.fep.scheduler.isolation import CheckProcessPool
 from assay.fep.scheduler.owner_threads import is_quick, threads
-from assay.fep.scheduler.processes import CheckProcessPool
 from assay.fep.scheduler.threads import ElasticThreadPool, too_many_abandoned
 from assay.fep.scheduler.watchdog import LoopBlocked, LoopWatchdog, in_check
 from assay.fep.scorer import PendingCase, ScoredCase, Scorer, waits

@@ -16,7 +16,7 @@ from assay.protocol.operations import (
     BatchSummary,
     ErrorResponse,
 )
-from assay.serve.fep.request import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
+from assay.serve.fep.request_parser import ARGUMENTS, ParsedRequest, decode_body, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import LARGE, Started, Submission, digest_for, read, start_run
 from assay.serve.web.body import body_format, read_body

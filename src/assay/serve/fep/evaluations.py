@@ -11,7 +11,7 @@ from assay.fep.service import result_json as whole_result
 from assay.ports import CLOSED, PutDocument, Run
 from assay.protocol.operations import CancelOperationResponse
 from assay.protocol.runs import CancelRequest
-from assay.serve.fep.request import decode_body, digest_of
+from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
 from assay.serve.web import pagination as pages

@@ -10,7 +10,13 @@ from assay.fep.service import PlannedEvaluation
 from assay.ports import PutDocument, Run
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.runs.ids import new_id
-from assay.serve.fep.request import ARGUMENTS, ParsedRequest, digest_of, read_request, resolved_arguments_flag
+from assay.serve.fep.request_parser import (
+    ARGUMENTS,
+    ParsedRequest,
+    digest_of,
+    read_request,
+    resolved_arguments_flag,
+)
 from assay.serve.fep.spool import SpooledRequest, read_lines
 from assay.serve.fep.state import fep_of
 from assay.serve.web.body import body_format, read_body

@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from assay.protocol.operations import BatchOptions
 from assay.serve.fep.batch import BatchItem, StoredBatch, run_items
-from assay.serve.fep.request import ParsedRequest
+from assay.serve.fep.request_parser import ParsedRequest
 from assay.serve.grpc import fep_pb2 as fep
 from assay.serve.grpc.codec.encode import length_delimited
 from assay.serve.grpc.context import RpcContext

@@ -11,7 +11,7 @@ from assay.fep.request import RequestContexts, unpaired
 from assay.ports import Limits
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.serve.fep.plan_cache import CachedPlan, PlanCache
-from assay.serve.fep.request import ParsedRequest, experiment_of, parse_parts, read_contexts
+from assay.serve.fep.request_parser import ParsedRequest, experiment_of, parse_parts, read_contexts
 from assay.serve.grpc.codec import decode as unpacked
 from assay.serve.grpc.codec.contexts import Contexts
 from assay.serve.grpc.codec.decode import Span

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from google.protobuf.message import Message
 
-from assay.serve.fep.request import WITHOUT_ARGUMENTS, resolved_arguments_flag
+from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, resolved_arguments_flag
 from assay.serve.fep.state import fep_of
 from assay.serve.fep.submit import Started, Submission, read_checks, start_run
 from assay.serve.grpc import fep_pb2 as fep

@@ -13,7 +13,7 @@ from assay.protocol.redaction import redact, redact_text
 from assay.runs.annotations import annotate, annotations
 from assay.runs.diff import diff
 from assay.runs.event_docs import all_events as whole_log
-from assay.serve.fep.request import decode_body, digest_of
+from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body import body_format, read_body

@@ -2,8 +2,8 @@
 
 from importlib.metadata import version
 
-from assay.agenteval.judging import no_judge
 from assay.agenteval.modes import offered
+from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
 from assay.agenteval.service import AgentEvalService
 from assay.agenteval.suite_store import SuiteStore

@@ -10,7 +10,7 @@ from assay.ports.telemetry import trace_context
 from assay.protocol.runs import ForkCreated, ForkRequest
 from assay.runs.copy import fork_point
 from assay.runs.ids import new_id
-from assay.serve.fep.request import decode_body, digest_of
+from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import refuse_test_doubles, urls

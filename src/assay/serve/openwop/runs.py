@@ -25,7 +25,7 @@ from assay.protocol.runs import (
 )
 from assay.runs.ids import new_id
 from assay.runs.large import off_loop
-from assay.serve.fep.request import decode_body, digest_of
+from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
 from assay.serve.web.body import body_format, read_body

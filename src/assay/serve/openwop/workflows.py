@@ -10,7 +10,7 @@ from assay.errors import NotFound
 from assay.ports import Principal, PutDocument, Run
 from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
-from assay.serve.fep.request import decode_body, digest_of
+from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.web.body import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest

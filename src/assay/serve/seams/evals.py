@@ -19,7 +19,7 @@ from assay.runs.event_docs import all_events as whole_log
 from assay.runs.ids import new_id
 from assay.seams.evals import SAMPLE, STRICT, STRICT_SCHEMA, invocation_suite, sample_suite
 from assay.seams.routes import dispatch
-from assay.serve.fep.request import decode_body
+from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.errors import CredentialLeak
 from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of

@@ -9,7 +9,7 @@ from assay.errors import InvalidRequest, NotFound, Problem
 from assay.ports import Principal
 from assay.protocol.json_types import is_list, is_object
 from assay.seams import routes as seams
-from assay.serve.fep.request import decode_body
+from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.web.body import body_format, read_body

@@ -15,7 +15,7 @@ import pytest
 from assay.backends.embedders import wordllama
 from assay.backends.embedders.cached import CachedEmbedder
 from assay.backends.embedders.openai_compatible import Batching, OpenAICompatibleEmbedder, batches
-from assay.backends.embedders.shares import added, shares
+from assay.backends.embedders.token_shares import added, shares
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
 from assay.backends.models import transport as wires
 from assay.backends.models.cached import DiskCache

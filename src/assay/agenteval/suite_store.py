@@ -12,7 +12,7 @@ from assay.ports import Document, PutDocument, Store, Transaction
 from assay.ports.audit import audit_entry as audited
 from assay.protocol.canonical import canonical
 from assay.protocol.suite import AgentEvalSuite
-from assay.runs.large import json_size, off_loop
+from assay.runs.off_loop import json_size, off_loop
 from assay.runs.paging import read_documents
 
 KIND = "suite"

@@ -24,7 +24,7 @@ from assay.protocol.annotations import (
     Target,
 )
 from assay.protocol.event_record import decode_event
-from assay.runs.large import json_size, off_loop
+from assay.runs.off_loop import json_size, off_loop
 from assay.runs.paging import read_documents, read_events
 
 KIND = "annotation"

@@ -9,7 +9,7 @@ from assay.ports import CLOSED, Engine, Run, RunStatus, RunUpdate, Store, Transa
 from assay.ports.kinds import COPY_IN_PROGRESS, EXTERNALLY_DRIVEN, RunKind, RunState
 from assay.ports.telemetry import telemetry, tracing
 from assay.runs.event_log_writer import LogWriter
-from assay.runs.large import off_loop
+from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_events
 from assay.workers import pool
 

@@ -36,7 +36,7 @@ from assay.ports.telemetry import tracing
 from assay.protocol.json_types import is_object
 from assay.protocol.redaction import redact
 from assay.runs.ids import new_id
-from assay.runs.large import json_size, off_loop
+from assay.runs.off_loop import json_size, off_loop
 from assay.runs.options import configurable_problems
 from assay.workflow.activities import Executor
 from assay.workflow.critics import Critics

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from assay.ports.telemetry import telemetry
-from assay.serve.web.body import StartedAwaitable
+from assay.serve.web.body_reader import StartedAwaitable
 from assay.serve.web.limits import ServerLimits
 from assay.serve.web.request import weights_of
 from support.rest_client import LOOPS, Server, events_of, request_of, slow, sqlite

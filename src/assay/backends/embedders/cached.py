@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from assay.backends.embedders.shares import added, shares
+from assay.backends.embedders.token_shares import added, shares
 from assay.backends.models.cached import DiskCache, key_of
 from assay.ports import Embedder, Embeddings, Provider
 

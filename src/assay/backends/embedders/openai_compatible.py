@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
-from assay.backends.embedders.shares import added, shares
+from assay.backends.embedders.token_shares import added, shares
 from assay.backends.models.client import ProviderClient, ProviderResponse
 from assay.backends.models.key_scrubbing import content_key, without_key
 from assay.backends.models.prices import TokenCounts, cost, need_prices

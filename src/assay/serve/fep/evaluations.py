@@ -15,7 +15,7 @@ from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
 from assay.serve.web import pagination as pages
-from assay.serve.web.body import read_body
+from assay.serve.web.body_reader import read_body
 from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext

@@ -15,7 +15,7 @@ from assay.fep.service import PlannedEvaluation
 from assay.serve.fep.plan_cache import CachedPlan
 from assay.serve.fep.request_parser import WITHOUT_ARGUMENTS, experiment_of, read_head
 from assay.serve.fep.state import fep_of
-from assay.serve.web.body import stream_body
+from assay.serve.web.body_reader import stream_body
 from assay.serve.web.footprint import Footprint, check_elements
 from assay.serve.web.request import HttpRequest
 

@@ -9,7 +9,7 @@ from grpc.aio import EOF
 
 from assay.errors import InvalidRequest
 from assay.serve.grpc.context import RpcContext
-from assay.serve.web.body import body_too_slow
+from assay.serve.web.body_reader import body_too_slow
 from assay.serve.web.footprint import message_footprint
 from assay.serve.web.limits import ServerLimits
 

@@ -21,7 +21,7 @@ from assay.protocol.runs import ForkRequest, RunRequest
 from assay.protocol.suite import AgentEvalSuite
 from assay.runs.annotations import annotations, effective
 from assay.runs.copy import CopySpec, branch, everything, replay
-from assay.runs.large import json_size, off_loop
+from assay.runs.off_loop import json_size, off_loop
 from assay.runs.options import configurable_problems
 from assay.serve.openwop.errors import NotEnded, NotScored
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of

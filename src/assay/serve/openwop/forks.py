@@ -14,7 +14,7 @@ from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import refuse_test_doubles, urls
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, answer

@@ -6,10 +6,10 @@ import msgspec
 
 from assay.errors import InvalidRequest, NotFound, Problem
 from assay.protocol.agents import AgentCard
-from assay.runs.large import off_loop
+from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.host import OpenWopHost, host_of
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, encode
 

@@ -24,11 +24,11 @@ from assay.protocol.runs import (
     RunRequest,
 )
 from assay.runs.ids import new_id
-from assay.runs.large import off_loop
+from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest

@@ -12,7 +12,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

@@ -25,7 +25,7 @@ from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.seams.workflows import BASE
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

@@ -12,7 +12,7 @@ from assay.seams import routes as seams
 from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.web.body import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_body
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from assay.protocol import redaction
-from assay.runs.large import LARGE, json_size, off_loop
+from assay.runs.off_loop import LARGE, json_size, off_loop
 from support.rest_client import Server, sqlite
 
 

@@ -384,6 +384,6 @@ def _embedded(home: Path) -> str:
     from assay.auth.local_key import make_private  # deferred import
 
     if "?" in str(home):
-        raise UsageError(f"home: {str(home)!r} cannot hold a database, because of its '?'")
+        raise UsageError(f"home: {str(home)!r} cannot hold a database, because its path contains '?'")
     make_private(home)
     return f"sqlite:///{home / 'assay.db'}"

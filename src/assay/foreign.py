@@ -23,8 +23,8 @@ async def run_in_thread(work: Callable[[], Any]) -> Any:
     """
     if _abandoned >= ABANDONED:
         raise ForeignFault(
-            f"{_abandoned} agents still hang in threads that cannot be killed, and no more are started;"
-            " run such an agent as a command, which can be"
+            f"{_abandoned} agents hang in threads, which cannot be killed, so no further agent is started;"
+            " run such an agent as a command, which can be killed"
         )
     thread = AbandonableThread(work)
     thread.start()

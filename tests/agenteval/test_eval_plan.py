@@ -159,8 +159,8 @@ def test_the_first_step_that_refuses_is_the_one_that_is_told():
         "configurable.evalModes",
     ]
     assert "there is no agent" in steps[1][1]
-    assert "the suite is for local.other" in steps[2][1]
-    assert "the suite is for models of coding" in steps[3][1]
+    assert "the suite is for agent local.other" in steps[2][1]
+    assert "the suite is for agents of the model class coding" in steps[3][1]
 
 
 @pytest.mark.parametrize(

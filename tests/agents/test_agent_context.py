@@ -548,7 +548,7 @@ async def test_what_an_agent_does_is_measured(act, outcome, error):
 async def test_an_agent_that_does_not_end_is_ended():
     stage = Invocation(OPEN, seconds=0.01)
     finish = await invoke(Acts(hangs), None, stage, grace=0.01)
-    assert (finish.outcome, finish.error) == ("failed", "it did not end in time")
+    assert (finish.outcome, finish.error) == ("failed", "the agent did not end in time")
     assert await failure(stage.tool("shop:orders")) == "over"
 
 

@@ -172,7 +172,7 @@ async def test_threads_that_hang_are_given_up_and_bounded():
         *(done(agent, {"do": "hang"}, seconds=0.01) for _ in range(foreign.ABANDONED))
     )
     assert {finish.outcome for finish, _ in many} == {"failed"}
-    with pytest.raises(ForeignFault, match="still hang in threads"):
+    with pytest.raises(ForeignFault, match="hang in threads"):
         await done(agent, {"do": "say", "value": 1})
     LET_GO.set()
     await until(lambda: foreign._abandoned <= lost and not hands() - others)
@@ -630,7 +630,7 @@ async def test_a_manifest_runs_on_the_model_that_a_run_wants(folder):
 
 def test_a_class_without_a_model_is_refused_before_anything_runs(folder):
     (folder / "assay.toml").write_text("")
-    with pytest.raises(UsageError, match=r"no model of class 'writing': say writing = \"PROVIDER:MODEL\""):
+    with pytest.raises(UsageError, match=r"no model of class 'writing': set writing = \"PROVIDER:MODEL\""):
         app.resolve_agent("manifest.json", load({}))
 
 
@@ -683,5 +683,5 @@ def test_an_agents_id_is_what_the_protocol_allows(folder):
     (folder / "assay.toml").write_text(
         '[agents.roster]\nkind = "callable"\ntarget = "support.fake_agents:plain"\n'
     )
-    with pytest.raises(UsageError, match="an agent's id is such as"):
+    with pytest.raises(UsageError, match="expected an agent id such as"):
         app.agents(load({})).cards()

@@ -219,7 +219,7 @@ async def test_a_script_costs_what_its_table_says(tmp_path):
 
 
 async def test_a_script_that_has_no_answer_is_not_measured(tmp_path):
-    with pytest.raises(ForeignFault, match="has nothing to say"):
+    with pytest.raises(ForeignFault, match="has no reply that matches"):
         await scripted(tmp_path, [{"when": "x", "say": "y"}]).complete(asking(("user", "hello")))
 
 

@@ -230,7 +230,7 @@ async def test_a_log_that_was_written_anew_is_found_by_what_was_told_before(tmp_
             "UPDATE audit_heads SET lines = 4, digest = (SELECT digest FROM audit WHERE number = 3)",
         )
         assert (await verify(store)).problems == []
-        assert "was there before, and is missing" in str((await verify(store, anchors=heads)).problems)
+        assert "was verified before and is missing now" in str((await verify(store, anchors=heads)).problems)
 
 
 async def test_processes_write_beside_each_other(disk):
@@ -403,7 +403,7 @@ def test_the_command_shows_and_verifies(command, tmp_path):
     assert run("audit", "verify").out == "audit log: intact (1 entry in 1 lane)\n"
     ended = run("audit", "verify", "--heads", "heads.json")
     assert (ended.code, ended.out) == (3, "audit log: 1 problem (1 entry in 1 lane)\n")
-    assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was there before, and is missing\n"
+    assert ended.err == "assay: tenant 'acme', lane 1, line 0: it was verified before and is missing now\n"
 
 
 async def test_a_document_that_goes_takes_no_line_with_it(store):

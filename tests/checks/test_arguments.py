@@ -199,7 +199,10 @@ def test_a_path_that_goes_too_far_says_which_limit():
                 "checks[0].arguments.phrases[2]: expected `str` of length >= 1 but got ''",
             ],
         ),
-        ({"type": "exact_match", "arguments": {"actual": None, "expected": 1}}, ["actual: expected text"]),
+        (
+            {"type": "exact_match", "arguments": {"actual": None, "expected": 1}},
+            ["actual: a text is required"],
+        ),
         ({"type": "echo", "arguments": {"number": "7"}}, ["checks[0].arguments.number: expected `int`"]),
         ({"type": "echo", "arguments": {"short": "longer"}}, ["length <= 3 but got 'longer'"]),
         (

@@ -168,7 +168,7 @@ def test_a_response_is_what_the_caller_asked_for(said, response):
         (["no", "again no"], "is not JSON"),
         ([{}, {}], 'does not fit response_format (it: "passed" is a required property)'),
         ([{"passed": 1}, {"passed": 0}], "has neither true nor false as 'passed'"),
-        (['{"passed": true, "passed": false}'] * 2, "says 'passed' twice"),  # it contradicts itself
+        (['{"passed": true, "passed": false}'] * 2, "has the member 'passed' twice"),  # it contradicts itself
         (['{"passed": true} {"passed": false}'] * 2, "is not JSON: Extra data"),
         ([{"passed": True, "score": 1}] * 2, "'score' was unexpected"),
         ([["passed"]] * 2, "is not a JSON object"),
@@ -400,7 +400,7 @@ BAD = [
     ("wrong", "unknown_error", False, "does not fit response_format"),
     ("prose", "unknown_error", False, "is not JSON"),
     ("torn", "unknown_error", False, "is not JSON"),
-    ("twice", "unknown_error", False, "says 'passed' twice"),
+    ("twice", "unknown_error", False, "has the member 'passed' twice"),
     ("length", "unknown_error", False, "was cut off"),
     ("filter", "unknown_error", False, "was filtered"),
     ("refusal", "unknown_error", False, "the judge refused: I cannot judge this."),
@@ -415,8 +415,8 @@ BAD = [
     ("cut", "unknown_error", True, "could not be reached"),
     ("hang", "timeout_error", True, "gave no answer"),
     ("drip", "timeout_error", True, "gave no answer"),
-    ("half", "unknown_error", False, "no chat completion"),
-    ("page", "unknown_error", False, "no chat completion"),
+    ("half", "unknown_error", False, "without a chat completion"),
+    ("page", "unknown_error", False, "without a chat completion"),
     ("leak:401", "unknown_error", False, "check its api_key"),
     ("leak:400", "unknown_error", False, "answered 400"),
     ("403", "unknown_error", False, "answered 403"),
@@ -557,7 +557,7 @@ def test_a_ceiling_stops_a_run_that_can_be_resumed(folder, server, command):
     run = write(folder, 20)
     done = command(*run, "--max-cost", "0.0002", "--concurrency", "2", folder=folder)
     assert done.code == 1
-    assert "the ceiling of $0.000200 is reached" in done.err
+    assert "the cost limit of $0.000200 is reached" in done.err
     lines = (folder / "r.jsonl").read_text().splitlines()
     assert 3 < len(lines) < 15
     assert all(json.loads(line)["status"] == "completed" for line in lines)  # what was begun is finished
@@ -565,7 +565,7 @@ def test_a_ceiling_stops_a_run_that_can_be_resumed(folder, server, command):
     assert asked == 2 * len(lines)
     summary = json.loads(done.out)
     assert 0.0002 <= summary["spending"]["known_cost_usd"] < 0.0004
-    assert "the ceiling" in summary["error"]
+    assert "the cost limit" in summary["error"]
 
     done = command(*run, "--max-cost", "0.0002", "--resume", folder=folder)  # what it holds counts
     assert (done.code, len(server.seen)) == (1, asked)

@@ -451,7 +451,7 @@ DEEP = json.loads('{"a":' * 150 + "[1, 2, 3]" + "}" * 150)
         (check("regex", text="$.output.text", pattern="(a+)+$"), "timeout_error", "this pattern backtracks too much on this text"),
         (check("regex", text="$.output.text", pattern="$.output.pattern"), "validation_error", "pattern: not a regular expression: it is too large or nested too deeply"),
         (check("threshold", value="$.output.text", min_value=1), "validation_error", "value: expected `int | float`"),
-        (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "expected text"),
+        (check("exact_match", actual="$.output.nothing", expected="x"), "validation_error", "a text is required"),
     ],
 )  # fmt: skip
 def test_what_is_only_known_of_a_case_is_that_checks_error(run, tmp_path, asked, type, words):

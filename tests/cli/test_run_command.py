@@ -159,7 +159,7 @@ WRONG = {
     "no such file": (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
     "no such agent": (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
     "no such mode": (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
-    "no baseline": (["run", "suite.json", "--agent", "mine:upper"], "--baseline: regression compares with an earlier run"),
+    "no baseline": (["run", "suite.json", "--agent", "mine:upper"], "--baseline: the mode regression compares with an earlier run"),
     "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
     "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
     "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),

@@ -88,7 +88,7 @@ async def test_no_texts_no_request(server):
         ("401", {}, ForeignFault, False, "check its api_key"),
         ("404", {}, ForeignFault, False, "check its base_url"),
         ("leak:400", {}, ForeignFault, False, "answered 400"),
-        ("page", {}, ForeignFault, False, "answered 200 with no embeddings"),
+        ("page", {}, ForeignFault, False, "answered 200 without embeddings"),
         ("short", {}, ForeignFault, False, "sent 1 vectors for 2 texts"),
         ("ragged", {}, ForeignFault, False, "sent vectors of different lengths"),
         ("flood", {}, ForeignFault, False, "sent more than"),

@@ -98,7 +98,10 @@ def ask(script="ok", **more: Any) -> CompletionRequest:
             {"value": {"unexpected": 1}, "problem": None},
         ),  # JSON; whether it fits is the check's to say
         ("prose", {"value": msgspec.UNSET, "problem": "is not JSON: Expecting value at character 0"}),
-        ("twice", {"value": msgspec.UNSET, "problem": "says 'passed' twice"}),  # it contradicts itself
+        (
+            "twice",
+            {"value": msgspec.UNSET, "problem": "has the member 'passed' twice"},
+        ),  # it contradicts itself
         ("length", {"value": msgspec.UNSET, "finish_reason": "length", "text": '{"passed": tru'}),
         ("refusal", {"text": "", "refusal": "I cannot judge this."}),
         ("filter", {"finish_reason": "content_filter"}),
@@ -155,8 +158,8 @@ async def test_a_reply_says_what_was_said(server, wire, script, expected):
         ("403", {}, ForeignFault, False, "answered 403 (Forbidden); its api_key may not do this", 1),
         ("404", {}, ForeignFault, False, "check its base_url and the model's name", 1),
         ("redirect", {}, ForeignFault, False, "answered 307", 1),  # a key is not carried elsewhere
-        ("half", {}, ForeignFault, False, "answered 200 with no chat completion", 1),
-        ("page", {}, ForeignFault, False, "answered 200 with no chat completion", 1),
+        ("half", {}, ForeignFault, False, "answered 200 without a chat completion", 1),
+        ("page", {}, ForeignFault, False, "answered 200 without a chat completion", 1),
         ("flood", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
         ("bomb", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
         ("flood:500", {}, ForeignFault, False, "sent more than 1000000 bytes in one answer", 1),
@@ -223,7 +226,7 @@ async def test_a_call_that_gets_no_turn_says_so(server):
     async with model(server, max_concurrency=1, queue_timeout=0.1) as judge:
         first = asyncio.create_task(judge.complete(ask("slow:2")))
         await asyncio.sleep(0.02)
-        with pytest.raises(TimeFault, match=r"no turn within 0\.1 s in line; raise its queue_timeout"):
+        with pytest.raises(TimeFault, match=r"the call waited 0\.1 s in the queue; raise its queue_timeout"):
             await judge.complete(ask())
         first.cancel()
 
@@ -677,9 +680,9 @@ async def test_who_is_let_in_while_leaving_gives_the_slot_back():
         ('{"a": 1} and more', msgspec.UNSET, "is not JSON: Extra data at character 9"),
         ('{"a": 1}{"a": 2}', msgspec.UNSET, "is not JSON: Extra data at character 8"),
         ('The answer: ```json\n{"a": 1}\n```', msgspec.UNSET, "is not JSON: Expecting value at character 0"),
-        ('{"a": {"b": 1, "b": 1}}', msgspec.UNSET, "says 'b' twice"),
-        ('{"score": NaN}', msgspec.UNSET, "says NaN, which is not a JSON number"),
-        ('{"score": -Infinity}', msgspec.UNSET, "says -Infinity, which is not a JSON number"),
+        ('{"a": {"b": 1, "b": 1}}', msgspec.UNSET, "has the member 'b' twice"),
+        ('{"score": NaN}', msgspec.UNSET, "contains NaN, which is not a JSON number"),
+        ('{"score": -Infinity}', msgspec.UNSET, "contains -Infinity, which is not a JSON number"),
         ("[" * 100_000, msgspec.UNSET, "is nested too deeply"),
     ],
 )
@@ -851,7 +854,7 @@ async def test_a_cache_that_cannot_write_loses_no_answer(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     judge = CachedModel(counting(), DiskCache(tmp_path / "file"), WHERE)
     assert (await judge.complete(ask())).text == "0"
-    assert "could not keep an answer" in caplog.text
+    assert "could not store an answer" in caplog.text
 
 
 @pytest.mark.parametrize("script", ["length", "refusal", "filter", "prose", "twice"])

@@ -241,8 +241,8 @@ async def test_sealing_anew_can_be_cut_off_after_any_step(disk):
 @pytest.mark.parametrize(
     ("cipher", "said"),
     [
-        (None, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY"),
-        (NEW, "encrypted with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it; it has only b"),
+        (None, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY"),
+        (NEW, "encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY; it has only b"),
         (KeyRing({"a": B}), "has a key 'a', and it is not the 'a' that encrypted this store"),
     ],
     ids=["none", "another", "wrong"],
@@ -430,7 +430,9 @@ def test_the_command_seals_and_says_what_it_wants(command, tmp_path):
     address = f"sqlite:///{tmp_path}/.assay/assay.db"
     assert told(old, *save)[0] == 0
     assert CANARY.encode() not in everything_of(address)
-    wanted = "assay: this store has records encrypted with key 'a': set ASSAY_EVIDENCE_KEY to ID:KEY of it"
+    wanted = (
+        "assay: this store has records encrypted with key 'a': add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
+    )
     assert told("", "list") == (2, "", wanted)
     assert told("", "serve", "--port", "0") == (2, "", wanted)
     code, out, _ = told(both, "rekey", "--json")

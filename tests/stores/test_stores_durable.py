@@ -348,7 +348,9 @@ async def test_an_older_database_is_brought_up_with_what_is_in_it(address, tmp_p
         with engine.connect() as connection:
             assert connection.execute(sa.text("SELECT next, events FROM runs")).all() == [("r", 1)]
 
-    with pytest.raises(UsageError, match="shape 0004 of a newer assay; this one knows shapes up to 0003"):
+    with pytest.raises(
+        UsageError, match="schema version 0004 of a newer assay; this assay supports up to 0003"
+    ):
         await SqlStore.open(address)
 
 

@@ -65,7 +65,7 @@ def same_agent(request: EvalHeader, agents: Agents) -> None:
     if agent is None:
         raise EvalRefused(Problem("agentId", f"this host has no agent {request.agent_id!r}"), field="agentId")
     if agent.card.version != request.agent_version:
-        message = f"{request.agent_id} is at version {agent.card.version}, and that run measured {request.agent_version}"
+        message = f"expected {request.agent_id} at version {request.agent_version}, as in the source run, got {agent.card.version}"
         raise EvalRefused(Problem("agentId", message), field="agentId")
 
 

@@ -30,20 +30,20 @@ def check_regression(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSui
     """
     baseline = facts.baseline
     if request.baseline_run_id is None:
-        raise _bad_baseline("regression compares with an earlier run: name it")
+        raise _bad_baseline("the mode regression compares with an earlier run: expected its id")
     if baseline is None:
-        raise _bad_baseline("there is no such eval run, or it did not complete")
+        raise _bad_baseline("this eval run does not exist, or did not complete")
     if baseline.suite_id != suite.suite_id:
-        raise _bad_baseline(f"that run is of suite {baseline.suite_id}, and this is {suite.suite_id}")
+        raise _bad_baseline(f"expected a run of suite {suite.suite_id}, got a run of {baseline.suite_id}")
     if baseline.suite_version != suite.version and not request.allow_suite_version_drift:
         raise _bad_baseline(
-            f"that run is of version {baseline.suite_version}, and this is {suite.version}"
-            " (configurable.allowSuiteVersionDrift compares them all the same)"
+            f"expected a run of suite version {suite.version}, got a run of {baseline.suite_version}"
+            " (configurable.allowSuiteVersionDrift allows it)"
         )
     other = sorted(baseline.task_ids ^ {task.task_id for task in tasks})
     if other:
         raise EvalRefused(
-            Problem(BASELINE, "that run scored other tasks than this one covers"),
+            Problem(BASELINE, "the baseline run scored other tasks than this run has"),
             field=BASELINE,
             tasks=other,
         )
@@ -64,7 +64,7 @@ def check_live_shadow(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSu
     if missing:
         names = ", ".join(sorted({tool for tools in missing.values() for tool in tools}))
         raise EvalRefused(
-            Problem("tasks", f"live-shadow calls live tools, and only fixtures answer {names}"),
+            Problem("tasks", f"live-shadow calls live tools, but these tools have only fixtures: {names}"),
             tasks=list(missing),
         )
 

@@ -38,7 +38,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
     _check_target(request, card, suite)
     modes, tasks = _select_tasks(request, facts, suite)
     if len(suite.tasks) > limits.max_tasks:
-        message = f"{len(suite.tasks)} tasks; expected at most {limits.max_tasks}"
+        message = f"expected at most {limits.max_tasks} tasks, got {len(suite.tasks)}"
         raise EvalRefused(Problem("tasks", message), field="evalSuiteRef")
     for mode in modes:
         MODES[mode].check(request, facts, suite, tasks)
@@ -63,7 +63,7 @@ def plan(request: EvalRequest, facts: EvalFacts, limits: EvalLimits) -> EvalPlan
 def _require_names(request: EvalRequest) -> None:
     """Step 5, and the ranges of numbers in `configurable`."""
     missing = [
-        Problem(name, "an eval needs this")
+        Problem(name, "an eval run requires this member")
         for name, value in (("evalSuiteRef", request.suite_ref), ("agentId", request.agent_id))
         if not value
     ]
@@ -100,13 +100,13 @@ def _check_target(request: EvalRequest, card: AgentCard, suite: AgentEvalSuite) 
     target = suite.target_agent_id
     if target is not UNSET and target != card.agent_id and not request.allow_target_mismatch:
         message = (
-            f"the suite is for {target}, and this agent is {card.agent_id}"
-            " (configurable.allowTargetMismatch runs it all the same)"
+            f"the suite is for agent {target}, got {card.agent_id}"
+            " (configurable.allowTargetMismatch allows it)"
         )
         raise EvalRefused(Problem("agentId", message), field="agentId")
     allowed = suite.allowed_models
     if allowed is not UNSET and card.model_class not in allowed:
-        message = f"the suite is for models of {', '.join(allowed)}, and this agent's is {card.model_class}"
+        message = f"the suite is for agents of the model class {' or '.join(allowed)}, got {card.model_class}"
         raise EvalRefused(Problem("agentId", message), field="agentId")
 
 
@@ -134,7 +134,7 @@ def _select_tasks(
     kinds = {MODES[mode].covers for mode in modes} - {None}
     tasks = tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
     if not tasks:
-        message = f"no task of the suite is covered by {', '.join(modes)}"
+        message = f"the suite has no task for {', '.join(modes)}"
         raise EvalRefused(Problem(place, message), field=place)
     return modes, tasks
 
@@ -169,7 +169,7 @@ def _check_handoff(card: AgentCard, tasks: Tasks) -> None:
             [
                 Problem(
                     f"tasks[{id}].{problem.place}",
-                    f"the hand-off schema of {card.agent_id} refuses this input",
+                    f"this input does not match the hand-off schema of {card.agent_id}",
                 )
                 for id, found in wrong.items()
                 for problem in found

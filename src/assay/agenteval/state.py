@@ -111,7 +111,7 @@ class EvalState:
 
     def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
         if trouble is not None:
-            return self._failed(trouble.code, "the run could not go on")
+            return self._failed(trouble.code, "the run could not continue")
         if status == "cancelled":
             cancelled = PendingEvent(type="run.cancelled", payload=payloads.RunCancelled())
             return Ending("cancelled", split([cancelled], self._clock.now()).events, self.head())

@@ -71,7 +71,10 @@ def schema_problems(document: Any) -> list[Problem]:
         if errors is None:
             return [
                 *found,
-                Problem(f"tasks[{first}]", f"in this or the next {TOGETHER}: {UNLISTED_VIOLATION.message}"),
+                Problem(
+                    f"tasks[{first}]",
+                    f"in this task or the {TOGETHER - 1} after it: {UNLISTED_VIOLATION.message}",
+                ),
             ]
         found += _problems((one for one in errors if not first or one.instance_path[:1] == ["tasks"]), first)
         if len(found) >= SHOWN:
@@ -109,13 +112,11 @@ def forgotten(tasks: Iterable[tuple[int, EvalTask]]) -> list[Problem]:
     for at, task in tasks:
         place = f"tasks[{at}]"
         if len(task.task_id) > LONGEST_ID:
-            message = f"{len(task.task_id)} characters; expected at most {LONGEST_ID}"
+            message = f"expected at most {LONGEST_ID} characters, got {len(task.task_id)}"
             problems.append(Problem(f"{place}.taskId", message))
         first = seen.setdefault(task.task_id, at)
         if first != at:
-            problems.append(
-                Problem(f"{place}.taskId", f"{task.task_id!r} is the id of tasks[{first}] already")
-            )
+            problems.append(Problem(f"{place}.taskId", f"tasks[{first}] already has the id {task.task_id!r}"))
         problems += _expected(task.expected, f"{place}.expected")
         problems += _fixtures(task, f"{place}.fixtures")
     return problems[:SHOWN]
@@ -132,14 +133,14 @@ def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
 def _expected(expected: Expected, place: str) -> list[Problem]:
     if expected.kind == "golden":
         if expected.rubric is not UNSET:
-            return [Problem(f"{place}.rubric", "a golden task is scored by `match`: give one of them")]
+            return [Problem(f"{place}.rubric", "a golden task has `match`, not `rubric`: remove this member")]
         if expected.match is UNSET:
-            return [Problem(f"{place}.match", "a golden task needs a match: {strategy, value}")]
+            return [Problem(f"{place}.match", "a golden task needs `match`: {strategy, value}")]
         return []
     if expected.match is not UNSET:
-        return [Problem(f"{place}.match", "a rubric task is scored by `rubric`: give one of them")]
+        return [Problem(f"{place}.match", "a rubric task has `rubric`, not `match`: remove this member")]
     if expected.rubric is UNSET:
-        return [Problem(f"{place}.rubric", "a rubric task needs a rubric: criteria with weights")]
+        return [Problem(f"{place}.rubric", "a rubric task needs `rubric`: criteria with weights")]
     if not any(one.weight for one in expected.rubric):
         return [Problem(f"{place}.rubric", "expected a weight above 0, got 0 for every criterion")]
     return []
@@ -185,7 +186,7 @@ _MESSAGES: dict[str, Callable[[Any, Any], str]] = {
     "pattern": lambda kind, value: f"expected a text of the form {kind.pattern}, got {preview(value)}",
     "minItems": lambda kind, value: f"expected at least {kind.limit}, got {preview(value)}",
     "minLength": lambda _kind, _: "expected a text that is not empty, got an empty one",
-    "uniqueItems": lambda _kind, _: "expected each item once, got one twice",
+    "uniqueItems": lambda _kind, _: "expected unique items, got a duplicate",
     "minimum": lambda kind, value: f"expected a number that is at least {kind.limit}, got {preview(value)}",
     "maximum": lambda kind, value: f"expected a number that is at most {kind.limit}, got {preview(value)}",
 }

@@ -49,7 +49,7 @@ class SuiteStore:
                 raise
             stored = await off_loop(len(kept.data), lambda: digest_of(msgspec.json.decode(kept.data)))
             if stored != shelved.digest:
-                why = "it is there with another content, and a version does not change: give it a new version"
+                why = "this version exists with other content and cannot be changed: use a new version"
                 raise Conflict("exists", f"suite {key}", why) from None
             return shelved, False
         return shelved, True
@@ -80,11 +80,11 @@ class SuiteStore:
         scheme = ref.partition(":")[0].lower()
         if ":" in ref and scheme in ("inline", "http", "https", "file", "data"):
             raise InvalidRequest(
-                Problem(field, f"no suite is read from {scheme}: addresses; upload it first")
+                Problem(field, f"a suite cannot be read from a {scheme}: address; upload it first")
             )
         if ":" in ref or "/" in ref:
             raise InvalidRequest(
-                Problem(field, "no packs are installed here; name a suite: <suiteId>[@<version>]")
+                Problem(field, "this host has no packs; expected <suiteId> or <suiteId>@<version>")
             )
         document = await self.get(tenant, ref)
         if document is None:

@@ -100,7 +100,7 @@ def read_seeds(seeds: Sequence[Mapping[str, Any]], place: str = "memorySeed") ->
     seen: set[str] = set()
     for at, entry in enumerate(entries):
         if entry.id in seen:
-            problems.append(Problem(f"{place}[{at}].id", f"{entry.id!r} is the id of an earlier seed"))
+            problems.append(Problem(f"{place}[{at}].id", f"an earlier seed has the id {entry.id!r}"))
         seen.add(entry.id)
     if problems:
         raise InvalidRequest(problems)

@@ -284,9 +284,9 @@ async def invoke(
         here = asyncio.current_task()
         if here is not None and here.cancelling():
             raise
-        finish = InvocationResult(outcome="failed", error="it cancelled itself")
+        finish = InvocationResult(outcome="failed", error="the agent cancelled itself")
     except TimeoutError:
-        finish = InvocationResult(outcome="failed", error="it did not end in time")
+        finish = InvocationResult(outcome="failed", error="the agent did not end in time")
     except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
         finish = InvocationResult(outcome="failed", error=_words(surprise))
     finally:
@@ -298,7 +298,7 @@ def _words(surprise: Exception) -> str:
     try:
         return f"{type(surprise).__name__}: {surprise}"
     except Exception as another:  # noqa: BLE001  # its message is foreign code too
-        return f"{type(surprise).__name__} (no message: {type(another).__name__} while it was made)"
+        return f"{type(surprise).__name__} (no message: its text raised {type(another).__name__})"
 
 
 def _sensible(finish: InvocationResult) -> InvocationResult:
@@ -308,9 +308,9 @@ def _sensible(finish: InvocationResult) -> InvocationResult:
     if finish.outcome not in OUTCOMES:
         why = f"outcome: expected one of {', '.join(OUTCOMES)}, got {finish.outcome!r}"
     elif sure is not None and not (_is_number(sure) and 0 <= sure <= 1):
-        why = "its confidence is not a number from 0 to 1"
+        why = "confidence: expected a number from 0 to 1"
     elif not isinstance(error, str | None):
-        why = "its error is not a text"
+        why = "error: expected a text"
     else:
         return finish
     return InvocationResult(outcome="failed", error=why)

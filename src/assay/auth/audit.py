@@ -114,7 +114,9 @@ class _Verifier:
         for tenant, lane in self._ends:
             self.problems.append(AuditProblem(tenant, lane, 0, "the lane has no head"))
         for tenant, lane, number in self._anchors:
-            self.problems.append(AuditProblem(tenant, lane, number, "it was there before, and is missing"))
+            self.problems.append(
+                AuditProblem(tenant, lane, number, "it was verified before and is missing now")
+            )
 
     def _root_before(self, record: AuditRecord) -> bytes:
         """The previous digest of a lane's first line."""

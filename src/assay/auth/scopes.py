@@ -24,7 +24,7 @@ SCOPES: dict[str, str] = {
     "webhooks:manage": "register and remove webhooks",
     "audit:read": "read the audit log",
     "metrics:read": "read metrics",
-    "keys:manage": "create, list and revoke keys of the own tenant",
+    "keys:manage": "create, list and revoke keys of the same tenant",
 }
 DEFAULT: frozenset[str] = frozenset(SCOPES)  # of the local key, and of a key created without scopes
 

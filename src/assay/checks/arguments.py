@@ -85,7 +85,7 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
     checker, unversioned = _find_checker(check, registry, place)
     try:
         fields = fields_of(checker)
-    except Exception as surprise:  # its fields are foreign code: a type that nobody knows, say
+    except Exception as surprise:  # its fields are foreign code: such as a field with an unknown type
         raise InvalidRequest(
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
@@ -307,7 +307,7 @@ def as_text(value: Any) -> Text:
     if isinstance(value, str):
         return Text(value)
     if value is None:
-        raise ValueError("expected text, or a value that can be written as text, but got `null`")
+        raise ValueError("a text is required, or a value that can be written as text; got `null`")
     return Canonical(canonical(value), value)
 
 

@@ -69,7 +69,7 @@ class HostClient:
         """Yield every event once until the run ends. It reconnects after a lost connection and continues there."""
         last, tries = "", iter(RETRY_DELAYS)
         while True:
-            why = f"{self.address}: it closed the connection"
+            why = f"{self.address}: the server closed the connection"
             try:
                 for id, event in self._stream(run, last):
                     last, tries = id, iter(RETRY_DELAYS)

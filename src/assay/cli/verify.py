@@ -231,7 +231,7 @@ async def _resume(chosen: settings.Settings, run_id: str) -> Outcome:
         agents = await _agents_of(store, run, chosen)
     async with _open(chosen, agents) as (workflows, executor):
         if run.status in ACTIVE and not await _claim(workflows, executor, run):
-            message = f"another process has it, or had it less than {executor.lease:g} s ago"
+            message = f"another process executes it, or did so less than {executor.lease:g} s ago"
             raise Conflict("lease", f"run {run.id}", message)
         return await _outcome(workflows, executor, run)
 

@@ -214,7 +214,7 @@ class BudgetExceeded(EnvironmentFailure):
     def __init__(self, spent: float, ceiling: float) -> None:
         self.spent, self.ceiling = spent, ceiling
         super().__init__(
-            f"the ceiling of ${ceiling:.6f} is reached: ${spent:.6f} is spent, and the rest was not measured"
+            f"the cost limit of ${ceiling:.6f} is reached: ${spent:.6f} is spent, and the rest was not measured"
         )
 
 

@@ -44,7 +44,7 @@ async def run_guarded(name: str, work: Awaitable[Any], *passing: type[Exception]
 def log_crash(name: str, trouble: BaseException) -> None:
     """Log and count a crash. The exception's message may hold content, so only its type and source line are logged."""
     telemetry.add("assay_task_deaths", 1, name)
-    log.error("the background task %r died of %s at %s", name, type(trouble).__name__, _place(trouble))
+    log.error("the background task %r failed with %s at %s", name, type(trouble).__name__, _place(trouble))
 
 
 def _place(trouble: BaseException) -> str:

@@ -12,8 +12,8 @@ from assay.protocol.json_types import JSON
 Status = Literal["completed", "error", "skip"]
 Count = Annotated[int, Meta(ge=0)]
 Moment = Annotated[datetime, Meta(tz=True)]
-TestCaseDocument = Annotated[JSON, Meta(description="the TestCase as it came, unknown members included")]
-OutputDocument = Annotated[JSON, Meta(description="the Output as it came, unknown members included")]
+TestCaseDocument = Annotated[JSON, Meta(description="The test case as received, with unknown members.")]
+OutputDocument = Annotated[JSON, Meta(description="The output as received, with unknown members.")]
 
 
 class CheckError(Struct, frozen=True, kw_only=True):

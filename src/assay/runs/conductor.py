@@ -93,13 +93,13 @@ class Conductor:
             return
         if self._run.head.get(EXTERNALLY_DRIVEN):
             await self._fail(
-                "the command that ran it was interrupted; the results recorded until then are here"
+                "the command that ran it was interrupted; the results recorded until then are stored"
             )
             return
         if self._attempts is not None and self._run.takeovers >= self._attempts:
             await self._fail(
-                f"not tried again: {self._run.takeovers} processes in a row died or hung while they ran it, and"
-                " nothing was recorded meanwhile (ASSAY_MAX_RUN_ATTEMPTS)",
+                f"the run is not tried again: {self._run.takeovers} processes in a row died or hung while they executed"
+                " it, and recorded nothing (ASSAY_MAX_RUN_ATTEMPTS)",
                 LOST,
             )
             return

@@ -87,7 +87,7 @@ class RunExecutor:
     def start(self, run: Run) -> None:
         """Conduct a run whose lease this executor holds."""
         if self._closing:
-            raise Unavailable("this host is stopping and takes no new work", retry_after=5)
+            raise Unavailable("this host is stopping and accepts no new work", retry_after=5)
         if run.id in self._conductors:
             self._restart.add(run.id)
             return

@@ -45,7 +45,9 @@ def modes_of(text: str | None) -> tuple[str, ...]:
         return ("updates",)
     modes = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
     if not set(modes) <= set(MODES) or ("values" in modes and len(modes) > 1):
-        expected = f"expected one of {', '.join(MODES)}, got {text[:80]!r}; `values` stands alone"
+        expected = (
+            f"expected one of {', '.join(MODES)}, got {text[:80]!r}; `values` cannot be combined with others"
+        )
         raise InvalidRequest(Problem("streamMode", expected))
     return modes
 

@@ -211,7 +211,7 @@ class ActivityRunner:
             if run is None:
                 return {
                     "status": "failed",
-                    "error": {"code": "not_found", "message": "the child run does not exist any more"},
+                    "error": {"code": "not_found", "message": "the child run no longer exists"},
                 }
             if run.status in CLOSED:
                 break

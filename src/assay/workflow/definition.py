@@ -91,7 +91,7 @@ def document_of(workflow: Workflow) -> dict[str, Any]:
 def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
     """Every reason why it cannot be registered here. `types` are the node types of this host."""
     ids = [node.id for node in workflow.nodes]
-    found = [Problem("nodes", "expected at least one")] if not ids else []
+    found = [Problem("nodes", "expected at least one node")] if not ids else []
     found += [
         Problem(f"nodes[{at}].id", f"an earlier node has the id {id!r}")
         for at, id in enumerate(ids)
@@ -159,7 +159,7 @@ def _dispatch_problems(node: Node, place: str) -> list[Problem]:
         elif name in MAPPINGS or name in PER_WORKER:
             maps = {"": value} if name in MAPPINGS else value
             if not _is_mapping_of_texts(maps):
-                found.append(Problem(at, "expected names to names"))
+                found.append(Problem(at, "expected an object with a name for each name"))
         else:
             found.append(Problem(at, "no such member of a dispatch node"))
     return found

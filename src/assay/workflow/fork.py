@@ -78,7 +78,7 @@ async def fork_request(
 def _checked(source: Run, mode: Mode, from_seq: int | None, options: Any) -> int:
     problems: list[Problem] = []
     if mode == "branch" and from_seq is None:
-        problems.append(Problem("fromSeq", "a branch needs it"))
+        problems.append(Problem("fromSeq", "a branch requires this member"))
     if from_seq is not None and from_seq < 0:
         problems.append(Problem("fromSeq", "expected a number from 0"))
     if not is_object(options):

@@ -201,7 +201,7 @@ class WorkflowService:
         now = self._clock.now()
         if wait.deadline is not None and wait.deadline <= now:
             await self._answer(found, wait, _expired(), now)
-            raise Conflict("status", f"run {run}", "its deadline has passed, which rejected it")
+            raise Conflict("status", f"run {run}", "its deadline has passed, so it was rejected")
         action = _action(value, wait, state.replayer.execution.prompt)
         answer = {"action": action, "value": value, "by": principal.id, "expired": False}
         return await self._answer(found, wait, answer, now, documents)
@@ -241,7 +241,7 @@ class WorkflowService:
         state = await self.kind.restore(self.store, run)
         wait = state.replayer.waiting
         if wait is None or wait.interrupt != run.head.get("waiting", {}).get("interruptId"):
-            raise Conflict("status", f"run {run.id}", "another answer came first, and the run goes on")
+            raise Conflict("status", f"run {run.id}", "another answer came first, and the run continues")
         return state, wait
 
     async def _answer(
@@ -250,7 +250,7 @@ class WorkflowService:
         """Write the answer and the events that follow from it in one transaction, then continue the run."""
         state, now_at = await self._waiting_state(run)
         if now_at.interrupt != wait.interrupt:
-            raise Conflict("status", f"run {run.id}", "another answer came first, and the run goes on")
+            raise Conflict("status", f"run {run.id}", "another answer came first, and the run continues")
         state.skip_verified(run.events)
         events, evidence, documents = state.answer(Result(at=now, value=answer))
         entry = RunUpdate(

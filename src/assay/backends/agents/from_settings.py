@@ -95,7 +95,7 @@ class ConfiguredAgents:
             return self._manifest(agent_id, declared, place)
         if not re.search(AGENT_ID, agent_id):
             raise UsageError(
-                f"{place}: an agent's id is such as local.shop.bot or vendor.acme.triage.default"
+                f"{place}: expected an agent id such as local.shop.bot or vendor.acme.triage.default"
             )
         card = _card(agent_id, declared, place)
         if declared.kind == "callable":
@@ -129,7 +129,9 @@ class ConfiguredAgents:
         manifest = open_manifest(Path(declared.target), f"{place}.target")
         card = manifest.card()
         if agent_id and card.agent_id != agent_id:
-            raise UsageError(f"{place}.target: {declared.target} is the manifest of {card.agent_id!r}")
+            raise UsageError(
+                f"{place}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {declared.target}"
+            )
         told: dict[str, Any] = {
             name: getattr(declared, name)
             for name in ("persona", "label", "description", "model_class", "tools", "memory", "threshold")
@@ -157,7 +159,7 @@ class ConfiguredAgents:
             if named is None or self._providers is None:
                 raise UsageError(
                     f"{place}: there is no model of class {card.model_class!r}:"
-                    f' say {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
+                    f' set {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
                 )
             try:
                 more = {"temperature": tuning.temperature, "max_tokens": tuning.max_tokens}

@@ -151,14 +151,14 @@ class OpenAICompatibleEmbedder:
         try:
             said = _response.decode(body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
-            raise ForeignFault(f"{who} answered 200 with no embeddings: {wrong}") from None
+            raise ForeignFault(f"{who} answered 200 without embeddings: {wrong}") from None
         said.data.sort(key=lambda each: each.index)
         if [each.index for each in said.data] != list(range(wanted)):
             raise ForeignFault(f"{who} sent {len(said.data)} vectors for {wanted} texts")
         if len({len(each.embedding) for each in said.data}) != 1:
             raise ForeignFault(f"{who} sent vectors of different lengths")
         if not all(math.isfinite(number) for each in said.data for number in each.embedding):
-            raise ForeignFault(f"{who} sent a vector with a number that is none")
+            raise ForeignFault(f"{who} sent a vector with a value that is not a finite number")
         return said
 
 

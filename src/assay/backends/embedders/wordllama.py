@@ -44,9 +44,9 @@ class WordLlamaEmbedder:
         self, texts: Sequence[str], *, model: str = MODEL, dimensions: int | None = None
     ) -> Embeddings:
         if model not in NAMES:
-            raise ValueFault(f"wordllama has no model {model!r}; it knows {', '.join(sorted(NAMES))}")
+            raise ValueFault(f"wordllama has no model {model!r}; it has {', '.join(sorted(NAMES))}")
         if dimensions is not None and dimensions not in SIZES:
-            raise ValueFault(f"wordllama has no vectors of {dimensions} dimensions; it can give {SIZES}")
+            raise ValueFault(f"wordllama has no vectors of {dimensions} dimensions; expected one of {SIZES}")
         started = time.perf_counter()
         long = sum(map(len, texts))
         if long > LONG:

@@ -57,7 +57,7 @@ class DiskCache:
                     os.unlink(beside)
                 raise
         except (OSError, UnicodeEncodeError) as refused:  # a full disk; half a surrogate pair
-            log.warning("the cache could not keep an answer: %s", refused)
+            log.warning("the cache could not store an answer: %s", refused)
 
     def _path(self, key: str) -> Path:
         return self._folder / key[:2] / f"{key[2:]}.json"

@@ -84,7 +84,11 @@ class ProviderClient:
             if attempt > self.provider.max_retries or wait >= room:
                 raise fault(self.provider, self._key, outcome, attempts=attempt, seconds=seconds)
             log.info(
-                "%s, attempt %d: %s; again in %.2f s", self.provider.name, attempt, _brief(outcome), wait
+                "provider %s, attempt %d: %s; next attempt in %.2f s",
+                self.provider.name,
+                attempt,
+                _brief(outcome),
+                wait,
             )
             if throttled:  # it waits at the closed gate, where its ticket puts it first
                 patience = await self._enter(gate, ticket, patience)

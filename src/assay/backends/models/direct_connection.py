@@ -60,7 +60,7 @@ class DirectConnection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as wrong:
-            self._end(ConnectionLost(f"no HTTP answer: {type(wrong).__name__}"))
+            self._end(ConnectionLost(f"not an HTTP response: {type(wrong).__name__}"))
             self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -82,7 +82,7 @@ class DirectConnection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         self._head += len(name) + len(value)
         if self._head > LONGEST_HEAD:
-            self._end(ConnectionLost("no HTTP answer: its header does not end"))
+            self._end(ConnectionLost("not an HTTP response: its headers do not end"))
             self.close()
         else:
             self._fields[name.decode("latin-1").lower()] = value.decode("latin-1")
@@ -133,7 +133,7 @@ class DirectConnection(asyncio.Protocol):
             try:
                 body = unpack.decompress(body, self._limit + 1)
             except zlib.error:
-                return ConnectionLost(f"its answer is said to be {encoding}, and is not")
+                return ConnectionLost(f"its answer is not valid {encoding}")
             if len(body) > self._limit:
                 return TooLargeReply(self._limit)
             if not unpack.eof:

@@ -68,7 +68,7 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
 def waited(provider: Provider) -> Fault:
     """The fault of a call that got no slot in time."""
     return TimeFault(
-        f"provider {provider.name!r}: no turn within {provider.queue_timeout:.3g} s in line; raise its queue_timeout,"
+        f"provider {provider.name!r}: the call waited {provider.queue_timeout:.3g} s in the queue; raise its queue_timeout,"
         " max_concurrency or requests_per_minute"
     )
 

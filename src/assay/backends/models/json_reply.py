@@ -16,7 +16,7 @@ def read_value(text: str) -> tuple[Any, str | None]:
     The value and no problem, or unset and what is wrong.
 
         read_value('{"passed": true}') == ({"passed": True}, None)
-        read_value('{"passed": true, "passed": false}')[1] == "says 'passed' twice"
+        read_value('{"passed": true, "passed": false}')[1] == "has the member 'passed' twice"
     """
     text = THOUGHTS.sub("", text, count=1)
     if fenced := FENCE.match(text):
@@ -36,12 +36,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, many in counts.items() if many > 1)
-        raise ValueError(f"says {twice!r} twice")
+        raise ValueError(f"has the member {twice!r} twice")
     return value
 
 
 def _no_number(name: str) -> Any:
-    raise ValueError(f"says {name}, which is not a JSON number")
+    raise ValueError(f"contains {name}, which is not a JSON number")
 
 
 _decode = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_number).decode

@@ -80,7 +80,7 @@ class OpenAICompatibleModel:
             completion = _completion.decode(delivered.body)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as wrong:
             raise ForeignFault(
-                f"provider {provider.name!r} answered 200 with no chat completion: {wrong}"
+                f"provider {provider.name!r} answered 200 without a chat completion: {wrong}"
             ) from None
         choice = completion.choices[0]
         text = _text(choice.message.content)

@@ -52,7 +52,9 @@ class ScriptedProvider:
         heard = "\n".join(message.content for message in request.messages if message.role != "system")
         line = next((line for line in self._replies if _fits(line, heard, turn)), None)
         if line is None:
-            raise ForeignFault(f"the script {self._provider.script} has nothing to say to this")
+            raise ForeignFault(
+                f"the script {self._provider.script} has no reply that matches this conversation"
+            )
         if line.fail is not None:
             raise ForeignFault(f"the script {self._provider.script} says: {line.fail}")
         return self._reply(request, line, turn)
@@ -93,11 +95,13 @@ def _fits(line: _Line, heard: str, turn: int) -> bool:
 def _read(provider: Provider) -> list[_Line]:
     place = f"settings: providers.{provider.name}.script"
     if provider.script is None:
-        raise UsageError(f"{place}: a scripted provider needs a file with what it says")
+        raise UsageError(f"{place}: a scripted provider needs a file with its replies")
     try:
         text = Path(provider.script).read_bytes().removeprefix(b"\xef\xbb\xbf")
         return msgspec.json.decode(text, type=_Script).replies
     except OSError as refused:
         raise UsageError(f"{place}: {provider.script} cannot be read: {refused.strerror}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
-        raise UsageError(f"{place}: {provider.script}: {str(wrong).replace('Expected', 'wanted')}") from None
+        raise UsageError(
+            f"{place}: {provider.script}: {str(wrong).replace('Expected', 'expected')}"
+        ) from None

@@ -84,7 +84,7 @@ def _call(call: RawToolCall, at: int, names: ToolNames) -> ToolCall:
         (arguments or {}, None) if not isinstance(arguments, str) else read_value(arguments or "{}")
     )
     if problem is None and not is_object(value):
-        problem = "is no object"
+        problem = "is not an object"
     return ToolCall(
         id=call.id or f"call-{at}",
         tool=names.back.get(call.function.name, call.function.name),

@@ -13,7 +13,7 @@ from assay.errors import UsageError
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
-TRANSPORTS = {  # the file, its class, what that stands on, and the extra that brings it
+TRANSPORTS = {  # the file, its class, the library that it needs, and the extra that installs it
     "direct": ("transport_direct", "DirectTransport", "httptools", "judges"),
     "aiohttp": ("transport_aiohttp", "AiohttpTransport", "aiohttp", "judges"),
     "openai": ("transport_openai", "OpenAITransport", "openai", "openai-sdk"),

@@ -11,7 +11,7 @@ from assay.errors import EnvironmentFailure, UsageError
 
 TENANT, KIND = "", "seal"
 WORD = b"assay"
-HOW = "set ASSAY_EVIDENCE_KEY to ID:KEY of it"
+HOW = "add this key to ASSAY_EVIDENCE_KEY, as ID:KEY"
 
 
 def compare(engine: Engine, vault: RecordCodec) -> None:

@@ -38,13 +38,13 @@ def _in_shape(connection: Connection, head: str) -> bool:
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
     if found is not None and found != head and not inspect(connection).has_table("evidence"):
         raise UsageError(
-            f"this database is another program's: it has the shape {str(found)[:40]!r}, and nothing of assay in it. "
-            "Give assay one of its own"
+            f"this database belongs to another program: its schema version is {str(found)[:40]!r}, and it has no tables"
+            " of assay. Use a separate database for assay"
         )
     if found is not None and found > head:
         raise UsageError(
-            f"this database has the shape {found} of a newer assay; this one knows shapes up to {head}. "
-            "Run the newer assay, or give another database"
+            f"this database has the schema version {found} of a newer assay; this assay supports up to {head}. "
+            "Run the newer assay, or use another database"
         )
     return found == head
 

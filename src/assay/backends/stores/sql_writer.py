@@ -160,7 +160,9 @@ class SqlWriter:
             if state != "in progress":
                 return state == "committed"
             time.sleep(0.05)  # its server process has not noticed yet that we are gone
-        raise EnvironmentFailure("the database went away during a commit, and does not say what became of it")
+        raise EnvironmentFailure(
+            "the connection to the database was lost during a commit, and its outcome is unknown"
+        )
 
     def _write(self, connection: Connection, batches: Sequence[Transaction], now: datetime) -> list[Outcome]:
         run_names, document_names = rules.names(batches)

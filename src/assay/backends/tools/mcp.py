@@ -29,7 +29,7 @@ CONNECTION_CLOSED = types.CONNECTION_CLOSED
 
 class Session:
     """
-    An open session. One task opens, holds and closes it: what the SDK stands on must be left by who entered it, and calls
+    An open session. One task opens, holds and closes it: the task group of the SDK must be left by the task that entered it, and calls
     come from anywhere.
     """
 
@@ -109,7 +109,9 @@ class McpTools:
                 return await self._call(tool, arguments, seconds)
             except ClosedResourceError:  # the server left since the last call, and was not asked: another is
                 if not again:
-                    raise ToolFailure("tool_error", "the MCP server leaves before it can be asked") from None
+                    raise ToolFailure(
+                        "tool_error", "the MCP server closed the connection before the call"
+                    ) from None
         raise AssertionError("the second try returns or raises")
 
     async def _call(self, tool: str, arguments: dict[str, Any], seconds: float) -> Any:
@@ -203,7 +205,7 @@ def _read(answer: types.CallToolResult, hidden: HiddenWords) -> Any:
     texts = [part.text for part in answer.content if isinstance(part, types.TextContent)]
     if answer.isError:
         told = hidden.out_of("\n".join(texts))[:SAID]
-        raise ToolFailure("tool_error", told or "it failed and said no more")
+        raise ToolFailure("tool_error", told or "the tool failed without a message")
     if answer.structuredContent is not None:
         structure = answer.structuredContent
         return structure["result"] if list(structure) == ["result"] else structure

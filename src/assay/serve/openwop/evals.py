@@ -86,7 +86,7 @@ class EvalRuns:
         if request.mode == "replay":
             return await replay(store, source, everything(EVIDENCE), run=run, documents=documents)
         if request.run_options_overlay:
-            message = "a branch of an eval cannot change options: the copied scores were measured with those of its run"
+            message = "a branch of an eval cannot change options: the copied scores were measured with the options of the source run"
             raise EvalRefused(Problem("runOptionsOverlay", message), field="runOptionsOverlay")
         assert request.from_seq is not UNSET
         branch_point(source, request.from_seq)

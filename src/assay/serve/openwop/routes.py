@@ -255,10 +255,10 @@ OPENWOP = [
         endpoint=diff_runs,
         scope=READ,
         id="diffRuns",
-        summary="A run beside another: where their logs part, and what came out different",
-        responses={200: ResponseSpec("the differences", "RunDiff")},
+        summary="Compare two runs: where their logs diverge, and which results differ",
+        responses={200: ResponseSpec("The differences.", "RunDiff")},
         errors=(400, 404),
-        parameters=(Parameter("against", {"type": "string"}, "the other run"),),
+        parameters=(Parameter("against", {"type": "string"}, "The id of the other run."),),
     ),
     RouteSpec(
         method="POST",

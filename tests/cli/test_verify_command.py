@@ -64,7 +64,7 @@ def folder(tmp_path):
     [
         (["--critic", "bots:passes"], 0, "goal reached"),
         (["--checks", "checks.json"], 0, "is-good: met"),
-        (["--critic", "bots:rejects"], 3, "it waits for a person at actor"),
+        (["--critic", "bots:rejects"], 3, "the run waits for a person at actor"),
         (["--critic", "bots:rejects", "--on-fail", "give-up"], 3, "the workflow gave up"),
         (["--critic", "bots:rejects", "--no-gating"], 3, "result: first"),
         (
@@ -103,7 +103,7 @@ def test_the_exit_code_says_whether_the_goal_was_reached(command, folder, argume
             "write",
             "rejects",
             3,
-            "result in question: first\ngoal not reached: it waits for a person at actor",
+            "result in question: first\ngoal not reached: the run waits for a person at actor",
         ),
         ("huge", "passes", 0, "xxx… (100,000 characters; --json prints all of them)\n"),
         ("nothing", "passes", 0, 'result: ""\n'),
@@ -191,7 +191,7 @@ def test_a_run_is_shown_with_its_verdicts(command, kept):
     assert "a: not met\ngoal not reached: the workflow gave up" in given_up
     shown = command("show", waits, folder=folder)
     assert "turn 1: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
-    assert "goal not reached: it waits for a person at actor: the result is not good enough" in shown.out
+    assert "goal not reached: the run waits for a person at actor: the result is not good enough" in shown.out
     assert f"assay respond {waits} --accept" in shown.out + shown.err
     told = json.loads(command("show", own, "--json", folder=folder).out)
     assert (told["goalSatisfied"], told["verdicts"][0]["selfVerified"]) == (True, True)

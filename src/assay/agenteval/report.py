@@ -24,7 +24,7 @@ from assay.stats.intervals import Rate, clustered_mean, clustered_rate
 
 
 class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One task, without content. `score` None: it was not measured, or did not start."""
+    """One task, without content. `score` is null if the task was not measured or did not start."""
 
     task_id: str
     kind: str
@@ -38,9 +38,11 @@ class TaskReport(Struct, frozen=True, kw_only=True, rename="camel", omit_default
 
 class EvalReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """
-    The report of a run. `low` and `high` are the 95% interval of the score over the `cases` tasks that have one (decision 46): of a
-    rate where tasks pass or fail, of a mean where a rubric has weights. One task alone has no interval of a mean. `pass_k[k]` is the
-    chance that k trials of a task all pass. A run that is not completed has no verdict.
+    The report of an eval run. A run that is not completed has no verdict.
+
+    `low` and `high` are the 95% interval of the score, over the `cases` tasks that have a score (decision 46). If every task passes
+    or fails, it is the interval of a rate. If a task has a rubric, it is the interval of a mean, which needs two tasks.
+    `pass_k[k]` is the chance that k trials of a task all pass.
     """
 
     run: str

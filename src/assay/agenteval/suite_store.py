@@ -20,7 +20,7 @@ PAGE = 200
 
 
 class SuiteEntry(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A suite in a list: of its tasks, only their number."""
+    """A suite in a list, with the number of its tasks."""
 
     suite_id: str
     version: str

@@ -50,10 +50,10 @@ def evaluate(
         str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(help="File with test cases, for --outputs.", metavar="F")
+        str | None, typer.Option(help="File with test cases; needs --outputs.", metavar="F")
     ] = None,
     outputs: Annotated[
-        str | None, typer.Option(help="File with one output for each of --cases.", metavar="F")
+        str | None, typer.Option(help="File with one output for each case of --cases.", metavar="F")
     ] = None,
     checks: Annotated[
         str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")

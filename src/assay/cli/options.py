@@ -6,7 +6,7 @@ import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunId = Annotated[str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="ID")]
-Tenant = Annotated[str | None, typer.Option(help="Only of this tenant.", metavar="T")]
+Tenant = Annotated[str | None, typer.Option(help="Only this tenant.", metavar="T")]
 Server = Annotated[str | None, typer.Option(help="Use the run on another host.", metavar="URL")]
 KeyFile = Annotated[
     str | None,

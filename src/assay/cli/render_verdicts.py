@@ -90,7 +90,7 @@ def _goal(verification: Verification) -> str:
     waiting = verification.waiting
     if waiting is not None:
         reason = QUESTIONS[waiting.get("about", "gate")][0]
-        run = f"its child {waiting['runId']}" if "runId" in waiting else "it"
+        run = f"its child {waiting['runId']}" if "runId" in waiting else "the run"
         return f"goal not reached: {run} waits for a person at {waiting['nodeId']}: {reason}"
     if verification.status == "completed":
         return "goal not reached: the workflow gave up and completed"

@@ -38,11 +38,13 @@ def list_(
     status: Annotated[
         str | None,
         typer.Option(
-            help="Only with this status: pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
+            help="Only runs with this status: pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
             metavar="S",
         ),
     ] = None,
-    experiment: Annotated[str | None, typer.Option(help="Only of this experiment.", metavar="NAME")] = None,
+    experiment: Annotated[
+        str | None, typer.Option(help="Only runs of this experiment.", metavar="NAME")
+    ] = None,
     tenant: Tenant = None,
     limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
     json: AsJson = False,

@@ -39,7 +39,7 @@ class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     One evaluation unit (FEP 2.1). `input` may be any JSON value, and so may `expected` (decision 1).
 
-    Additional members are stored, addressable and returned (decision 10). To have some, pass the case as a dict.
+    Additional members are stored, addressable and returned (decision 10). In Python, pass a case with additional members as a dict.
     """
 
     __test__ = False  # for pytest, which collects classes by this name

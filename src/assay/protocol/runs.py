@@ -89,7 +89,7 @@ class BulkCancelResponse(_Closed, frozen=True, kw_only=True):
 
 
 class EventPage(_Closed, frozen=True, kw_only=True):
-    """GET /v1/runs/{runId}/events/poll, and the stream as JSON. `isComplete`: the run has ended and this reaches the end."""
+    """GET /v1/runs/{runId}/events/poll, and the stream as JSON. `isComplete`: the run has ended, and no event follows this page."""
 
     run_id: str
     run_status: str

@@ -18,7 +18,7 @@ Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
 
 class Rate(Struct, frozen=True):
-    """A share with its 95% interval, of how many answers, and on how many cases it stands."""
+    """A share with its 95% interval. `of` is the number of answers, `cases` the number of cases."""
 
     rate: float
     low: float

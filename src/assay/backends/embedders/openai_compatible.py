@@ -75,7 +75,7 @@ class OpenAICompatibleEmbedder:
         if waiting:
             await asyncio.wait(
                 waiting.values()
-            )  # not gather: who gives up may not cancel what others wait for
+            )  # not gather: a caller that gives up may not cancel a batch of others
         parts = {text: future.result() for text, future in waiting.items()}
         paid = [parts[text] for text in mine]
         tokens = added([part.tokens for part in paid])

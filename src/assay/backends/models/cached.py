@@ -72,9 +72,9 @@ def key_of(kind: str, provider: Provider, **parts: Any) -> str:
 
 class CachedModel:
     """
-    A Model that answers from the cache where it can: `cached`, at 0.0, with the first price in `saved_usd`.
+    A model that answers from the cache if it can. Such an answer is `cached`, costs 0.0, and has the original cost in `saved_usd`.
 
-    What was cut off, filtered, refused, is no JSON or was not accepted is not kept: asking again may do better.
+    An answer that was cut off, filtered, refused, not JSON or not accepted is not stored: another call may do better.
     """
 
     def __init__(self, inner: Model, cache: DiskCache, provider: Provider) -> None:

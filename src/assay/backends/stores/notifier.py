@@ -17,9 +17,9 @@ class RunPosition(NamedTuple):
 
 class RunNotifier:
     """
-    One look answers everybody who waits, however many they are.
+    Tells all waiters of a run about new events, with one query for all of them.
 
-    `look` answers for the runs that exist; one that does not is not worth waiting for.
+    `look` returns the runs that exist. A waiter for any other run is released at once.
     """
 
     def __init__(

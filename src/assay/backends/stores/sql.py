@@ -48,9 +48,9 @@ READERS = 4
 
 class SqlStore:
     """
-    Made by `open`. Belongs to the event loop it was opened in.
+    A store on SQLite or PostgreSQL, created by `open`. It belongs to the event loop in which it was opened.
 
-    Whoever writes has one connection for itself, `writing`: SQLite forgets what a connection holds of the file when another has written.
+    The writer has its own connection, `writing`: SQLite drops the page cache of a connection when another one has written.
     """
 
     def __init__(

@@ -49,7 +49,10 @@ FEP = [
         summary="Run many evaluations; a failed one does not fail the others",
         body="BatchEvaluationRequest",
         responses={
-            200: ResponseSpec("The results, and the errors of the others.", "BatchEvaluationResponse")
+            200: ResponseSpec(
+                "The results of evaluations that ran, and the errors of the others.",
+                "BatchEvaluationResponse",
+            )
         },
         errors=(400, 409, 413, 415),
         parameters=(ONCE, ARGUMENTS),

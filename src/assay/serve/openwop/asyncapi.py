@@ -48,7 +48,7 @@ def document() -> Doc:
             "evaluationEvents": {
                 "address": "/v1/evaluations/{evaluationId}/events",
                 "title": "Progress and results of an evaluation",
-                "description": "`id: 5.0`, `5.1`, … are results, then `id: 5` is the progress after them. `Last-Event-ID` resumes there.",
+                "description": "`id: 5.0`, `5.1`, … are results; `id: 5` is the progress after them. `Last-Event-ID` resumes after that frame.",
                 "parameters": {"evaluationId": {"description": "The id of the evaluation."}},
                 "messages": {frame: _message(name) for name, frame in EVALUATION.items()},
             },
@@ -80,7 +80,7 @@ def _channel(messages: Iterable[str]) -> Doc:
     return {
         "address": "/v1/runs/{runId}/events",
         "title": "The event log of a run, live",
-        "description": f"By `streamMode`: {modes}. `Last-Event-ID` resumes strictly after it.",
+        "description": f"By `streamMode`: {modes}. `Last-Event-ID` resumes after that event.",
         "parameters": {"runId": {"description": "The id of the run."}},
         "messages": {name: _message(name) for name in messages},
     }

@@ -130,7 +130,7 @@ OPENWOP = [
             Parameter(
                 "limit",
                 {"type": "integer", "minimum": 0, "maximum": 1000, "default": 100},
-                "The number of tasks with evidence. As NDJSON without it, all tasks.",
+                "The number of tasks with evidence. Default for NDJSON: all tasks.",
             ),
         ),
     ),
@@ -266,7 +266,7 @@ OPENWOP = [
         endpoint=annotate_run,
         scope="",
         id="annotateRun",
-        summary="Annotate a run, an event or a node; an annotation of a score corrects it",
+        summary="Annotate a run, an event or a node; a correction sets the effective score of a task",
         body="AnnotationCreate",
         responses={201: ResponseSpec("The stored annotation, with secrets redacted.", "Annotation")},
         errors=(400, 404, 409, 413, 415, 501),

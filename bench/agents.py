@@ -32,7 +32,7 @@ class Waiting:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
-    async def invoke(self, task: object, scene: object) -> InvocationResult:
+    async def invoke(self, task: object, context: object) -> InvocationResult:
         if self._seconds:
             await asyncio.sleep(self._seconds)
         return InvocationResult(outcome="completed", result=f"answer {task}")

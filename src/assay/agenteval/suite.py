@@ -130,27 +130,27 @@ def _readable(document: Any) -> Iterator[tuple[int, EvalTask]]:
             yield at, msgspec.convert(task, EvalTask)
 
 
-def _expected(expected: Expected, place: str) -> list[Problem]:
+def _expected(expected: Expected, path: str) -> list[Problem]:
     if expected.kind == "golden":
         if expected.rubric is not UNSET:
-            return [Problem(f"{place}.rubric", "a golden task has `match`, not `rubric`: remove this member")]
+            return [Problem(f"{path}.rubric", "a golden task has `match`, not `rubric`: remove this member")]
         if expected.match is UNSET:
-            return [Problem(f"{place}.match", "a golden task needs `match`: {strategy, value}")]
+            return [Problem(f"{path}.match", "a golden task needs `match`: {strategy, value}")]
         return []
     if expected.match is not UNSET:
-        return [Problem(f"{place}.match", "a rubric task has `rubric`, not `match`: remove this member")]
+        return [Problem(f"{path}.match", "a rubric task has `rubric`, not `match`: remove this member")]
     if expected.rubric is UNSET:
-        return [Problem(f"{place}.rubric", "a rubric task needs `rubric`: criteria with weights")]
+        return [Problem(f"{path}.rubric", "a rubric task needs `rubric`: criteria with weights")]
     if not any(one.weight for one in expected.rubric):
-        return [Problem(f"{place}.rubric", "expected a weight above 0, got 0 for every criterion")]
+        return [Problem(f"{path}.rubric", "expected a weight above 0, got 0 for every criterion")]
     return []
 
 
-def _fixtures(task: EvalTask, place: str) -> list[Problem]:
+def _fixtures(task: EvalTask, path: str) -> list[Problem]:
     if task.fixtures is UNSET:
         return []
     try:
-        read_seeds(task.fixtures.memory_seed, f"{place}.memorySeed")
+        read_seeds(task.fixtures.memory_seed, f"{path}.memorySeed")
     except InvalidRequest as refusal:
         return list(refusal.problems)
     return []
@@ -169,15 +169,15 @@ def _validator() -> Validator:
     return validator_for(schema_of(AgentEvalSuite.__name__).encode())
 
 
-def _schema_message(place: str, error: Any) -> list[Problem]:
+def _schema_message(path: str, error: Any) -> list[Problem]:
     """A schema error as problems, with a preview of the value."""
     kind: Any = error.kind
     if kind.name == "required":
-        return [Problem(f"{place}.{kind.property}".lstrip("."), "this is missing")]
+        return [Problem(f"{path}.{kind.property}".lstrip("."), "this is missing")]
     if kind.name == "additionalProperties":
-        return [Problem(f"{place}.{name}".lstrip("."), "there is no such member") for name in kind.unexpected]
+        return [Problem(f"{path}.{name}".lstrip("."), "there is no such member") for name in kind.unexpected]
     message = _MESSAGES.get(kind.name)
-    return [Problem(place, message(kind, error.instance) if message else str(kind.name))]
+    return [Problem(path, message(kind, error.instance) if message else str(kind.name))]
 
 
 _MESSAGES: dict[str, Callable[[Any, Any], str]] = {
@@ -202,5 +202,5 @@ def _named(type: str) -> str:
     return names.get(type, f"a {type}")
 
 
-def _placed(name: str, place: str) -> str:
-    return f"{name}: {place}" if place else name
+def _placed(name: str, path: str) -> str:
+    return f"{name}: {path}" if path else name

@@ -89,42 +89,42 @@ class SeededMemory:
         return entry
 
 
-def read_seeds(seeds: Sequence[Mapping[str, Any]], place: str = "memorySeed") -> tuple[MemoryEntry, ...]:
+def read_seeds(seeds: Sequence[Mapping[str, Any]], path: str = "memorySeed") -> tuple[MemoryEntry, ...]:
     """
     Parse seeds as memory entries, without secrets. An InvalidRequest lists every problem.
 
     `content` is required. A missing `id` or `createdAt` is filled in.
     """
     problems: list[Problem] = []
-    entries = [_seed(at, seed, f"{place}[{at}]", problems) for at, seed in enumerate(seeds)]
+    entries = [_seed(at, seed, f"{path}[{at}]", problems) for at, seed in enumerate(seeds)]
     seen: set[str] = set()
     for at, entry in enumerate(entries):
         if entry.id in seen:
-            problems.append(Problem(f"{place}[{at}].id", f"an earlier seed has the id {entry.id!r}"))
+            problems.append(Problem(f"{path}[{at}].id", f"an earlier seed has the id {entry.id!r}"))
         seen.add(entry.id)
     if problems:
         raise InvalidRequest(problems)
     return tuple(entries)
 
 
-def _seed(at: int, seed: Mapping[str, Any], place: str, problems: list[Problem]) -> MemoryEntry:
+def _seed(at: int, seed: Mapping[str, Any], path: str, problems: list[Problem]) -> MemoryEntry:
     def text(name: str, default: str | None, expected: str = "a text") -> str:
         value = seed.get(name, default)
         if isinstance(value, str) and value:
             return value
-        problems.append(Problem(f"{place}.{name}", f"expected {expected}"))
+        problems.append(Problem(f"{path}.{name}", f"expected {expected}"))
         return default or "-"
 
     def moment(name: str, default: str) -> str:
         value = text(name, default, MOMENT)
         if _moment(value) is None:
-            problems.append(Problem(f"{place}.{name}", f"expected {MOMENT}"))
+            problems.append(Problem(f"{path}.{name}", f"expected {MOMENT}"))
             return default
         return value
 
     tags: Any = seed.get("tags", [])
     if not is_list(tags) or not all(isinstance(tag, str) for tag in tags):
-        problems.append(Problem(f"{place}.tags", "expected a list of texts"))
+        problems.append(Problem(f"{path}.tags", "expected a list of texts"))
         tags = []
     return MemoryEntry(
         id=text("id", f"seed-{at + 1}"),

@@ -15,9 +15,9 @@ THRESHOLD = 0.7
 DEEPEST = Limits().max_depth
 
 
-def task_problems(card: AgentCard, task: Any, place: str = "input") -> list[Problem]:
+def task_problems(card: AgentCard, task: Any, path: str = "input") -> list[Problem]:
     """The problems of a task by the agent's task schema. The planner refuses the run for them."""
-    return [] if card.task_schema is None else _problems(card.task_schema, task, place)
+    return [] if card.task_schema is None else _problems(card.task_schema, task, path)
 
 
 def validate_result(
@@ -61,12 +61,12 @@ def _failed(finish: InvocationResult, why: str) -> InvocationResult:
     return msgspec.structs.replace(finish, outcome="failed", result=msgspec.UNSET, error=why)
 
 
-def _problems(schema: dict[str, Any], value: Any, place: str) -> list[Problem]:
+def _problems(schema: dict[str, Any], value: Any, path: str) -> list[Problem]:
     try:
         validator = validator_for(msgspec.json.encode(schema))
     except ValueError as wrong:
-        return [Problem(place, f"the hand-off schema is invalid: {wrong}")]
+        return [Problem(path, f"the hand-off schema is invalid: {wrong}")]
     try:
-        return [Problem(place + format_path(one.path), one.message) for one in validator.errors(value, SHOWN)]
+        return [Problem(path + format_path(one.path), one.message) for one in validator.errors(value, SHOWN)]
     except ValueFault as beyond:
-        return [Problem(place, str(beyond))]
+        return [Problem(path, str(beyond))]

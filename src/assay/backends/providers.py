@@ -257,5 +257,5 @@ def _check_offline(provider: str, model: str, size: int | None) -> None:
         raise _wrong("model_config.dimensions", f"provider {provider!r} has vectors of {told} numbers")
 
 
-def _wrong(place: str, why: str) -> InvalidRequest:
-    return InvalidRequest(Problem(place, why))
+def _wrong(path: str, why: str) -> InvalidRequest:
+    return InvalidRequest(Problem(path, why))

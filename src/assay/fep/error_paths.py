@@ -9,8 +9,8 @@ from assay.protocol.json_types import depth, is_finite, is_list, is_mapping
 _encode = msgspec.json.Encoder().encode
 
 
-def join_path(place: str, inside: str) -> str:
-    return place + inside if place else inside.removeprefix(".")
+def join_path(path: str, inside: str) -> str:
+    return path + inside if path else inside.removeprefix(".")
 
 
 def not_finite(value: Any) -> str | None:

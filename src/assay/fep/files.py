@@ -197,16 +197,14 @@ def _either(data: bytes, name: str) -> Any:
         return document
 
 
-def _parsed(data: bytes, place: str) -> Any:
+def _parsed(data: bytes, path: str) -> Any:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
         line = data[: _byte(wrong)].rstrip().count(b"\n") + 1
-        raise BadLine(
-            f"{place}:{line}" if line > 1 else place, [Problem("", not_json(data, wrong))]
-        ) from None
+        raise BadLine(f"{path}:{line}" if line > 1 else path, [Problem("", not_json(data, wrong))]) from None
     except RecursionError:
-        raise BadLine(place, [Problem("", "nested too deeply to be read")]) from None
+        raise BadLine(path, [Problem("", "nested too deeply to be read")]) from None
 
 
 def _byte(wrong: Exception) -> int:

@@ -165,9 +165,9 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
     return checks
 
 
-def _plain(value: Any, place: str, limits: Limits, collector: ProblemCollector) -> Any:
+def _plain(value: Any, path: str, limits: Limits, collector: ProblemCollector) -> Any:
     """As JSON has it: a YAML file may hold NaN."""
-    document, _, problems = to_json_document(value, place, limits)
+    document, _, problems = to_json_document(value, path, limits)
     collector.problems += problems
     return document
 

@@ -72,45 +72,45 @@ def _too_large(number: bytes) -> bool:
         return False
 
 
-def problems_in(value: Any, kind: Any, place: str = "", hook: Hook = None) -> list[Problem]:
+def problems_in(value: Any, kind: Any, path: str = "", hook: Hook = None) -> list[Problem]:
     """
     All problems of a JSON value that is not of this type, with their places. msgspec stops at the first.
 
     The messages quote the value, so it must not be a secret.
     """
-    return list(islice(_problems(value, kind, place, hook), _MAX_PROBLEMS))
+    return list(islice(_problems(value, kind, path, hook), _MAX_PROBLEMS))
 
 
-def _problems(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
+def _problems(value: Any, kind: Any, path: str, hook: Hook) -> Iterator[Problem]:
     if _core(kind) is Raw:
         return
     try:
         msgspec.convert(value, kind, dec_hook=hook)
     except msgspec.ValidationError as wrong:
-        first = Problem(_join(place, place_in(wrong)), message_of(wrong, kind))
+        first = Problem(_join(path, place_in(wrong)), message_of(wrong, kind))
     else:
         return
     has_inner = False
-    for problem in _inner(value, _core(kind), place, hook):
+    for problem in _inner(value, _core(kind), path, hook):
         has_inner = True
         yield problem
     if has_inner or "`raw`" in first.message:  # a decoded value is never a Raw
         return
-    lacks_value = first.place == place and ", got" not in first.message
+    lacks_value = first.place == path and ", got" not in first.message
     yield Problem(first.place, f"{first.message}, got {preview(value)}") if lacks_value else first
 
 
-def _inner(value: Any, kind: Any, place: str, hook: Hook) -> Iterator[Problem]:
+def _inner(value: Any, kind: Any, path: str, hook: Hook) -> Iterator[Problem]:
     """The problems of an object's members or a list's items."""
     if is_list(value) and get_origin(kind) in (list, tuple):
         item = get_args(kind)[0]
         for at, part in enumerate(value):
-            yield from _problems(part, item, f"{place}[{at}]", hook)
+            yield from _problems(part, item, f"{path}[{at}]", hook)
     elif is_object(value) and isinstance(kind, type) and issubclass(kind, Struct):
-        yield from _members_of(value, kind, place, hook)
+        yield from _members_of(value, kind, path, hook)
 
 
-def _members_of(value: dict[str, Any], kind: type[Struct], place: str, hook: Hook) -> Iterator[Problem]:
+def _members_of(value: dict[str, Any], kind: type[Struct], path: str, hook: Hook) -> Iterator[Problem]:
     config = kind.__struct_config__
     if config.tag is not None:
         return
@@ -119,16 +119,16 @@ def _members_of(value: dict[str, Any], kind: type[Struct], place: str, hook: Hoo
         for name in value:
             if name not in fields:
                 message = f"no such member; there are {', '.join(fields)}"
-                yield Problem(_join(place, f".{name[:100]}"), message)
+                yield Problem(_join(path, f".{name[:100]}"), message)
     for name, field in fields.items():
         if name in value:
-            yield from _problems(value[name], field.type, _join(place, f".{name}"), hook)
+            yield from _problems(value[name], field.type, _join(path, f".{name}"), hook)
         elif field.required:
-            yield Problem(_join(place, f".{name}"), f"expected {_noun(field.type)}, got nothing")
+            yield Problem(_join(path, f".{name}"), f"expected {_noun(field.type)}, got nothing")
 
 
-def _join(place: str, more: str) -> str:
-    return place + more if place else more.removeprefix(".")
+def _join(path: str, more: str) -> str:
+    return path + more if path else more.removeprefix(".")
 
 
 def _core(kind: Any) -> Any:
@@ -157,24 +157,24 @@ def _shorten(value: str) -> str:
     return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
-def _members(kind: Any, place: str) -> list[str]:
+def _members(kind: Any, path: str) -> list[str]:
     """The members of the object at that place, if only one type is possible."""
-    objects = [node for node in _at(kind, place) if isinstance(node, inspect.StructType)]
+    objects = [node for node in _at(kind, path) if isinstance(node, inspect.StructType)]
     return [field.encode_name for field in objects[0].fields] if len(objects) == 1 else []
 
 
-def _at(kind: Any, place: str) -> list[inspect.Type]:
+def _at(kind: Any, path: str) -> list[inspect.Type]:
     """The types possible at that place."""
     nodes = list(_parts(inspect.type_info(kind)))
-    for name, _ in _STEP.findall(place.rpartition("$")[2]):
+    for name, _ in _STEP.findall(path.rpartition("$")[2]):
         nodes = [part for node in nodes for inner in _inside(node, name) for part in _parts(inner)]
     return nodes
 
 
-def _choices(kind: Any, place: str) -> list[str]:
+def _choices(kind: Any, path: str) -> list[str]:
     """The values of a literal or the tags of a tagged struct; for a union, those of all its parts."""
-    nodes = _at(kind, place)
-    if place.startswith("key`"):
+    nodes = _at(kind, path)
+    if path.startswith("key`"):
         nodes = [
             part for node in nodes if isinstance(node, inspect.DictType) for part in _parts(node.key_type)
         ]

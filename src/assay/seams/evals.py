@@ -23,11 +23,11 @@ class SampleAgent:
 
     card = AgentCard(agent_id=SAMPLE, label="Sample", kind="sample", free=True, tools=())
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         document: JSON = task if is_object(task) else {"say": task}
         if "attemptTool" in document:
             with suppress(ToolFailure):  # the tool is not on its allow-list
-                await scene.call(str(document["attemptTool"]), {})
+                await context.call(str(document["attemptTool"]), {})
         return InvocationResult(outcome="completed", result=document.get("say"))
 
     async def close(self) -> None: ...

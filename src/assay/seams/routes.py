@@ -33,7 +33,7 @@ class SampleActor:
 
     card = AgentCard(agent_id=ACTOR, kind="sample", free=True)
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         return InvocationResult(outcome="completed", result={"done": True})
 
     async def close(self) -> None: ...
@@ -44,7 +44,7 @@ class SampleCritic:
 
     card = AgentCard(agent_id=CRITIC, kind="sample", free=True)
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         return InvocationResult(outcome="completed", result={"verdict": task["task"]["simulateVerdict"]})
 
     async def close(self) -> None: ...

@@ -57,8 +57,8 @@ def expired(entry: MemoryEntry, at: datetime) -> bool:
 class JournalMemory:
     """A Memory over the journal. Reads are as of its view. Writes wait in `written` until the step is recorded."""
 
-    def __init__(self, store: Store, tenant: str, place: tuple[str, str], view: AsOf, clock: Clock) -> None:
-        self._store, self._tenant, self._place, self._view, self._clock = store, tenant, place, view, clock
+    def __init__(self, store: Store, tenant: str, path: tuple[str, str], view: AsOf, clock: Clock) -> None:
+        self._store, self._tenant, self._place, self._view, self._clock = store, tenant, path, view, clock
         self._entries: Sequence[MemoryEntry] | None = None
         self.written: list[MemoryEntry] = []
 
@@ -94,20 +94,20 @@ def live_memory(store: Store, clock: Clock, tenant: str, agent_id: str) -> Journ
     return JournalMemory(store, tenant, ("default", f"agent:{agent_id}"), view, clock)
 
 
-async def read_writes(store: Store, tenant: str, place: tuple[str, str]) -> list[MemoryWrite]:
+async def read_writes(store: Store, tenant: str, path: tuple[str, str]) -> list[MemoryWrite]:
     """All writes under a reference, in order. A malformed reference, or one of another tenant, has none."""
-    documents = read_documents(store, tenant, KIND, prefix=_prefix(*place))
+    documents = read_documents(store, tenant, KIND, prefix=_prefix(*path))
     return [msgspec.json.decode(document.data, type=MemoryWrite) async for document in documents]
 
 
 def memory_puts(
-    tenant: str, place: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
+    tenant: str, path: tuple[str, str], run: str, step: int, written: Iterable[Any], at: datetime
 ) -> list[PutDocument]:
     """The documents for the writes of one step."""
     changes: list[PutDocument] = []
     for number, one in enumerate(written):
         row = MemoryWrite(entry=msgspec.convert(one, MemoryEntry), run=run, step=step, at=at)
-        key = f"{_prefix(*place)}{_stamp(at)}/{run}/{step:06}/{number:04}"
+        key = f"{_prefix(*path)}{_stamp(at)}/{run}/{step:06}/{number:04}"
         changes.append(
             PutDocument(tenant=tenant, kind=KIND, key=key, data=msgspec.json.encode(row), version=None)
         )

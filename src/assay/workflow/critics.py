@@ -59,7 +59,7 @@ class Critics:
             return await self._by_checks(critic, task, result)
         return await self._by_agent(critic["agent"], task, result, target, criteria)
 
-    def problems(self, critic: Mapping[str, Any], place: str) -> list[Problem]:
+    def problems(self, critic: Mapping[str, Any], path: str) -> list[Problem]:
         """Why this critic cannot judge, found before a run starts."""
         if "checks" in critic:
             try:
@@ -67,12 +67,12 @@ class Critics:
             except InvalidRequest as refusal:
                 keys = list(critic["checks"])
                 return [
-                    Problem(f"{place}.criteria.{_named(problem.place, keys)}", problem.message)
+                    Problem(f"{path}.criteria.{_named(problem.place, keys)}", problem.message)
                     for problem in refusal.problems
                 ]
             return []
         if self._agents.get(critic.get("agent", "")) is None:
-            return [Problem(f"{place}.critics", f"this host has no agent {critic.get('agent')!r}")]
+            return [Problem(f"{path}.critics", f"this host has no agent {critic.get('agent')!r}")]
         return []
 
     async def _by_agent(
@@ -148,9 +148,9 @@ class Critics:
         return Plan(checks_from(list(checks.values())), self._registry, services)
 
 
-def _named(place: str, keys: Sequence[str]) -> str:
+def _named(path: str, keys: Sequence[str]) -> str:
     """Replace the number of a check by its key."""
-    return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], place)
+    return re.sub(r"^checks\[(\d+)\]", lambda found: keys[int(found[1])], path)
 
 
 def _read(answer: Any, target: str) -> CriticAnswer:

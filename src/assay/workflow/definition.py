@@ -114,14 +114,14 @@ def problems(workflow: Workflow, types: Collection[str]) -> list[Problem]:
     return found
 
 
-def _mock_problems(workflow: Workflow, node: Node, place: str) -> list[Problem]:
+def _mock_problems(workflow: Workflow, node: Node, path: str) -> list[Problem]:
     """Mock settings are only for workflows of a conformance suite (contract §13.2, §13.4)."""
     mocked = [name for name in node.config if name.startswith("mock")]
     if mocked and not workflow.id.startswith(CONFORMANCE):
-        return [Problem(f"{place}.{name}", "only for workflows of a conformance suite") for name in mocked]
+        return [Problem(f"{path}.{name}", "only for workflows of a conformance suite") for name in mocked]
     calls: Any = node.config.get("mockToolCalls", ())
     return [
-        Problem(f"{place}.mockToolCalls[{at}]", "expected either a result or an error")
+        Problem(f"{path}.mockToolCalls[{at}]", "expected either a result or an error")
         for at, call in enumerate(calls)
         if ("result" in call) == ("error" in call)
     ]
@@ -141,11 +141,11 @@ def _edge_problems(workflow: Workflow, ids: list[str]) -> list[Problem]:
     return found
 
 
-def _dispatch_problems(node: Node, place: str) -> list[Problem]:
+def _dispatch_problems(node: Node, path: str) -> list[Problem]:
     """`dispatch-config.schema.json`, which is closed."""
     found: list[Problem] = []
     for name, value in node.config.items():
-        at = f"{place}.{name}"
+        at = f"{path}.{name}"
         if name in DISPATCH_CONFIG:
             if value not in DISPATCH_CONFIG[name]:
                 found.append(

@@ -24,19 +24,19 @@ class CallableAgent:
     """
 
     def __init__(
-        self, card: AgentCard, function: Callable[..., Any], *, seconds: float | None = None, place: str = ""
+        self, card: AgentCard, function: Callable[..., Any], *, seconds: float | None = None, path: str = ""
     ) -> None:
         self.card, self._function, self._seconds = card, function, seconds
-        self._takes_context = takes_context(function, place or card.agent_id)
+        self._takes_context = takes_context(function, path or card.agent_id)
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        return await with_deadline(context, self._seconds, self._invoke(task, context))
 
     async def close(self) -> None: ...
 
-    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         try:
-            result = await self._call(task, scene)
+            result = await self._call(task, context)
         except (ForeignFault, TimeFault):  # raised by the function: its own model was not reachable
             raise
         except AgentRefusal as refused:
@@ -51,12 +51,12 @@ class CallableAgent:
             else InvocationResult(outcome="completed", result=result)
         )
 
-    async def _call(self, task: Any, scene: AgentContext) -> Any:
+    async def _call(self, task: Any, context: AgentContext) -> Any:
         if is_async(self._function):
-            result = await self._function(task, *((scene,) if self._takes_context else ()))
+            result = await self._function(task, *((context,) if self._takes_context else ()))
         else:
-            context = (SyncAgentContext(scene, asyncio.get_running_loop()),) if self._takes_context else ()
-            result = await run_in_thread(lambda: self._function(task, *context))
+            sync = (SyncAgentContext(context, asyncio.get_running_loop()),) if self._takes_context else ()
+            result = await run_in_thread(lambda: self._function(task, *sync))
         while inspect.isawaitable(result):  # a wrapper returned a coroutine without awaiting it
             result = await result
         return result
@@ -65,45 +65,45 @@ class CallableAgent:
 class SyncAgentContext:
     """An AgentContext for a thread: the same, without `await`."""
 
-    def __init__(self, scene: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
-        self._scene, self._loop = scene, loop
+    def __init__(self, context: AgentContext, loop: asyncio.AbstractEventLoop) -> None:
+        self._context, self._loop = context, loop
         self._asking: set[asyncio.Future[None]] = set()
-        self.memory = SyncMemory(scene, self._wait)
+        self.memory = SyncMemory(context, self._wait)
 
     @property
     def invocation_id(self) -> str:
-        return self._scene.invocation_id
+        return self._context.invocation_id
 
     @property
     def task_id(self) -> str:
-        return self._scene.task_id
+        return self._context.task_id
 
     @property
     def trial(self) -> int:
-        return self._scene.trial
+        return self._context.trial
 
     @property
     def left(self) -> float:
-        return self._scene.left
+        return self._context.left
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
-        return self._scene.tools
+        return self._context.tools
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        return self._wait(lambda: self._scene.call(tool, arguments))
+        return self._wait(lambda: self._context.call(tool, arguments))
 
     def tool(self, tool: str, /, **arguments: Any) -> Any:
         return self.call(tool, arguments)
 
     def usage(self, **usage: Any) -> None:
-        self._wait(lambda: _soon(lambda: self._scene.usage(**usage)))
+        self._wait(lambda: _soon(lambda: self._context.usage(**usage)))
 
     def used(self, usage: Usage) -> None:
-        self._wait(lambda: _soon(lambda: self._scene.used(usage)))
+        self._wait(lambda: _soon(lambda: self._context.used(usage)))
 
     def reason(self, text: str, *, full: bool = False) -> None:
-        self._wait(lambda: _soon(lambda: self._scene.reason(text, full=full)))
+        self._wait(lambda: _soon(lambda: self._context.reason(text, full=full)))
 
     def _wait(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Run a coroutine on the event loop. An abandoned thread may call this after the loop was closed."""
@@ -128,8 +128,8 @@ class SyncAgentContext:
 
 
 class SyncMemory:
-    def __init__(self, scene: AgentContext, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
-        self._memory, self._wait = scene.memory, wait
+    def __init__(self, context: AgentContext, wait: Callable[[Callable[[], Awaitable[Any]]], Any]) -> None:
+        self._memory, self._wait = context.memory, wait
 
     def list(self, *, tag: str | None = None, limit: int = 100) -> list[MemoryEntry]:
         return self._wait(lambda: self._memory.list(tag=tag, limit=limit))

@@ -18,8 +18,8 @@ BODY = 16 * 1024 * 1024  # bytes of a frame
 class OpenInvocation:
     """An invocation in progress, and whether the agent has called back."""
 
-    def __init__(self, scene: AgentContext) -> None:
-        self.scene, self.called = scene, False
+    def __init__(self, context: AgentContext) -> None:
+        self.context, self.called = context, False
 
 
 class Callbacks:
@@ -31,13 +31,13 @@ class Callbacks:
         self._starting = asyncio.Lock()
         self._base = ""
 
-    async def open(self, scene: AgentContext) -> tuple[str, OpenInvocation]:
+    async def open(self, context: AgentContext) -> tuple[str, OpenInvocation]:
         """Return the callback URL of an invocation. It is a secret while the invocation runs."""
         async with self._starting:
             if self._runner is None:
                 await self._start()
         token = secrets.token_urlsafe(32)
-        invocation = self._open[token] = OpenInvocation(scene)
+        invocation = self._open[token] = OpenInvocation(context)
         return f"{self._base}/{token}", invocation
 
     def forget(self, address: str) -> None:
@@ -65,7 +65,7 @@ class Callbacks:
         invocation.called = True
         try:
             frame = read_frame(read_json(await request.read()))
-            return web.json_response(await handle(frame, invocation.scene))
+            return web.json_response(await handle(frame, invocation.context))
         except (ProtocolError, ValueError) as wrong:
             return _error(400, "invalid_frame", str(wrong))
 

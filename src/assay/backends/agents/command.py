@@ -53,12 +53,12 @@ class CommandAgent:
         self._env = dict(env or {})
         self._hidden = HiddenWords(self._env)
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        return await with_deadline(context, self._seconds, self._invoke(task, context))
 
     async def close(self) -> None: ...
 
-    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._words,
@@ -71,25 +71,25 @@ class CommandAgent:
             )
         except OSError as refused:
             raise ForeignFault(f"{self._words[0]!r} could not be started: {refused.strerror}") from None
-        session = CommandSession(process, scene, self._hidden)
+        session = CommandSession(process, context, self._hidden)
         try:
-            result = await session.run(self._task_frame(task, scene))
+            result = await session.run(self._task_frame(task, context))
             await session.wait_for_exit()
             return result
         finally:
             await session.close()
 
-    def _task_frame(self, task: Any, scene: AgentContext) -> dict[str, Any]:
-        frame = {"type": "task", "task": task, "invocationId": scene.invocation_id}
-        frame |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
+    def _task_frame(self, task: Any, context: AgentContext) -> dict[str, Any]:
+        frame = {"type": "task", "task": task, "invocationId": context.invocation_id}
+        frame |= {"tools": tool_specs(context.tools)} if self.card.takes_tools else {}
         return frame | {"memory": self.card.takes_memory}
 
 
 class CommandSession:
     """The dialogue with one process."""
 
-    def __init__(self, process: Process, scene: AgentContext, hidden: HiddenWords) -> None:
-        self._process, self._scene, self._hidden = process, scene, hidden
+    def __init__(self, process: Process, context: AgentContext, hidden: HiddenWords) -> None:
+        self._process, self._context, self._hidden = process, context, hidden
         self._stderr = b""  # the end of it
         self._listening = asyncio.ensure_future(self._listen())
         self._answering: set[asyncio.Task[None]] = set()
@@ -141,9 +141,9 @@ class CommandSession:
             rest = {name: member for name, member in value.items() if name != "type"}
             if kind == "error" and "error" not in rest:
                 rest = {"error": rest.pop("message", "an error without a message"), **rest}
-            return read_end(rest, self._scene)
+            return read_end(rest, self._context)
         frame = read_frame(value)
-        if apply_note(frame, self._scene):
+        if apply_note(frame, self._context):
             return None
         task = asyncio.ensure_future(self._answer(frame))
         self._answering.add(task)
@@ -151,7 +151,7 @@ class CommandSession:
         return None
 
     async def _answer(self, frame: Any) -> None:
-        await self._send({"type": "answer", **await handle(frame, self._scene)})
+        await self._send({"type": "answer", **await handle(frame, self._context)})
 
     async def _wait_for_answers(self) -> None:
         """Calls that the agent did not wait for still belong to the invocation."""

@@ -12,10 +12,10 @@ MOMENT = 0.5  # seconds to clean up after a deadline
 
 
 async def with_deadline(
-    scene: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
+    context: AgentContext, seconds: float | None, work: Awaitable[InvocationResult]
 ) -> InvocationResult:
     """Await an invocation; at its deadline the result is `failed`. A task that ignores its cancellation is left behind."""
-    left = min(scene.left, math.inf if seconds is None else seconds)
+    left = min(context.left, math.inf if seconds is None else seconds)
     task = asyncio.ensure_future(work)
     try:
         done, _ = await asyncio.wait([task], timeout=None if left == math.inf else max(0.0, left))

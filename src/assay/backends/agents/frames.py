@@ -54,13 +54,13 @@ def parse_end(value: Any) -> tuple[FinishFrame, list[str]]:
     return end, names
 
 
-def read_end(value: Any, scene: AgentContext) -> InvocationResult:
+def read_end(value: Any, context: AgentContext) -> InvocationResult:
     """Parse the final frame, and record its usage and reasoning. An invalid frame is a ProtocolError."""
     end, names = parse_end(value)
     for text in _many(end.reasoning):
-        scene.reason(text)
+        context.reason(text)
     for frame in _many(end.usage):
-        scene.used(frame.usage())
+        context.used(frame.usage())
     if not isinstance(end.error, UnsetType):
         return InvocationResult(outcome="failed", error=_words(end.error), confidence=end.confidence)
     outcomes: dict[str, Outcome] = {"refused": "refused", "escalated": "escalated"}
@@ -133,10 +133,10 @@ def read_frame(value: Any) -> Frame:
     return _read(value, Frame, f"there are the frames {FRAMES}")
 
 
-async def handle(frame: Frame, scene: AgentContext) -> dict[str, Any]:
+async def handle(frame: Frame, context: AgentContext) -> dict[str, Any]:
     """Execute a frame and return the answer: `{"result": …}` or `{"error": {"code", "message"}}`, with the frame's `id`."""
     try:
-        answer: dict[str, Any] = {"result": await _act(frame, scene)}
+        answer: dict[str, Any] = {"result": await _act(frame, context)}
     except ToolFailure as failure:
         answer = {"error": {"code": failure.code, "message": str(failure)}}
     except Refusal as refusal:  # memory is not available: the agent still waits for an answer
@@ -144,32 +144,32 @@ async def handle(frame: Frame, scene: AgentContext) -> dict[str, Any]:
     return answer | ({} if frame.id is None else {"id": frame.id})
 
 
-def apply_note(frame: Frame, scene: AgentContext) -> bool:
+def apply_note(frame: Frame, context: AgentContext) -> bool:
     """Record a frame that needs no answer (usage, reasoning); False for any other frame."""
     if isinstance(frame, _Usage):
-        scene.used(frame.usage())
+        context.used(frame.usage())
     elif isinstance(frame, _Reason):
-        scene.reason(frame.text, full=frame.full)
+        context.reason(frame.text, full=frame.full)
     else:
         return False
     return True
 
 
-async def _act(frame: Frame, scene: AgentContext) -> Any:
+async def _act(frame: Frame, context: AgentContext) -> Any:
     match frame:
         case _Tool():
-            return await scene.call(frame.tool, frame.arguments)
+            return await context.call(frame.tool, frame.arguments)
         case _List():
-            entries = await scene.memory.list(tag=frame.tag, limit=frame.limit)
+            entries = await context.memory.list(tag=frame.tag, limit=frame.limit)
             return msgspec.to_builtins(entries)
         case _Get():
-            return msgspec.to_builtins(await scene.memory.get(frame.memory_id))
+            return msgspec.to_builtins(await context.memory.get(frame.memory_id))
         case _Write():
             return msgspec.to_builtins(
-                await scene.memory.write(frame.content, tags=frame.tags, ttl=frame.ttl)
+                await context.memory.write(frame.content, tags=frame.tags, ttl=frame.ttl)
             )
         case _:
-            apply_note(frame, scene)
+            apply_note(frame, context)
             return None
 
 

@@ -88,49 +88,49 @@ class ConfiguredAgents:
             agent = self._made[agent_id] = self.make(agent_id, self._declared[agent_id])
         return agent
 
-    def make(self, agent_id: str, declared: AgentConfig, place: str | None = None) -> Agent:
+    def make(self, agent_id: str, declared: AgentConfig, path: str | None = None) -> Agent:
         """Create the agent of a table. With an empty id, the manifest's id is used."""
-        place = place or f'settings: agents."{agent_id}"'
+        path = path or f'settings: agents."{agent_id}"'
         if declared.kind == "manifest":
-            return self._manifest(agent_id, declared, place)
+            return self._manifest(agent_id, declared, path)
         if not re.search(AGENT_ID, agent_id):
             raise UsageError(
-                f"{place}: expected an agent id such as local.shop.bot or vendor.acme.triage.default"
+                f"{path}: expected an agent id such as local.shop.bot or vendor.acme.triage.default"
             )
-        card = _card(agent_id, declared, place)
+        card = _card(agent_id, declared, path)
         if declared.kind == "callable":
-            function = load(declared.target, f"{place}.target")
-            takes = takes_context(function, f"{place}.target")
+            function = load(declared.target, f"{path}.target")
+            takes = takes_context(function, f"{path}.target")
             card = msgspec.structs.replace(card, takes_tools=takes, takes_memory=takes)
-            return CallableAgent(card, function, seconds=declared.timeout, place=place)
+            return CallableAgent(card, function, seconds=declared.timeout, path=path)
         if declared.kind == "command":
-            env = self._filled(declared.env, f"{place}.env")
+            env = self._filled(declared.env, f"{path}.env")
             return CommandAgent(card, declared.target, env=env, seconds=declared.timeout)
         if declared.kind == "recorded":
             card = msgspec.structs.replace(card, takes_tools=False, takes_memory=False)
-            return RecordedAgent(card, declared.target, place)
-        return self._http(card, declared, place)
+            return RecordedAgent(card, declared.target, path)
+        return self._http(card, declared, path)
 
-    def _http(self, card: AgentCard, declared: AgentConfig, place: str) -> Agent:
+    def _http(self, card: AgentCard, declared: AgentConfig, path: str) -> Agent:
         if find_spec("aiohttp") is None:
-            raise UsageError(f"{place}: aiohttp is not installed; pip install 'assay[agents]'")
+            raise UsageError(f"{path}: aiohttp is not installed; pip install 'assay[agents]'")
         from assay.backends.agents.http import HttpAgent  # deferred import: an extra
 
         try:
             url = expanded(declared.target, self._environment, "target")
         except InvalidProviderConfig as wrong:
-            raise UsageError(f"{place}.target: {wrong}") from None
+            raise UsageError(f"{path}.target: {wrong}") from None
         if not url.startswith(("http://", "https://")):
-            raise UsageError(f"{place}.target: expected an address such as http://localhost:8000/agent")
-        headers = self._filled(declared.headers, f"{place}.headers")
+            raise UsageError(f"{path}.target: expected an address such as http://localhost:8000/agent")
+        headers = self._filled(declared.headers, f"{path}.headers")
         return HttpAgent(card, url, headers=headers, seconds=declared.timeout)
 
-    def _manifest(self, agent_id: str, declared: AgentConfig, place: str) -> Agent:
-        manifest = open_manifest(Path(declared.target), f"{place}.target")
+    def _manifest(self, agent_id: str, declared: AgentConfig, path: str) -> Agent:
+        manifest = open_manifest(Path(declared.target), f"{path}.target")
         card = manifest.card()
         if agent_id and card.agent_id != agent_id:
             raise UsageError(
-                f"{place}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {declared.target}"
+                f"{path}.target: expected the manifest of {agent_id!r}, got that of {card.agent_id!r} in {declared.target}"
             )
         told: dict[str, Any] = {
             name: getattr(declared, name)
@@ -145,12 +145,12 @@ class ConfiguredAgents:
             takes_tools=bool(card.tools),
             takes_memory=card.memory.scratchpad or card.memory.conversation or card.memory.longTerm,
         )
-        choose = self._choice(card, declared, place)
+        choose = self._choice(card, declared, path)
         return ManifestAgent(
             card, manifest.prompt, choose, max_rounds=declared.max_rounds, seconds=declared.timeout
         )
 
-    def _choice(self, card: AgentCard, declared: AgentConfig, place: str) -> Choice:
+    def _choice(self, card: AgentCard, declared: AgentConfig, path: str) -> Choice:
         """The model of the run, else of the agent, else of its class, else the general one."""
 
         def choose(tuning: ModelOverrides) -> tuple[Model, CompletionRequest]:
@@ -158,7 +158,7 @@ class ConfiguredAgents:
             named = tuning.model or usual
             if named is None or self._providers is None:
                 raise UsageError(
-                    f"{place}: there is no model of class {card.model_class!r}:"
+                    f"{path}: there is no model of class {card.model_class!r}:"
                     f' set {card.model_class} = "PROVIDER:MODEL", or general, under [models] in assay.toml'
                 )
             try:
@@ -167,21 +167,21 @@ class ConfiguredAgents:
                 return self._providers.model(None, {"model": named, **said})
             except InvalidRequest as wrong:
                 raise InvalidRequest(
-                    [Problem(f"{place}: model {named!r}", problem.message) for problem in wrong.problems]
+                    [Problem(f"{path}: model {named!r}", problem.message) for problem in wrong.problems]
                 ) from None
 
         return choose
 
-    def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
+    def _filled(self, table: Mapping[str, str], path: str) -> dict[str, str]:
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:
-            raise UsageError(f"{place}.{wrong.member}: {wrong}") from None
+            raise UsageError(f"{path}.{wrong.member}: {wrong}") from None
 
 
-def _card(agent_id: str, declared: AgentConfig, place: str) -> AgentCard:
+def _card(agent_id: str, declared: AgentConfig, path: str) -> AgentCard:
     def schema(name: str, file: str | None) -> dict[str, Any] | None:
-        return None if file is None else read_schema(Path(file), f"{place}.{name}")
+        return None if file is None else read_schema(Path(file), f"{path}.{name}")
 
     return AgentCard(
         agent_id=agent_id,

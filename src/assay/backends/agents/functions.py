@@ -11,25 +11,25 @@ from assay.ports.import_code import import_object
 CONTEXT = frozenset({"ctx", "context", "scene"})
 
 
-def load(target: str, place: str) -> Callable[..., Any]:
+def load(target: str, path: str) -> Callable[..., Any]:
     """Import `module:function` or `file.py:function`. Any failure is a UsageError."""
     module, _, name = target.partition(":")
     if not module or not name:
         raise UsageError(
-            f"{place}: {target!r}: expected module:function or file.py:function, such as my_agents:answer"
+            f"{path}: {target!r}: expected module:function or file.py:function, such as my_agents:answer"
         )
     try:
         found = import_object(target)
     except (Exception, SystemExit) as surprise:  # a module is foreign code
         raise UsageError(
-            f"{place}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
+            f"{path}: {target!r} cannot be loaded: {type(surprise).__name__}: {surprise}"
         ) from surprise
     if not callable(found):
-        raise UsageError(f"{place}: {target!r} is {type(found).__name__}: expected a function")
+        raise UsageError(f"{path}: {target!r} is {type(found).__name__}: expected a function")
     return found
 
 
-def takes_context(function: Callable[..., Any], place: str) -> bool:
+def takes_context(function: Callable[..., Any], path: str) -> bool:
     """Whether its second parameter is required, or is called `ctx`, `context` or `scene`."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
@@ -39,7 +39,7 @@ def takes_context(function: Callable[..., Any], place: str) -> bool:
     needed = [one for one in parameters if one.default is one.empty and one not in positional[:2]]
     needed = [one for one in needed if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)]
     if needed or not (positional or any(one.kind is one.VAR_POSITIONAL for one in parameters)):
-        raise UsageError(f"{place}: expected a function of the task, or of the task and its context")
+        raise UsageError(f"{path}: expected a function of the task, or of the task and its context")
     second = positional[1] if len(positional) > 1 else None
     return second is not None and (second.default is second.empty or second.name in CONTEXT)
 

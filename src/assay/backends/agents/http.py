@@ -57,8 +57,8 @@ class HttpAgent:
         self._hidden = HiddenWords(headers or {})
         self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        return await with_deadline(scene, self._seconds, self._invoke(task, scene))
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        return await with_deadline(context, self._seconds, self._invoke(task, context))
 
     async def close(self) -> None:
         place = self._places.pop(asyncio.get_running_loop(), None)
@@ -66,27 +66,27 @@ class HttpAgent:
             await place.session.close()
             await place.callbacks.close()
 
-    async def _invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         place = self._place()
-        asked: dict[str, Any] = {"task": task, "invocationId": scene.invocation_id}
+        asked: dict[str, Any] = {"task": task, "invocationId": context.invocation_id}
         if not (self.card.takes_tools or self.card.takes_memory):
-            return await self._ask(place, asked, None, scene)
-        address, visit = await place.callbacks.open(scene)
+            return await self._ask(place, asked, None, context)
+        address, visit = await place.callbacks.open(context)
         asked |= {"callback": address, "memory": self.card.takes_memory}
-        asked |= {"tools": tool_specs(scene.tools)} if self.card.takes_tools else {}
+        asked |= {"tools": tool_specs(context.tools)} if self.card.takes_tools else {}
         try:
-            return await self._ask(place, asked, visit, scene)
+            return await self._ask(place, asked, visit, context)
         finally:
             place.callbacks.forget(address)
 
     async def _ask(
-        self, place: _Place, asked: dict[str, Any], visit: OpenInvocation | None, scene: AgentContext
+        self, path: _Place, asked: dict[str, Any], visit: OpenInvocation | None, context: AgentContext
     ) -> InvocationResult:
         body = msgspec.json.encode(asked)
         for attempt in range(1, TRIES + 1):
             final = attempt == TRIES
             try:
-                async with place.session.post(
+                async with path.session.post(
                     self._url, data=body, headers=propagation_headers(), allow_redirects=False
                 ) as response:
                     said = await response.content.read(BODY + 1)
@@ -101,17 +101,17 @@ class HttpAgent:
                 continue
             again = response.status in PASSING and not final and not (visit and visit.called)
             if not again:
-                return self._read(response.status, said, scene)
+                return self._read(response.status, said, context)
             await asyncio.sleep(max(_asked(response.headers), self._wait * 2 ** (attempt - 1)))
         raise AssertionError("the last attempt returns or raises")
 
-    def _read(self, status: int, said: bytes, scene: AgentContext) -> InvocationResult:
+    def _read(self, status: int, said: bytes, context: AgentContext) -> InvocationResult:
         if len(said) > BODY:
             return InvocationResult(outcome="failed", error=f"it answered with more than {BODY} bytes")
         if status in ELSEWHERE or 300 <= status < 400:
             raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
         try:
-            finish = read_end(self._hidden.out_of(read_json(said)), scene)
+            finish = read_end(self._hidden.out_of(read_json(said)), context)
         except ValueError as wrong:  # a ProtocolError, or invalid usage
             why = (
                 str(wrong)

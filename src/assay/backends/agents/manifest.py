@@ -58,10 +58,10 @@ class ManifestAgent:
         agent.ready()
         return agent
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         model, ask = self._choose(self._tuning)
         self._asked.add(model)
-        return await with_deadline(scene, self._seconds, self._loop(model, ask, task, scene))
+        return await with_deadline(context, self._seconds, self._loop(model, ask, task, context))
 
     async def close(self) -> None:
         """Close this event loop's connections to the models."""
@@ -69,32 +69,32 @@ class ManifestAgent:
             await model.close()
 
     async def _loop(
-        self, model: Model, ask: CompletionRequest, task: Any, scene: AgentContext
+        self, model: Model, ask: CompletionRequest, task: Any, context: AgentContext
     ) -> InvocationResult:
-        messages = [*await self._opening(scene), Message("user", _text(task))]
-        tools = (*scene.tools, WRITE) if self.card.takes_memory else tuple(scene.tools)
+        messages = [*await self._opening(context), Message("user", _text(task))]
+        tools = (*context.tools, WRITE) if self.card.takes_memory else tuple(context.tools)
         for _ in range(self._max_rounds):
             reply = await model.complete(
                 msgspec.structs.replace(
                     ask, messages=tuple(messages), tools=tools, schema=self.card.return_schema
                 )
             )
-            scene.used(_usage(reply))
+            context.used(_usage(reply))
             if not reply.tool_calls:
                 return self._finish(reply)
             if reply.text:
-                scene.reason(reply.text)
+                context.reason(reply.text)
             messages.append(Message("assistant", reply.text, reply.tool_calls))
-            answers = [(call.id, await _answer(call, scene, self.card)) for call in reply.tool_calls]
+            answers = [(call.id, await _answer(call, context, self.card)) for call in reply.tool_calls]
             messages += [Message("tool", text, tool_call_id=id) for id, text in answers]
         return InvocationResult(
             outcome="failed", error=f"no answer after {self._max_rounds} calls of its model"
         )
 
-    async def _opening(self, scene: AgentContext) -> list[Message]:
+    async def _opening(self, context: AgentContext) -> list[Message]:
         if not self.card.takes_memory:
             return [Message("system", self._prompt)]
-        entries = await scene.memory.list(limit=ENTRIES)
+        entries = await context.memory.list(limit=ENTRIES)
         told = "\n\nWhat you remember:\n" + "\n".join(map(_remembered, entries)) if entries else ""
         return [Message("system", self._prompt + told)]
 
@@ -112,24 +112,24 @@ class ManifestAgent:
         return InvocationResult(outcome="completed", result=reply.value)
 
 
-async def _answer(call: ToolCall, scene: AgentContext, card: AgentCard) -> str:
+async def _answer(call: ToolCall, context: AgentContext, card: AgentCard) -> str:
     """The tool's answer for the model, or the error, after which it may continue."""
     try:
         if call.problem is not None:
             raise ToolFailure("invalid_arguments", f"the text of the arguments {call.problem}")
         if call.tool == WRITE.id and card.takes_memory:
-            return await _write(call.arguments, scene)
-        outcome = await scene.call(call.tool, call.arguments)
+            return await _write(call.arguments, context)
+        outcome = await context.call(call.tool, call.arguments)
     except ToolFailure as failure:
         outcome = {"error": {"code": failure.code, "message": str(failure)}}
     return _text(outcome)
 
 
-async def _write(arguments: dict[str, Any], scene: AgentContext) -> str:
+async def _write(arguments: dict[str, Any], context: AgentContext) -> str:
     content, tags = arguments.get("content"), arguments.get("tags", [])
     if not isinstance(content, str) or not isinstance(tags, list):
         raise ToolFailure("invalid_arguments", "expected content, a text, and tags, a list of texts")
-    entry = await scene.memory.write(content, tags=[str(tag) for tag in tags])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+    entry = await context.memory.write(content, tags=[str(tag) for tag in tags])  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return _text({"id": entry.id})
 
 

@@ -93,17 +93,17 @@ def read_document(path: Path, place: str) -> Any:
         raise InvalidRequest(Problem(place, f"{path} is not JSON: {wrong}")) from None
 
 
-def _schema_beside(manifest: Path, ref: str, place: str) -> dict[str, Any]:
-    _check_inside(ref, place)
-    return read_schema(manifest.parent / ref, place)
+def _schema_beside(manifest: Path, ref: str, path: str) -> dict[str, Any]:
+    _check_inside(ref, path)
+    return read_schema(manifest.parent / ref, path)
 
 
-def _beside(manifest: Path, ref: str, place: str) -> str:
-    _check_inside(ref, place)
+def _beside(manifest: Path, ref: str, path: str) -> str:
+    _check_inside(ref, path)
     try:
         return (manifest.parent / ref).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
-        raise InvalidRequest(Problem(place, f"{ref} cannot be read: {refused}")) from None
+        raise InvalidRequest(Problem(path, f"{ref} cannot be read: {refused}")) from None
 
 
 def _check_inside(ref: str, place: str) -> None:

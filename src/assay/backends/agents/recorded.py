@@ -34,22 +34,22 @@ class RecordedAgent:
     The first record of a task is its first trial, the second its second. A trial without a record is not measured.
     """
 
-    def __init__(self, card: AgentCard, file: str, place: str = "") -> None:
+    def __init__(self, card: AgentCard, file: str, path: str = "") -> None:
         self.card, self._file = card, Path(file).name
         self._by_id: defaultdict[str, list[Record]] = defaultdict(list)
         self._by_input: defaultdict[str, list[Record]] = defaultdict(list)
         self._inputs: list[tuple[str, Record]] = []  # of records without a task id
-        place = place or card.agent_id
-        for where, record in _records(Path(file), place):
-            self._add(record, where, f"{place}: {file}: {where}")
+        path = path or card.agent_id
+        for where, record in _records(Path(file), path):
+            self._add(record, where, f"{path}: {file}: {where}")
 
-    async def invoke(self, task: Any, scene: AgentContext) -> InvocationResult:
-        records = self._of(scene.task_id, task)
-        if scene.trial >= len(records):
-            trial = f"trial {scene.trial + 1} of " if records else ""
-            raise ForeignFault(f"{self._file} has no answer for {trial}{scene.task_id or 'this input'}")
+    async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
+        records = self._of(context.task_id, task)
+        if context.trial >= len(records):
+            trial = f"trial {context.trial + 1} of " if records else ""
+            raise ForeignFault(f"{self._file} has no answer for {trial}{context.task_id or 'this input'}")
         try:
-            return read_end(records[scene.trial].end, scene)
+            return read_end(records[context.trial].end, context)
         except ValueError as wrong:
             return InvocationResult(outcome="failed", error=f"its record is invalid: {wrong}")
 
@@ -102,9 +102,9 @@ class RecordedAgent:
             return self._by_id[task_id]
         return self._by_input.get(canonical(task), []) if self._by_input else []
 
-    def _add(self, record: Any, where: str, place: str) -> None:
+    def _add(self, record: Any, where: str, path: str) -> None:
         if not is_object(record) or not (record.keys() & set(KEYS)):
-            raise UsageError(f"{place}: expected an object with taskId or input, and result")
+            raise UsageError(f"{path}: expected an object with taskId or input, and result")
         entry = Record(where, {name: value for name, value in record.items() if name not in KEYS})
         task_id = record.get("taskId")
         if isinstance(task_id, str):
@@ -116,12 +116,12 @@ class RecordedAgent:
                 self._inputs.append((text, entry))
 
 
-def _records(file: Path, place: str) -> list[tuple[str, Any]]:
+def _records(file: Path, path: str) -> list[tuple[str, Any]]:
     """Each record with its place: a line of a `.jsonl`, or its number in the list."""
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as refused:
-        raise UsageError(f"{place}: {file} cannot be read: {refused}") from None
+        raise UsageError(f"{path}: {file} cannot be read: {refused}") from None
     where = file.name
     try:
         if file.suffix == ".jsonl":
@@ -129,18 +129,18 @@ def _records(file: Path, place: str) -> list[tuple[str, Any]]:
             return [(where := f"{file.name}:{at}", read_json(line)) for at, line in lines if line.strip()]
         document = read_json(text)
     except ProtocolError as wrong:
-        raise UsageError(f"{place}: {file.parent / where}: {wrong}") from None
+        raise UsageError(f"{path}: {file.parent / where}: {wrong}") from None
     if is_object(document):
-        _once(text, f"{place}: {file}")
+        _once(text, f"{path}: {file}")
         return [(file.name, {"taskId": task_id, "result": result}) for task_id, result in document.items()]
     if not is_list(document):
         raise UsageError(
-            f"{place}: {file}: expected an object of results, or a list of records, got {json.dumps(document)[:40]}"
+            f"{path}: {file}: expected an object of results, or a list of records, got {json.dumps(document)[:40]}"
         )
     return [(f"{file.name}: record {at}", record) for at, record in enumerate(document, 1)]
 
 
-def _once(text: str, place: str) -> None:
+def _once(text: str, path: str) -> None:
     """Refuse a duplicate name in the object: one of the records would be lost."""
     names: list[str] = []
 
@@ -150,6 +150,6 @@ def _once(text: str, place: str) -> None:
     json.loads(text, object_pairs_hook=members)
     if twice := [name for name, many in Counter(names).items() if many > 1]:
         raise UsageError(
-            f"{place}: task {twice[0]!r} has several results in one object; write a list of records,"
+            f"{path}: task {twice[0]!r} has several results in one object; write a list of records,"
             ' [{"taskId": …, "result": …}], one a trial'
         )

@@ -103,14 +103,14 @@ class ConfiguredTools:
         )
         return McpTool(id, tool, self._servers[name], declared.timeout if declared else server.timeout, told)
 
-    def _filled(self, table: Mapping[str, str], place: str) -> dict[str, str]:
+    def _filled(self, table: Mapping[str, str], path: str) -> dict[str, str]:
         """Expand `${VARIABLES}` when it is first used."""
         try:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:
-            raise UsageError(f"settings: {place}.{wrong.member}: {wrong}") from None
+            raise UsageError(f"settings: {path}.{wrong.member}: {wrong}") from None
 
 
-def _need(module: str, place: str) -> None:
+def _need(module: str, path: str) -> None:
     if find_spec(module) is None:
-        raise UsageError(f"{place}: {module} is not installed; pip install 'assay[agents]'")
+        raise UsageError(f"{path}: {module} is not installed; pip install 'assay[agents]'")

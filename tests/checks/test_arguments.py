@@ -294,7 +294,7 @@ class BadVersion(Echo):
     [
         (NoType, "no `type`"),
         (NoRun, "no `run`"),
-        (Twin, "and so is assay.checks"),
+        (Twin, " and assay.checks"),
         (BadVersion, "semantic version"),
     ],
 )

@@ -90,7 +90,7 @@ def test_what_is_no_placeholder_is_text(text):
         ("{{$.output.value", "{{ is never closed"),
         ("{{$.output['value}} it", "malformed path"),
         ("{{$.output.missing}}", "$.output.missing finds nothing"),
-        ("{{$.output.value.steps[*]}}", "finds 2 values, and a placeholder takes one"),
+        ("{{$.output.value.steps[*]}}", "finds 2 values; a placeholder takes one"),
     ],
 )
 def test_a_placeholder_that_leads_nowhere_ends_the_check(text, said):

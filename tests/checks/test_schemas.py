@@ -50,7 +50,7 @@ def test_what_has_no_end_is_not_begun(what):
     schema, value = ENDLESS[what]
     validator = validator_for(msgspec.json.encode(schema))
     for asks in (validator.is_valid, lambda value: validator.errors(value, 1), validator.is_expensive):
-        with pytest.raises(ValueFault, match="it could take more than 100,000,000 steps"):
+        with pytest.raises(ValueFault, match="could take more than 100,000,000 steps"):
             asks(value)
     result = assay.evaluate_sync(
         test_cases=[{"id": "a", "input": "?"}],
@@ -121,7 +121,7 @@ def test_a_message_is_short():
 
 
 def test_a_schema_has_a_size():
-    with pytest.raises(ValueError, match="at most 1,048,576 are taken"):
+    with pytest.raises(ValueError, match="the limit is 1,048,576"):
         validator_for(msgspec.json.encode({"enum": ["x" * MAX_SCHEMA_BYTES]}))
 
 

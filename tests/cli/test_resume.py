@@ -124,9 +124,9 @@ def altered(name, change):
 @pytest.mark.parametrize(
     ("files", "options", "words"),
     [
-        ({"checks": "other.json"}, [], "was begun with other checks or options"),
-        ({}, ["--no-resolved-arguments"], "was begun with other checks or options"),
-        ({"contexts": "other.jsonl"}, [], "done.jsonl:3 is about another case than input 3"),
+        ({"checks": "other.json"}, [], "was started with other checks or options"),
+        ({}, ["--no-resolved-arguments"], "was started with other checks or options"),
+        ({"contexts": "other.jsonl"}, [], "done.jsonl:3 is the result of another case than input 3"),
         ({"contexts": "short.jsonl"}, [], "has more results than there are inputs"),
     ],
 )
@@ -148,7 +148,7 @@ def test_other_checks_or_inputs_are_refused_and_nothing_is_changed(work, files, 
 def test_results_of_unknown_origin_are_refused(work):
     (work / "stray.jsonl").write_text('{"status":"completed"}\n')
     code, told = finished(work, "stray.jsonl", "--resume")
-    assert (code, "nothing beside it says how they were made" in told) == (2, True)
+    assert (code, "that says how they were made is missing" in told) == (2, True)
 
 
 def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
@@ -165,7 +165,7 @@ def test_checks_in_the_cases_are_part_of_what_may_not_differ(work):
     own[-1]["test_case"]["checks"] = CHECKS[2:]  # not echoed in the results, and yet another run
     (work / "own.jsonl").write_text("".join(json.dumps(one) + "\n" for one in own))
     code, told = finished(work, "own-out.jsonl", "--resume", contexts="own.jsonl", checks=None)
-    assert (code, "was begun with other inputs" in told) == (2, True)
+    assert (code, "was started with other inputs" in told) == (2, True)
 
 
 def test_checks_listed_per_case_go_on_at_their_own_case(work):

@@ -376,7 +376,7 @@ def test_decision_30_what_counts_as_passed():
         {"score": 3},
         {"response": {"tone": "calm"}},
     ):
-        answers.close("a", answers.note(0, "completed", results, "a"))
+        answers.close("a", answers.record(0, "completed", results, "a"))
     row = tally.rows["one"]
     assert (row.passed, row.failed, row.other) == (2, 1, 2)
     assert (row.numbers, row.categories) == ({"score": (1, 3.0)}, {"tone": {"calm": 1}})
@@ -514,8 +514,8 @@ def test_decision_38_a_custom_check_is_registered_by_the_operator_only():
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("ASSAY_MAX_CASES", "at most 1 are taken (raise it with ASSAY_MAX_CASES)"),
-        ("ASSAY_MAX_CHECKS", "at most 1 are taken (raise it with ASSAY_MAX_CHECKS)"),
+        ("ASSAY_MAX_CASES", "the limit is 1 (raise it with ASSAY_MAX_CASES)"),
+        ("ASSAY_MAX_CHECKS", "the limit is 1 (raise it with ASSAY_MAX_CHECKS)"),
         ("ASSAY_MAX_DEPTH", "more than 1 deep, which is the limit (raise it with ASSAY_MAX_DEPTH)"),
     ],
 )

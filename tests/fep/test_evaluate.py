@@ -244,7 +244,10 @@ def test_the_two_patterns_of_the_text_run():
             r"checks\[0\].weight: no such member; there are type, arguments, version",
         ),
         ((cases("a"), outputs("a")), r"test_cases\[0\].checks: there are no checks"),
-        (([{**cases("a")[0], "checks": [EQUAL]}], outputs("a"), [EQUAL]), "checks of its own"),
+        (
+            ([{**cases("a")[0], "checks": [EQUAL]}], outputs("a"), [EQUAL]),
+            "both this case and the request have checks",
+        ),
         (
             ([{**cases("a")[0], "checks": [check("vibes")]}], outputs("a")),
             r"test_cases\[0\].checks\[0\].type: no check",
@@ -277,7 +280,7 @@ def test_the_two_patterns_of_the_text_run():
             (cases("a"), outputs("a"), [EQUAL], {"nom": "x"}),
             "experiment_metadata.nom: no such member; there are name, metadata",
         ),
-        ((cases("a"), outputs("a"), [EQUAL] * 2000), "at most 1000 are taken .*ASSAY_MAX_CHECKS"),
+        ((cases("a"), outputs("a"), [EQUAL] * 2000), "the limit is 1000 .*ASSAY_MAX_CHECKS"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_before_anything_runs(arguments, problem):

@@ -109,14 +109,14 @@ def test_accepted_where_the_library_slips(text, document, values):
 
 @pytest.mark.parametrize("thing", [None, 1, b"$.a", ["$.a"], {}])
 def test_only_a_string_is_a_path(thing):
-    with pytest.raises(MalformedPath, match="a path is a string"):
+    with pytest.raises(MalformedPath, match="expected a string, got"):
         paths.compile(thing)
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("$" + ".a" * 5_000, "at most 10000 characters"),
+        ("$" + ".a" * 5_000, "the limit is 10000 characters"),
         ("$[?" + "(" * 4_000, "nested more than 32"),
         ("$" + "[?@" * 3_000, "nested more than 32"),
         ("$[?" + "length(" * 1_000, "nested more than 32"),
@@ -367,7 +367,7 @@ BOMB = "a" * 5_000 + "!b"
         ("$[?match(@, '(a|aa)*(a|aa)*(a|aa)*b')]", [BOMB], "1 seconds"),
         ("$[?search(@, '(a|aa)*(a|aa)*(a|aa)*b')]", [BOMB], "1 seconds"),
         ("$[?match(@.t, @.p)]", [{"t": BOMB, "p": "(" * 30 + "a" + ")+" * 30}], "1 seconds"),
-        ("$[?match(@.t, @.p)]", [{"t": BOMB, "p": r"\p{L}" * 17}], "16 categories"),
+        ("$[?match(@.t, @.p)]", [{"t": BOMB, "p": r"\p{L}" * 17}], "too many categories"),
         ("$[?match(@.t, @.p)]", [{"t": BOMB, "p": "(" * 50_000 + "a" + ")" * 50_000}], "2000 characters"),
         ("$[?match(@.t, @.p)]", [{"t": BOMB, "p": "(" * 999 + "a" + ")" * 999}], "too deep"),
     ],

@@ -32,7 +32,7 @@ CASES = {
     "logged": 60,
     "prompt": 1_200,
 }  # 60 units of one case; 3 units of many, which are taken in piece by piece
-PARTIAL = "not all of its cases were taken in before a crash; send them again"
+PARTIAL = "the server stopped before all cases were stored; send them again"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -153,7 +153,7 @@ def counted(rows, *, part=False):
         answers = tally.answers(("one", "two") if at % 3 else ("two", "one"))
         code = 0
         for number, one in enumerate(found if at % 3 else found[::-1]):
-            code |= answers.note(number, *result(one), id)
+            code |= answers.record(number, *result(one), id)
         answers.close(id, code)
         tally.case("error" if None in found else "completed")
         if at % 4 == 0:

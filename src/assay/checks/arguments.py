@@ -1,7 +1,7 @@
 """
-Arguments: which are literal, which are paths, and what a path yields (FEP 2.3.2, decisions 12 to 17).
+Reads the arguments of checks: literals, paths, and the values that paths yield (FEP 2.3.2, decisions 12 to 17).
 
-`bind` reads a check once and refuses what is wrong whatever the case; `resolve` and `build` do the rest, per case.
+`bind` reads a check once and raises InvalidRequest for problems that do not depend on the case. `resolve` and `build` run per case.
 """
 
 import re
@@ -48,12 +48,12 @@ class Field(NamedTuple):
     type: Any
     takes: Takes
     literal: bool  # opaque or a template: never a path
-    secrets: bool  # it may hold some, which are not shown
+    secrets: bool  # it may hold secrets, which results do not show
     required: bool
 
 
 class PathArgument(NamedTuple):
-    """An argument that depends on the case; a malformed path is kept, with what is wrong (decision 16)."""
+    """An argument that depends on the case. A malformed path is kept with its error, and fails in each case (decision 16)."""
 
     field: Field
     text: str
@@ -61,31 +61,31 @@ class PathArgument(NamedTuple):
 
     @property
     def displayed_path(self) -> str | UnsetType:
-        """The path as resolved_arguments has it; a template is none."""
+        """The path as resolved_arguments shows it; UNSET for a template."""
         return UNSET if isinstance(self.query, PromptTemplate) else self.text
 
 
 class BoundCheck(Struct, frozen=True):
-    """A check of a request with its class found, its literals typed and its paths compiled."""
+    """A check of a request with its class, its typed literals and its compiled paths."""
 
     checker: type[Checker]
     literals: dict[str, Any]  # by attribute, typed, defaults included
-    displayed_literals: dict[str, Any]  # by wire name, what resolved_arguments says of them
+    displayed_literals: dict[str, Any]  # by wire name, as resolved_arguments shows them
     paths: tuple[PathArgument, ...]
     order: tuple[str, ...]  # wire names, in the order of the fields
 
 
 def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> BoundCheck:
     """
-    Every problem at once, each with its place: `checks[2].arguments.pattern` (decision 33).
+    Bind a check to its class. Raises InvalidRequest with all problems, each with its place: `checks[2].arguments.pattern`.
 
-    Given its services, the host is asked whether it can do what the check needs. On an event loop it may raise OverBudget.
+    With `services`, it also validates that this host can run the check. On an event loop it may raise OverBudget (decision 33).
     """
     spend()
     checker, unversioned = _find_checker(check, registry, place)
     try:
         fields = fields_of(checker)
-    except Exception as surprise:  # its fields are foreign code: such as a field with an unknown type
+    except Exception as surprise:  # the fields are foreign code: one may have an unsupported type
         raise InvalidRequest(
             Problem(place, f"the arguments of {checker.type} cannot be read: {surprise}")
         ) from surprise
@@ -116,10 +116,10 @@ def _with_step(
     problems: list[Problem], step: Callable[[], object], checker: type[Checker], path: str
 ) -> list[Problem]:
     """
-    The problems, and those a step finds whatever the case: vet, build, or meet.
+    The problems, and those that a step finds: `validate_literals`, the constructor, or `validate_host`.
 
-    After a problem the step sees fewer literals. What it says of an argument that is wrong already is left out, and so is
-    an error that is not a refusal.
+    After a problem, literals are missing in the step. So its problems of invalid arguments are left out, and so is an
+    unexpected exception.
     """
     try:
         step()
@@ -132,7 +132,7 @@ def _with_step(
         more = [Problem(f"{path}.arguments.{wrong.argument}", str(wrong))]
     except (ValueError, TypeError) as wrong:
         more = [Problem(f"{path}.arguments", str(wrong))]
-    except Exception as surprise:  # vet(), __post_init__ and meet() are the check's own
+    except Exception as surprise:  # validate_literals, __post_init__ and validate_host are foreign code
         message = f"{checker.type} failed with {type(surprise).__name__}: {surprise}"
         if not problems:
             raise InvalidRequest(Problem(f"{path}.arguments", message)) from surprise
@@ -144,7 +144,7 @@ def _with_step(
 
 
 def _argument_name(path: str, check_path: str) -> str:
-    """The name of the argument that a place is in; of a place that is in none, nothing."""
+    """The name of the argument that a path leads into, or "" if it does not lead into an argument."""
     inside = path.removeprefix(f"{check_path}.arguments.")
     return "" if inside == path else re.split(r"[.\[]", inside, maxsplit=1)[0]
 
@@ -152,15 +152,15 @@ def _argument_name(path: str, check_path: str) -> str:
 def _secrets(
     check: Check, fields: tuple[Field, ...], displayed: dict[str, Any], path: str
 ) -> Iterable[Problem]:
-    """What would be written down and must not be; what it is, is not repeated."""
+    """A problem for each argument with a secret, which must not be stored. The message does not quote the secret."""
     for field in fields:
         if field.secrets and displayed.get(field.name, UNSET) not in (UNSET, check.arguments.get(field.name)):
-            reason = "it holds a secret, and what is asked of a server is written down"
-            yield Problem(f"{path}.{field.name}", f"{reason}; let its operator configure it")
+            reason = "it holds a secret, and the server stores requests"
+            yield Problem(f"{path}.{field.name}", f"{reason}; the operator must configure the secret instead")
 
 
 def _find_checker(check: Check, registry: Registry, path: str) -> tuple[type[Checker], tuple[Problem, ...]]:
-    """The check that is meant; where only its version is wrong, what is wrong with that, and the newest there is."""
+    """The class of a check. If only the version is unknown: the newest version, and the problem."""
     version = None if check.version is UNSET else check.version
     try:
         return registry.find(check.type, version, path), ()
@@ -173,7 +173,7 @@ def _find_checker(check: Check, registry: Registry, path: str) -> tuple[type[Che
 def _read(
     check: Check, fields: tuple[Field, ...], path: str
 ) -> tuple[dict[str, Any], dict[str, Any], list[PathArgument], list[Problem]]:
-    """Literals by attribute, what is shown of them by name, paths, and what is wrong."""
+    """The literals by attribute, the displayed literals by wire name, the paths, and the problems."""
     names = [field.name for field in fields]
     problems = [
         Problem(f"{path}.{name}", f"{check.type} takes no such argument; it takes {', '.join(names)}")
@@ -218,7 +218,7 @@ def _read(
 
 
 def _literal_problems(field: Field, value: Any, path: str, fault: ValueFault) -> list[Problem]:
-    """Each wrong part of a literal, at its own place; where the whole is wrong or may hold a secret, what `convert` says."""
+    """A problem for each invalid part of a literal. If it is invalid as a whole or may hold a secret: the fault of `convert`."""
     if not field.secrets and (is_object(value) or is_list(value)):
         inner = problems_in(value, field.type, path, _dec_hook)
         if any(one.place != path for one in inner):
@@ -227,7 +227,7 @@ def _literal_problems(field: Field, value: Any, path: str, fault: ValueFault) ->
 
 
 def _unwrap_typed(check: Check, field: Field) -> tuple[Any, bool]:
-    """An argument, and whether it is a literal whatever it looks like."""
+    """The value of an argument, and whether it is a literal even if it looks like a path."""
     value = check.arguments[field.name]
     if is_object(value) and is_check_value(check.type, field.name, value):
         return unwrap(value)
@@ -235,7 +235,7 @@ def _unwrap_typed(check: Check, field: Field) -> tuple[Any, bool]:
 
 
 def resolve(bound: BoundCheck, document: Any, limits: Limits) -> tuple[dict[str, Any], Fault | None]:
-    """What the paths yield, by wire name, and the first trouble in the order of the arguments, if any."""
+    """The values of the paths by wire name, and the first fault in the order of the arguments, or None."""
     values: dict[str, Any] = {}
     first_fault: Fault | None = None
     for path in bound.paths:
@@ -247,7 +247,7 @@ def resolve(bound: BoundCheck, document: Any, limits: Limits) -> tuple[dict[str,
 
 
 def follow(path: PathArgument, document: Any, limits: Limits) -> Any:
-    """One value, or a list of them, as the argument takes it (decisions 14, 15)."""
+    """Follow a path. Returns one value or a list of values, as the argument takes it (decisions 14, 15)."""
     query, name, takes = path.query, path.field.name, path.field.takes
     if isinstance(query, MalformedPath):
         raise PathFault(f"{name}: {query}")
@@ -255,7 +255,7 @@ def follow(path: PathArgument, document: Any, limits: Limits) -> Any:
         if isinstance(query, PromptTemplate):
             return query.fill(document, limits)
         if query.singular and takes == "one" and (value := query.get(document)) is not paths.MISSING:
-            return value  # the commonest
+            return value  # the most common case
         values = query.values(document, max_nodes=limits.max_nodes)
     except PathFault as fault:
         raise PathFault(f"{name}: {fault}") from None
@@ -273,17 +273,17 @@ def _select(path: PathArgument, query: paths.Query, values: list[Any]) -> Any:
     name = path.field.name
     if not values:
         raise PathFault(f"{name}: {path.text} finds nothing")
-    raise PathFault(f"{name}: {path.text} finds {len(values)} values, and this argument takes one")
+    raise PathFault(f"{name}: {path.text} finds {len(values)} values; this argument takes one")
 
 
 def build(bound: BoundCheck, values: Mapping[str, Any]) -> Checker:
-    """The check with all its arguments; a value of the wrong type is a ValueFault."""
+    """Build the check with all its arguments. Raises ValueFault for a value of the wrong type."""
     typed = {path.field.attribute: convert(path.field, values[path.field.name]) for path in bound.paths}
     try:
         return bound.checker(**bound.literals, **typed)
     except (ValueError, TypeError) as wrong:
         raise ValueFault(str(wrong)) from None
-    except Exception as surprise:  # __post_init__ is the check's own
+    except Exception as surprise:  # __post_init__ is foreign code
         kind = type(surprise).__name__
         raise ForeignFault(f"{bound.checker.type} failed with {kind}: {surprise}") from surprise
 
@@ -303,7 +303,7 @@ def convert(field: Field, value: Any) -> Any:
 
 
 def as_text(value: Any) -> Text:
-    """A string is itself, null is refused, anything else is its canonical JSON (decision 19)."""
+    """Convert a value to text: a string stays, any other value becomes canonical JSON. Raises ValueError for null (decision 19)."""
     if isinstance(value, str):
         return Text(value)
     if value is None:
@@ -341,7 +341,7 @@ def _field(described_field: inspect.Field, info: FieldInfo) -> Field:
 
 
 def _meta_extra(kind: inspect.Type) -> dict[str, Any]:
-    """What is said in `Meta(extra=…)`, of the type or of one of those it may be."""
+    """The `Meta(extra=…)` of a type, or of the members of a union."""
     if isinstance(kind, inspect.Metadata):
         here = cast("dict[str, Any] | None", kind.extra)  # pyright: ignore[reportUnknownMemberType]
         return {**_meta_extra(kind.type), **(here or {})}
@@ -351,7 +351,7 @@ def _meta_extra(kind: inspect.Type) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _optional(checker: type[Checker]) -> tuple[tuple[Field, FieldInfo], ...]:
-    """The arguments that have a default; msgspec takes 200 µs to say so."""
+    """The arguments that have a default. Cached, because msgspec takes 200 µs."""
     fields = {field.attribute: field for field in fields_of(checker)}
     return tuple((fields[one.name], one) for one in msgspec.structs.fields(checker) if not one.required)
 
@@ -374,5 +374,5 @@ def _dec_hook(kind: type, value: Any) -> Any:
 
 
 def _display_value(typed: Any, raw: Any) -> Any:
-    """A value as it was given; an object with members of its own is shown whole, with their defaults."""
+    """The value as the caller wrote it. A struct is shown with the defaults of its members."""
     return msgspec.to_builtins(typed) if isinstance(typed, Struct) else raw

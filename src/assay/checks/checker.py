@@ -1,4 +1,4 @@
-"""A check is its arguments and one answer (FEP 2.3): the base class, and the argument types that need a word."""
+"""The base class of checks (FEP 2.3), and the types of their arguments."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Self
@@ -20,7 +20,7 @@ FALLBACK: Final[Answer] = {
 
 
 class Text(str):
-    """Any JSON value as text: a string is itself, null is refused, the rest is canonical JSON (decision 19)."""
+    """Any JSON value except null, as text. A string stays as it is; any other value is canonical JSON (decision 19)."""
 
     __slots__ = ()
 
@@ -40,7 +40,7 @@ class Canonical(Text):
 
 
 class Nodes(list[Any]):
-    """The values of all the nodes a path finds, none included: for a check that asks whether something is there."""
+    """The values of all nodes that a path finds; the list may be empty. For checks that test whether a value exists."""
 
     __slots__ = ()
 
@@ -56,7 +56,7 @@ Phrase = Annotated[str, Meta(min_length=1)]
 
 
 class InvalidArgument(ValueError):
-    """A literal that is wrong whatever the case, by the argument it is the value of."""
+    """A literal that is invalid in every case. `argument` is its name."""
 
     def __init__(self, argument: str, message: str) -> None:
         self.argument = argument
@@ -69,7 +69,7 @@ def verdict(passed: bool) -> Answer:
 
 class Checker(Struct, forbid_unknown_fields=True):
     """
-    Typed fields are the argument schema; `run`, or `async def run`, gives the answer: a dict for `results`.
+    The typed fields are the argument schema. `run`, or `async def run`, returns the answer: a dict for `results`.
 
     class Polite(Checker):
         type = "polite"
@@ -79,8 +79,8 @@ class Checker(Struct, forbid_unknown_fields=True):
         def run(self, services: Services) -> Answer:
             return {"passed": "please" in self.text}
 
-    `waits = False` promises that `run` is quick and never blocks: it is then called where it stands, without a
-    thread and without a deadline. `isolate = True` runs it in a process of its own, which a deadline can kill.
+    `waits = False` promises that `run` is quick and never blocks: it is then called in place, without a thread and
+    without a deadline. `isolate = True` runs it in a process of its own, which a deadline can kill.
     `keeps_time = True` promises that it ends by itself within `check_seconds`, apart from the wait for a rate limit.
     """
 
@@ -92,7 +92,7 @@ class Checker(Struct, forbid_unknown_fields=True):
     results_schema: ClassVar[dict[str, Any]] = {"type": "object"}
 
     def run(self, services: Services) -> Answer | Awaitable[Answer] | WorkerTask:
-        """The answer about one output. Raise a Fault, or anything, where there is none."""
+        """Return the answer for one output. Raise a Fault, or any exception, if there is no answer."""
         raise TypeError(f"{type(self).__name__} has no run()")
 
     @classmethod
@@ -123,7 +123,7 @@ PASSED_SCHEMA: Final = {
 
 
 def argument_schema(checker: type[Checker]) -> dict[str, Any]:
-    """The JSON Schema of a check's arguments; a `$.` path may stand for any that is not opaque."""
+    """The JSON Schema of a check's arguments. A `$.` path may replace any argument that is not opaque."""
     return msgspec.json.schema(checker, schema_hook=_schema_of)
 
 

@@ -1,4 +1,4 @@
-"""contains (FEP 2.3.5): a text holds all of the phrases, or with `negate` none of them."""
+"""contains (FEP 2.3.5): passes if a text contains all phrases, or with `negate` none of them."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ from assay.checks.offload import OffloadableChecker, offload
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 
-SEARCH_LIMIT = 16_000_000  # characters that are searched where the check stands, of all phrases together
+SEARCH_LIMIT = 16_000_000  # characters that are searched in place, for all phrases together
 
 
 class Contains(OffloadableChecker):

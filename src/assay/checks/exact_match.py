@@ -1,4 +1,4 @@
-"""exact_match (FEP 2.3.5): two texts are the same, or with `negate` are not."""
+"""exact_match (FEP 2.3.5): passes if two texts are equal, or with `negate` if they differ."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,11 +20,11 @@ from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.canonical import exact
 
-FOLD_LIMIT = 500_000  # characters whose case is folded where the check stands
+FOLD_LIMIT = 500_000  # characters whose case is folded in place
 
 
 class FoldedMatch(OffloadableChecker):
-    """exact_match of two values that are no strings, without case. A worker process gets the values, not their texts."""
+    """exact_match of two values that are not strings, ignoring case. A worker process gets the values, not their texts."""
 
     actual: Any
     expected: Any
@@ -68,7 +68,7 @@ class ExactMatch(OffloadableChecker):
         return verdict(self._same() != self.negate)
 
     def _same(self) -> bool:
-        """As texts (decision 19), but two values that are no strings as values: numbers by what they are (decision 51)."""
+        """Compare as texts (decision 19). Two values that are not strings are compared as JSON values (decision 51)."""
         actual, expected = self.actual, self.expected
         fold = str if self.case_sensitive else str.casefold
         if isinstance(actual, Canonical) and isinstance(expected, Canonical):

@@ -1,4 +1,4 @@
-"""exists (ours): a path finds something, be it null; with `negate`, nothing."""
+"""exists (an extension to FEP): passes if a path finds a value, which may be null; with `negate`, if it finds none."""
 
 from assay.checks.checker import PASSED_SCHEMA, Answer, Checker, Nodes, verdict
 from assay.ports import Services

@@ -1,4 +1,4 @@
-"""has_items (ours): the trace pattern of FEP 2.3.2: a list holds what it must, in order if asked, and nothing it must not."""
+"""has_items (an extension to FEP): passes if a list has all required items, optionally in order, and no forbidden one (2.3.2)."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -55,18 +55,18 @@ class HasItems(OffloadableChecker):
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
-        """A check without both lists is refused. An empty list asks for nothing, be it a literal or what a path finds."""
+        """Raise ValueError if both lists are absent. An empty list, as a literal or from a path, requires nothing."""
         if all(isinstance(literals.get(name), Absent) for name in ("required_items", "forbidden_items")):
             raise ValueError("expected required_items, forbidden_items or both, got neither")
 
 
 def item_key(item: Any) -> str:
-    """A text that two items have in common where they are equal as JSON, and only there; texts cannot be made to collide in a table."""
+    """A text that is the same for two items if and only if they are equal as JSON. The hashes of texts cannot be made to collide."""
     return f'"{item}' if isinstance(item, str) else exact(item)
 
 
 def _missing(required: list[Any], items: list[str]) -> list[Any]:
-    """An item that is required twice must be there twice."""
+    """The required items that are missing. An item that is required twice must occur twice."""
     left = Counter(items)
     missing: list[Any] = []
     for one in required:
@@ -79,7 +79,7 @@ def _missing(required: list[Any], items: list[str]) -> list[Any]:
 
 
 def _missing_in_order(required: list[Any], items: list[str]) -> list[Any]:
-    """Others may stand between; what does not come after its predecessor is missing."""
+    """The required items that are missing or not in order. Other items may occur between them."""
     rest = iter(items)
     for at, one in enumerate(required):
         if item_key(one) not in rest:

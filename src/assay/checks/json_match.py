@@ -1,4 +1,4 @@
-"""json_match (ours): two JSON values are equal, or the expected one is part of the actual one."""
+"""json_match (an extension to FEP): passes if two JSON values are equal, or if the expected one is part of the actual one."""
 
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ class JsonMatch(OffloadableChecker):
     negate: bool = False
 
     def run(self, services: Services) -> Answer | WorkerTask:
-        # the smaller one is all that is compared
+        # the comparison visits only as many values as the smaller one has
         return offload(self) if is_large(self.actual) and is_large(self.expected) else self.answer(services)
 
     def answer(self, services: Services) -> Answer:
@@ -29,7 +29,7 @@ class JsonMatch(OffloadableChecker):
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Equal as JSON: 1 is 1.0, but true is not 1, and the order of members does not count."""
+    """Whether two values are equal as JSON: 1 equals 1.0, true does not equal 1, and the order of members is ignored."""
     if is_object(left) and is_object(right):
         return left.keys() == right.keys() and all(equal(left[name], right[name]) for name in left)
     if is_list(left) and is_list(right):
@@ -40,7 +40,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def is_part(part: Any, whole: Any) -> bool:
-    """Every member of an object is in the other, at any depth; lists match item by item; the rest is equality."""
+    """Whether every member of an object is in the other, at any depth. Lists match item by item; other values must be equal."""
     if is_object(part) and is_object(whole):
         return all(name in whole and is_part(part[name], whole[name]) for name in part)
     if is_list(part) and is_list(whole):

@@ -1,4 +1,4 @@
-"""json_schema (ours): a value is valid against a JSON Schema. Nothing is fetched: only references inside it resolve."""
+"""json_schema (an extension to FEP): passes if a value is valid against a JSON Schema. External references are not fetched."""
 
 from collections.abc import Mapping
 from typing import Any

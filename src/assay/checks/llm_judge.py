@@ -1,8 +1,8 @@
 """
-llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the form that the caller wants (decisions 18, 25).
+llm_judge (FEP 2.3.6): a model answers a prompt about the case, in the caller's response_format (decisions 18, 25).
 
-A judge is foreign: what was refused, cut off, says a member twice, calls `passed` anything but true or false, or does
-not fit `response_format` is no score. An answer of the wrong form may be repaired once; then it is an error.
+An answer is an error, not a score, if it was refused or truncated, repeats a member, has a `passed` other than true or
+false, or does not match `response_format`. The judge may repair an answer of the wrong form once.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ OBJECT_KEYWORDS = frozenset(
     {"type", "properties", "required", "additionalProperties", "title", "description", "$schema", "$defs"}
 )
 REASONING_SCHEMA = {"type": "string", "description": "the reasons for the answer, weighed before it is given"}
-MAX_ERRORS = 3  # things that do not fit, told to the judge and to the caller
+MAX_ERRORS = 3  # schema violations that are reported to the judge and to the caller
 
 
 class LlmJudge(Checker):
@@ -81,7 +81,7 @@ class LlmJudge(Checker):
             return response, own
         left = None if request.timeout is None else request.timeout - usage.seconds
         if left is not None and left <= 0:
-            raise TimeFault(f"the judge's answer {problem}, and there is no time left to have it repaired")
+            raise TimeFault(f"the judge's answer {problem}, and there is no time left to repair it")
         again = msgspec.structs.replace(
             request, messages=(*request.messages, *repair(reply.text, problem)), timeout=left
         )
@@ -89,12 +89,12 @@ class LlmJudge(Checker):
         response, own, second_problem = self._read(reply, reasoning_added=reasoning_added)
         if second_problem is not None:
             raise ForeignFault(
-                f"the judge's answer {second_problem}; it was asked to repair one that {problem}"
+                f"the judge's answer {second_problem}; it was a repair of an answer that {problem}"
             )
         return response, own
 
     def _read(self, reply: Completion, *, reasoning_added: bool) -> tuple[Any, dict[str, Any], str | None]:
-        """The response, what we asked for on our own, and what is wrong with it."""
+        """The response, the members that only this check added to the schema, and the problem of the response."""
         response, own = reply.value, {}
         if reasoning_added and is_object(response):
             response = dict(response)
@@ -125,7 +125,7 @@ class LlmJudge(Checker):
         passed = properties_of(schema).get("passed", {})
         if is_object(passed) and passed.get("type", "boolean") != "boolean":
             raise InvalidArgument(
-                "response_format", "passed: expected a boolean, since that is what counts as passed"
+                "response_format", "passed: expected a boolean, because it decides whether the check passes"
             )
 
     @classmethod
@@ -135,9 +135,9 @@ class LlmJudge(Checker):
 
 def with_reasoning(schema: dict[str, Any]) -> dict[str, Any]:
     """
-    The schema with a reason before the verdict, where the caller asks for none; the same one otherwise.
+    Add a `reasoning` member before the verdict, if the caller's schema has none.
 
-    Reasons that stand before a verdict can still change it. A schema that is more than a list of members stays as it is.
+    A model that writes its reasons first can base its verdict on them. A schema with more than members is not changed.
     """
     properties = properties_of(schema)
     if not properties or REASONS & properties.keys() or schema.keys() - OBJECT_KEYWORDS:
@@ -156,7 +156,7 @@ def properties_of(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def require_complete(reply: Completion) -> Completion:
-    """A reply that was given whole and willingly; any other is an error, and asking again would not change it."""
+    """Raise ForeignFault for a reply that was refused or truncated. It is not repaired: another call would not change it."""
     if reply.refusal is not None:
         raise ForeignFault(f"the judge refused: {reply.refusal[:300]}")
     if reply.finish_reason != "stop":
@@ -172,7 +172,7 @@ def require_complete(reply: Completion) -> Completion:
 
 
 def format_problem(response: Any, schema: dict[str, Any]) -> str | None:
-    """What keeps a response from being what was asked for."""
+    """The problem of a response, or None if it is valid."""
     if not is_object(response):
         return "is not a JSON object"
     if not isinstance(response.get("passed", True), bool):

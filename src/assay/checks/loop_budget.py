@@ -1,5 +1,5 @@
 """
-How long an event loop reads checks in place.
+Limits the time for which an event loop reads checks in place.
 
 A pattern of sixty characters takes `re` up to 40 ms to compile, and a request has a thousand checks. So `bind` looks at the
 clock before each check. Past the deadline it raises `OverBudget`, and the caller does the work again in a thread.
@@ -21,12 +21,12 @@ class OverBudget(BaseException):
     """
     The checks take too long for an event loop.
 
-    Not an Exception: what guards against a fault of a check's own code lets it pass.
+    Not an Exception, so that handlers for faults of foreign checks do not catch it.
     """
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of `work`, or OverBudget once its checks took this long."""
+    """Call `work`. Raises OverBudget when reading its checks takes longer than this."""
     token = _deadline.set(time.perf_counter() + seconds)
     try:
         return work()
@@ -35,7 +35,7 @@ def within(seconds: float, work: Callable[[], T]) -> T:
 
 
 def spend(length: int = 0) -> None:
-    """OverBudget where the time is over, or where a pattern of this length is not for an event loop."""
+    """Raise OverBudget if the time is over, or if a pattern of this length takes too long for an event loop."""
     deadline = _deadline.get()
     if deadline != math.inf and (length > LONG_PATTERN or time.perf_counter() > deadline):
         raise OverBudget

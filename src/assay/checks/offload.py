@@ -26,7 +26,7 @@ _services = Services()
 
 
 def is_large(*values: Any) -> bool:
-    """Whether there are more than PARTS values in them, long texts counted as several; no more than those are looked at."""
+    """Whether the values have more than INLINE_VALUES parts. A long text counts as several; counting stops at the limit."""
     left, stack = INLINE_VALUES, list(values)
     while stack:
         part = stack.pop()
@@ -44,7 +44,7 @@ def is_large(*values: Any) -> bool:
 
 
 def offload(checker: Checker, *common: str) -> WorkerTask:
-    """The same check in a worker process. Arguments that all cases have in `common` are sent once for many of them."""
+    """A task that runs this check in a worker process. `common`: arguments that are equal in all cases; they are sent once per batch."""
     kind = type(checker)
     arguments = {name: getattr(checker, name) for name in kind.__struct_fields__}
     shared = {name: arguments.pop(name) for name in common}
@@ -53,7 +53,7 @@ def offload(checker: Checker, *common: str) -> WorkerTask:
 
 
 def task(common: bytes) -> Callable[[bytes], bytes]:
-    """In a worker process: the arguments of a check to its answer."""
+    """Runs in a worker process: a function from the arguments of a check to its answer."""
     class_name, shared = _decode(common)
     kind = _import_class(class_name)
 

@@ -26,7 +26,7 @@ def without_secrets(value: Any) -> Any:
 
 
 def redact_checks(checks: Any) -> Any:
-    """Checks as they may be written down, one list or one a case: without the secrets of their configuration."""
+    """Checks as they may be stored, one list or one list per case: without the secrets of their configuration."""
     if is_list(checks):
         return [redact_checks(one) for one in checks]
     if not is_object(checks) or not is_object(checks.get("arguments")):

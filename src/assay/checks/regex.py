@@ -1,4 +1,4 @@
-"""regex (FEP 2.3.5): a pattern is found in a text, or with `negate` is not. Python's `re` (decisions 22, 47)."""
+"""regex (FEP 2.3.5): passes if a pattern is found in a text, or with `negate` if it is not. Uses `re` (decisions 22, 47)."""
 
 import re
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ from assay.workers import pool
 from assay.workers.pool import Outcome
 
 MAX_PATTERN = 20_000  # characters
-CACHE_BYTES = 32 << 20  # bytes of all patterns that are remembered
+CACHE_BYTES = 32 << 20  # bytes of all cached patterns
 
 
 class Flags(Struct, frozen=True, forbid_unknown_fields=True):
@@ -113,9 +113,9 @@ def _fault(fault: Fault) -> Fault:
 
 
 def compile_pattern(pattern: str, flags: Flags) -> RegexPattern:
-    """A ValueError says what is wrong with the pattern."""
+    """Compile a pattern. Raises ValueError if it is not a pattern or too long."""
     if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"the pattern has {len(pattern)} characters; at most {MAX_PATTERN} are taken")
+        raise ValueError(f"the pattern has {len(pattern)} characters; the limit is {MAX_PATTERN}")
     found = cached_pattern(pattern, flags)
     if found is None:
         re_flags = _re_flags(flags)
@@ -125,7 +125,7 @@ def compile_pattern(pattern: str, flags: Flags) -> RegexPattern:
 
 
 def cached_pattern(pattern: str, flags: Flags) -> RegexPattern | None:
-    """The pattern if it is compiled already."""
+    """The compiled pattern if it is in the cache, else None."""
     return _patterns.get((pattern, _re_flags(flags)), pool.owner.get())
 
 
@@ -139,7 +139,7 @@ def _re_flags(flags: Flags) -> int:
 
 
 def _estimated_bytes(text: str) -> int:
-    """Measured: some 200 bytes a character, compiled and as the nodes of its bound."""
+    """The size of a cached pattern. Measured: about 200 bytes per character."""
     return 4_000 + 400 * len(text)
 
 

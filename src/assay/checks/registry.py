@@ -37,7 +37,11 @@ class Registry:
         return type(self)([*self, *checkers])
 
     def find(self, type: str, version: str | None, path: str = "") -> type[Checker]:
-        """The newest release, or of the major that was asked for the newest that is not below it; pre-releases where there is no release."""
+        """
+        The newest release. With `version`: the newest of the same major version that is not below it.
+
+        Pre-releases count only if there is no release.
+        """
         by_version = self._by_type.get(type)
         if not by_version:
             raise UnknownCheck(f"{path}.type".lstrip("."), type, version, self.types)
@@ -74,7 +78,7 @@ class Registry:
         other = by_version.setdefault(version, checker)
         if other is not checker:
             raise UsageError(
-                f"{name} is {checker.type}@{checker.version}, and so is {other.__module__}:{other.__qualname__};"
+                f"{name} and {other.__module__}:{other.__qualname__} are both {checker.type}@{checker.version};"
                 " give one of them another type or version"
             )
 
@@ -97,12 +101,12 @@ def installed() -> list[type[Checker]]:
 
 @lru_cache(maxsize=8)
 def _entry_points(directories: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Reading what every package says takes milliseconds, and stays as it is until one comes or goes."""
+    """The entry points, cached until a package is installed or removed: reading them takes milliseconds."""
     return tuple(entry_points(group=GROUP))
 
 
 def _directory_state(directory: str) -> tuple[str, int]:
-    """A folder that packages are in, and when something in it was last added or removed."""
+    """A folder with packages, and the time of its last change."""
     try:
         return directory, os.stat(directory or ".").st_mtime_ns
     except OSError:
@@ -122,7 +126,7 @@ def from_module(spec: str) -> type[Checker]:
 def _load_checker(source: str, load: Any) -> type[Checker]:
     try:
         checker = load()
-    except (Exception, SystemExit) as surprise:  # a module is foreign code: whatever it does is said
+    except (Exception, SystemExit) as surprise:  # a module is foreign code: every failure becomes a message
         raise UsageError(f"{source} cannot be loaded: {type(surprise).__name__}: {surprise}") from surprise
     if not _is_check(checker):
         raise UsageError(f"{source} is {checker!r}: expected a subclass of assay.Checker")

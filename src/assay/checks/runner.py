@@ -56,19 +56,19 @@ def prepare(bound: BoundCheck, document: Any, services: Services) -> PreparedChe
 
 
 def call(prepared: PreparedCheck, services: Services) -> Answer | Awaitable[Answer] | WorkerTask | Fault:
-    """The answer, something to wait for, work for another process, or the fault; never an exception."""
+    """Call a check. Returns its answer, an awaitable, a WorkerTask or a fault; never raises an exception of the check."""
     if isinstance(prepared.ready, Fault):
         return prepared.ready
     try:
         return prepared.ready.run(services)
     except BaseException as surprise:
         if isinstance(surprise, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
-            raise  # the user's; in any other thread the check made it up
+            raise  # Ctrl-C by the user; in other threads the check itself raised it
         return fault_of(surprise, prepared.bound.checker)
 
 
 def compiled_form(bound: BoundCheck) -> Callable[..., Any] | None:
-    """The check's own faster form, if it has one; where it does not work, the plain form answers."""
+    """The compiled form of a check, if it has one. If it fails, the interpreted form answers."""
     try:
         quick = bound.checker.compile(bound.literals)
     except Exception:  # noqa: BLE001  # a check is foreign code
@@ -86,7 +86,7 @@ def compiled_form(bound: BoundCheck) -> Callable[..., Any] | None:
 
 
 def fault_of(surprise: BaseException, checker: type[Checker]) -> Fault:
-    """A check is foreign code: whatever it raises is data, even sys.exit()."""
+    """The fault for an exception of a check. A check is foreign code: every exception becomes data, even SystemExit."""
     if isinstance(surprise, Fault):
         return surprise
     if isinstance(surprise, TimeoutError):
@@ -104,7 +104,7 @@ def _message(surprise: BaseException) -> str:
 
 
 def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
-    """An answer is a JSON object; its `passed`, if it has one, is true or false."""
+    """The answer, or a fault if it is not a JSON object or its `passed` is not true or false."""
     if answer is PASSED or answer is FAILED or isinstance(answer, Fault):
         return answer
     if not is_mapping(answer):
@@ -133,7 +133,7 @@ def validate_answer(answer: Any, checker: type[Checker]) -> Answer | Fault:
 
 
 def _encode_answer(answer: Answer) -> tuple[bytes, bool]:
-    """Also where values are of a kind of text or number of their own, an argument that is `Text` say; then it is odd."""
+    """The encoded answer, and whether it has values of other types than JSON's, such as subclasses of `str` (`Text`)."""
     try:
         return msgspec.json.encode(answer), False
     except TypeError:
@@ -148,7 +148,7 @@ def to_result(
     *,
     seconds: float | None = None,
 ) -> CheckResult:
-    """The result of a check that ran, or could not."""
+    """The result of a check from its answer or fault."""
     bound = prepared.bound
     outcome = validate_answer(answer, bound.checker)
     metadata: dict[str, Any] = {"check_version": bound.checker.version}
@@ -172,7 +172,7 @@ def to_result(
 
 
 def skip_result(bound: BoundCheck, services: Services) -> CheckResult:
-    """A check that was not executed: the run was cancelled, or stopped at another's error (decision 28)."""
+    """The result of a check that did not run: the run was cancelled, or stopped after another error (decision 28)."""
     return CheckResult(
         check_type=bound.checker.type,
         status="skip",
@@ -183,7 +183,7 @@ def skip_result(bound: BoundCheck, services: Services) -> CheckResult:
 
 
 def run_check(bound: BoundCheck, document: Any, services: Services, options: ResultOptions) -> CheckResult:
-    """One check that does not wait, from beginning to end; for work of another process this thread waits."""
+    """Run one check that does not wait. The thread blocks for tasks of worker processes."""
     prepared = prepare(bound, document, services)
     answer = call(prepared, services)
     if isinstance(answer, WorkerTask):

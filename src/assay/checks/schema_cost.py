@@ -1,8 +1,8 @@
 """
 An upper bound on the steps of validating a value against a JSON Schema.
 
-Every place of a schema costs what it compares itself, and what the places cost that it asks of the same value or of its parts.
-References that lead to the same place twice, level by level, double it each time.
+The cost of a subschema is the cost of its own comparisons plus the cost of the subschemas it applies to the same value or to its
+parts. References that lead to the same subschema twice double the cost at each level.
 """
 
 from collections.abc import Iterator
@@ -21,20 +21,20 @@ _METASCHEMAS = ("https://json-schema.org/", "http://json-schema.org/")
 
 
 class _SchemaNode(NamedTuple):
-    """What a schema compares itself, what it asks of a value, and of the parts of a list or an object, whichever it is."""
+    """The steps of a subschema's own comparisons, and the subschemas it applies to the same value and to its parts."""
 
     own_steps: int
     same_value: tuple[int, ...]
     parts: tuple[
         tuple[tuple[int, ...], tuple[int, ...]], ...
-    ]  # of each: one of the first, and all of the second
+    ]  # for lists and for objects: a part takes one of the first tuple and all of the second
 
 
 class SchemaCost:
-    """Of one schema."""
+    """The cost of one schema."""
 
     def __init__(self, schema: Any, *, has_references: bool = True) -> None:
-        """A schema that is not `linked` has no references."""
+        """`has_references=False`: the caller knows that the schema has no references, so addresses are not collected."""
         self._has_references = has_references
         self._ids: dict[int, int] = {}
         self._nodes: list[tuple[JSON, str]] = []
@@ -45,18 +45,20 @@ class SchemaCost:
         for at, (node, base) in enumerate(self._nodes):
             self._costs[at] = self._node_cost(node, base)
         self._order = self._evaluation_order()
-        self._deepest_level: list[int] | None = None  # the deepest so far
-        self._steps_by_depth: list[int] = []  # by depth
+        self._deepest_level: list[int] | None = (
+            None  # the steps of each subschema at the deepest level so far
+        )
+        self._steps_by_depth: list[int] = []
         self._stable = False
 
     def work(self, depth: int, size: int) -> int:
-        """Steps for a value that is nested so deep and has so many parts, at most; what is beyond MOST is not counted."""
+        """The maximum number of steps for a value of this depth with `size` parts. Counting stops above MAX_STEPS."""
         if self.unresolved_reference is not None:
             return MAX_STEPS + 1
         return min(self.steps(depth) * size, MAX_STEPS + 1)
 
     def steps(self, depth: int) -> int:
-        """For one part of a value that is nested so deep. What is asked of a part depends on how deep it stands."""
+        """The maximum number of steps for one part of a value of this depth."""
         while len(self._steps_by_depth) <= depth and not self._stable and self._nodes:
             below, self._deepest_level = self._deepest_level, self._next_level(self._deepest_level)
             self._steps_by_depth.append(
@@ -66,7 +68,7 @@ class SchemaCost:
         return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)] if self._steps_by_depth else 1
 
     def _next_level(self, below: list[int] | None) -> list[int]:
-        """The steps of each place for a part of the value that stands one deeper; at first, for the value itself."""
+        """The steps of each subschema for a value one level deeper; the first level is a value without parts."""
         work = [0] * len(self._costs)
         for at in self._order:
             place = self._costs[at]
@@ -82,7 +84,7 @@ class SchemaCost:
         return work
 
     def _collect(self, schema: Any) -> None:
-        """Every object in it, with its base address, and the names that references may use."""
+        """Collect every object of the schema with its base address, and the addresses that references may use."""
         stack: list[tuple[Any, str, str]] = [(schema, "", "")]
         while stack:
             node, base, pointer = stack.pop()
@@ -155,7 +157,7 @@ class SchemaCost:
         return list(dict.fromkeys(targets))
 
     def _evaluation_order(self) -> list[int]:
-        """What a place asks of the same value comes before it; a circle, which asks the same again, is cut."""
+        """An order in which the subschemas applied to the same value come before a subschema. Cycles are cut."""
         order: list[int] = []
         state = bytearray(len(self._costs))
         for first in range(len(self._costs)):
@@ -186,7 +188,7 @@ class SchemaCost:
 
 
 def longest_keyword(schema: Any) -> int:
-    """Characters of the longest part of a schema that a message about one value repeats."""
+    """The length of the longest part of a schema that one error message quotes."""
     longest, stack = 0, [schema]
     while stack:
         node = stack.pop()
@@ -200,7 +202,7 @@ def longest_keyword(schema: Any) -> int:
 
 
 def _own_steps(node: JSON) -> int:
-    """What is compared at this place: names that are required, and values of an enum that are no plain ones, which are found by hash."""
+    """The steps of a subschema's own comparisons: required names, and lists and objects in an enum. Scalars are found by hash."""
     steps = 1
     for name in ("required", "properties", "patternProperties", "dependentRequired", "dependencies"):
         some = node.get(name)
@@ -213,7 +215,7 @@ def _own_steps(node: JSON) -> int:
 
 
 class Size(NamedTuple):
-    """Of a value: how many lists and objects stand inside one another, how many values there are, and the characters of all texts."""
+    """The depth of a value, the number of its parts, and the characters of all its texts."""
 
     depth: int
     parts: int

@@ -14,17 +14,17 @@ from assay.protocol.cache import memoize
 from assay.workers import pool
 
 MAX_SCHEMA_BYTES = 1 << 20  # bytes of a schema
-INLINE_STEPS = 200_000  # steps that are done where the check stands, 5 ms
-LISTING_STEPS = 100_000  # steps up to which every error is listed: each of them is kept until all are…
-LISTING_BYTES = 32 << 20  # …with its message
+INLINE_STEPS = 200_000  # steps of a validation that runs in place: 5 ms
+LISTING_STEPS = 100_000  # limit of the steps for which errors are listed: all errors are in memory at once…
+LISTING_BYTES = 32 << 20  # …with their messages, whose limit this is
 MAX_MESSAGE = 1_000  # characters of a message
 BACKTRACKING_CHARACTERS, BACKTRACKING_VALUES = 500, 20  # characters, and values, for patterns that backtrack
-CHARACTERS_PER_STEP = 64  # characters a step, for those that do not
-CACHE_BYTES = 64 << 20  # bytes of all schemas that are remembered
+CHARACTERS_PER_STEP = 64  # for patterns that do not backtrack
+CACHE_BYTES = 64 << 20  # bytes of all cached schemas
 
 
 def _estimated_bytes(schema: bytes) -> int:
-    """Measured: 62 bytes for one, and half a megabyte for a pattern that is in use."""
+    """The size of a cached validator. Measured: 62 bytes per byte, and half a megabyte for a pattern that was used."""
     return 64 * len(schema) + (schema.count(b'"pattern') << 19)
 
 
@@ -34,7 +34,7 @@ def validator_for(schema: bytes) -> "Validator":
     import jsonschema_rs  # deferred import: 48 ms for checks that most runs do not use
 
     if len(schema) > MAX_SCHEMA_BYTES:
-        raise ValueError(f"the schema has {len(schema):,} bytes; at most {MAX_SCHEMA_BYTES:,} are taken")
+        raise ValueError(f"the schema has {len(schema):,} bytes; the limit is {MAX_SCHEMA_BYTES:,}")
 
     def refuse(address: str) -> Any:
         raise ValueError(f"{address!r} is outside the schema; external references are not fetched")
@@ -45,7 +45,9 @@ def validator_for(schema: bytes) -> "Validator":
     try:
         try:
             validator = kind(document, retriever=refuse, pattern_options=jsonschema_rs.RegexOptions())
-        except jsonschema_rs.ValidationError:  # perhaps for a pattern that looks around, or back
+        except (
+            jsonschema_rs.ValidationError
+        ):  # possibly because a pattern has look-around or a back-reference
             backtracking_options = jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000)
             validator = kind(document, retriever=refuse, pattern_options=backtracking_options)
             backtracks = True
@@ -73,7 +75,7 @@ class Validator:
     def __init__(self, validator: Any, schema: Any, size: int, *, backtracks: bool) -> None:
         self._validator, self._schema, self._size, self._backtracks = validator, schema, size, backtracks
 
-    @cached_property  # not before a value comes: of a large schema it takes a while
+    @cached_property  # computed with the first value: it takes long for a large schema
     def _cost(self) -> SchemaCost:
         text = msgspec.json.encode(self._schema)
         return SchemaCost(self._schema, has_references=b'Ref"' in text or b'$ref"' in text)
@@ -97,7 +99,7 @@ class Validator:
         return self._validator.is_valid(value)
 
     def errors(self, value: Any, limit: int) -> list[SchemaViolation]:
-        """The first of them. Where there may be too many to hold, that it does not fit."""
+        """The first violations; UNLISTED_VIOLATION alone if there may be too many to hold."""
         errors = self.iter_errors(value)
         if errors is None:
             return [UNLISTED_VIOLATION]
@@ -106,12 +108,12 @@ class Validator:
         ]
 
     def iter_errors(self, value: Any) -> Iterable[Any] | None:
-        """The errors as the library has them; None: it does not fit, and there may be too many to hold."""
+        """The errors of the library; None if the value is not valid and there may be too many errors to hold."""
         size = measure(value)
         work = self._count_steps(size)
         if self._validator.is_valid(value):
             return ()
-        # a message repeats the part of the value that it is about, and what was asked of it
+        # a message quotes the invalid part of the value and the part of the schema that it violates
         quoted = self._cost.steps(size.depth) * (size.depth + 1) * (size.characters + 8 * size.parts)
         if work > LISTING_STEPS or quoted + work * self._quoted_bytes > LISTING_BYTES:
             return None
@@ -121,8 +123,8 @@ class Validator:
         work = self._cost.work(size.depth, size.parts)
         if work > MAX_STEPS:
             raise ValueFault(
-                f"schema: it could take more than {MAX_STEPS:,} steps with a value that is {size.depth} deep and has"
-                f" {size.parts:,} parts; make it smaller, or let fewer of its references lead to the same place"
+                f"schema: validating a value of depth {size.depth} with {size.parts:,} parts could take more than"
+                f" {MAX_STEPS:,} steps; make the schema smaller, or let fewer references lead to the same place"
             )
         return work
 

@@ -1,7 +1,7 @@
 """
-semantic_similarity (FEP 2.3.6): how near two texts are to each other, by embeddings (decision 24).
+semantic_similarity (FEP 2.3.6): the similarity of two texts by their embeddings (decision 24).
 
-Near is not true: no embedding separates a claim from its negation. A text without words is near nothing.
+Similar texts need not agree: embeddings do not separate a claim from its negation. A text without words has similarity 0.
 """
 
 from collections.abc import Mapping, Sequence
@@ -83,18 +83,18 @@ class SemanticSimilarity(Checker):
 
 
 def similarity(left: Sequence[float], right: Sequence[float], metric: Metric) -> float:
-    """From 0 to 1. All of it on vectors of length 1, so that `dot` is `cosine`; below 0 is 0, and so is what means nothing."""
+    """The similarity from 0 to 1. Vectors are normalised, so `dot` equals `cosine`. Negative values and zero vectors give 0."""
     if not any(left) or not any(right):
         return 0.0
     if metric == "euclidean":
         return 1 / (1 + sqrt(sum((a - b) ** 2 for a, b in zip(_unit(left), _unit(right), strict=True))))
     if left == right:
-        return 1.0  # exactly, whatever the last digit of a root
+        return 1.0  # exact: no rounding error of the square root
     return min(1.0, max(0.0, sum(map(mul, _unit(left), _unit(right)))))
 
 
 def _unit(vector: Sequence[float]) -> list[float]:
-    """Of length 1, also where the squares of its numbers are too large or too small to be added up."""
+    """The vector with length 1. It is scaled first if the squares of its numbers overflow or underflow."""
     length = sqrt(sum(map(mul, vector, vector)))
     if length in (0.0, inf):
         largest = max(map(abs, vector))

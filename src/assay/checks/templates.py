@@ -1,7 +1,7 @@
 """
-A text with `{{$.path}}` in it, filled once a case (FEP 2.3.6, decision 18).
+Prompt templates: texts with `{{$.path}}` placeholders that are filled per case (FEP 2.3.6, decision 18).
 
-What is filled in is never looked at again: text that comes from an output cannot introduce a placeholder.
+Values are not scanned again after they are filled in, so text from an output cannot introduce a placeholder.
 """
 
 import re
@@ -18,7 +18,7 @@ PATH = re.compile(r"""(?:[^'"}]|}(?!})|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*""",
 
 
 class Placeholder(NamedTuple):
-    """A place to fill in: where it begins, and what leads to its value."""
+    """A placeholder: its position in the text, its path, and the compiled path or its error."""
 
     at: int
     text: str
@@ -27,10 +27,10 @@ class Placeholder(NamedTuple):
 
 class PromptTemplate:
     """
-    Words and blanks in turn.
+    Text parts and placeholders in alternation.
 
-        Form.read("Is `{{$.output.value}}` polite?")    a form with one blank
-        Form.read("Is {{this}} polite?")                None: nothing to fill in, a text as it stands
+        PromptTemplate.read("Is `{{$.output.value}}` polite?")    a template with one placeholder
+        PromptTemplate.read("Is {{this}} polite?")                None: there is no placeholder
     """
 
     __slots__ = ("_parts",)
@@ -40,7 +40,7 @@ class PromptTemplate:
 
     @classmethod
     def read(cls, text: str) -> Self | None:
-        """Only what follows `{{` with `$.` or `$[` is a path; the rest is text, and so are lone braces."""
+        """Read a template; None if it has no placeholder. A placeholder starts with `{{$.` or `{{$[`; other braces are text."""
         parts: list[str | Placeholder] = []
         done = 0
         at = text.find(OPEN)
@@ -59,11 +59,11 @@ class PromptTemplate:
 
     @property
     def singular(self) -> bool:
-        """Whether no blank has to be searched for."""
+        """Whether all paths are singular queries, which do not search."""
         return all(isinstance(part, str) or _singular(part.query) for part in self._parts)
 
     def fill(self, document: Any, limits: Limits) -> str:
-        """A string goes in as it is, anything else as JSON; a blank that finds nothing is a PathFault."""
+        """Fill in the values: a string as it is, any other value as JSON. Raises PathFault if a path does not find one value."""
         return "".join(
             part if isinstance(part, str) else _value(part, document, limits) for part in self._parts
         )
@@ -74,7 +74,7 @@ def _singular(query: paths.Query | MalformedPath) -> bool:
 
 
 def _end(text: str, start: int) -> int | None:
-    """Where the path ends: at `}}` outside quotes; inside them only if there is no other."""
+    """The end of a path: the first `}}` outside quotes, else the first one inside them, else None."""
     path = PATH.match(text, start, start + paths.MAX_TEXT)
     if path is not None and text.startswith(CLOSE, path.end()):
         return path.end()
@@ -98,7 +98,7 @@ def _value(placeholder: Placeholder, document: Any, limits: Limits) -> str:
         raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.query}")
     values = placeholder.query.values(document, max_nodes=limits.max_nodes)
     if len(values) != 1:
-        result = f"{len(values)} values, and a placeholder takes one" if values else "nothing"
+        result = f"{len(values)} values; a placeholder takes one" if values else "nothing"
         raise PathFault(f"the placeholder at character {placeholder.at}: {placeholder.text} finds {result}")
     (value,) = values
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()

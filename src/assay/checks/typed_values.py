@@ -1,15 +1,15 @@
 """
-Arguments as the text's own proto types them (FEP 5.2): a CheckValue, `{"jsonpath_expression": "$.output.value"}`.
+Reads arguments in the form of FEP's proto (FEP 5.2): a CheckValue, `{"jsonpath_expression": "$.output.value"}`.
 
-A client that writes ExactMatchArguments and its like as JSON sends such objects. They are read as what they stand for, where the
-text has a CheckValue, and nowhere else; one that makes no sense is refused, and none is compared as an object.
+A client that writes ExactMatchArguments and similar messages as JSON sends such objects. They are unwrapped only in arguments
+that are a CheckValue in the proto. An invalid CheckValue is refused; it is not compared as an object.
 """
 
 from typing import Any
 
 from assay.protocol.json_types import is_object, kind_of, preview
 
-FIELDS = frozenset(  # where the text has a CheckValue
+FIELDS = frozenset(  # the arguments that are a CheckValue in the proto
     {
         ("exact_match", "actual"),
         ("exact_match", "expected"),
@@ -36,7 +36,7 @@ _NAMES = {name: name for name in _KINDS} | {
 
 
 def is_check_value(check: str, argument: str, value: Any) -> bool:
-    """Whether it is a CheckValue, under the names of the proto or of its JSON."""
+    """Whether the object is a CheckValue, by the member names of the proto or of its JSON form."""
     return (
         (check, argument) in FIELDS
         and is_object(value)
@@ -46,7 +46,7 @@ def is_check_value(check: str, argument: str, value: Any) -> bool:
 
 
 def unwrap(value: dict[str, Any]) -> tuple[Any, bool]:
-    """What it stands for, and whether that is a literal; a ValueError where it stands for nothing."""
+    """The value of a CheckValue, and whether it is a literal. Raises ValueError for an invalid CheckValue."""
     if len(value) > 1:
         raise ValueError(f"expected one of {', '.join(_KINDS)}, got {', '.join(value)}")
     ((name, content),) = value.items()

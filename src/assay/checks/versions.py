@@ -1,4 +1,4 @@
-"""Semantic versions (FEP 6.3), as far as choosing a check needs them (decision 37)."""
+"""Semantic versions (FEP 6.3), to select the version of a check (decision 37)."""
 
 import re
 from collections.abc import Collection
@@ -15,7 +15,7 @@ _RELEASE = ((2, 0, ""),)  # sorts after every pre-release
 
 
 def parse(text: str) -> Version | None:
-    """A key that sorts as SemVer 2.0 says, or None for what is no version. Build metadata does not count."""
+    """A sort key by SemVer 2.0, or None if the text is not a version. Build metadata is ignored."""
     match = _SEMVER.fullmatch(text)
     if match is None:
         return None
@@ -24,7 +24,7 @@ def parse(text: str) -> Version | None:
 
 
 def newest(versions: Collection[Version]) -> Version:
-    """The newest release; where there is none, the newest pre-release."""
+    """The newest release, or the newest pre-release if there is no release."""
     return max([version for version in versions if version[3] == _RELEASE] or versions)
 
 

@@ -17,9 +17,9 @@ Report = Callable[[Any], None]
 
 class WorkerTask(Struct, frozen=True):
     """
-    A task of a worker process (`assay.workers`) and one item for it; `answer` makes the check's answer of the outcome.
+    A task of a worker process (`assay.workers`) and one item for it; `answer` converts the outcome to the check's answer.
 
-    A check may give it instead of an answer. Those of many cases that have the task and `common` in common go together.
+    A check may return it instead of an answer. Tasks of many cases with the same function and `common` run in one batch.
     """
 
     task: str

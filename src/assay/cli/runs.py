@@ -193,7 +193,7 @@ async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
             answers = tally.answers(tuple(check["check_type"] for check in case["check_results"]))
             for at, check in enumerate(case["check_results"]):
                 message = check["error"]["message"] if "error" in check else ""
-                code |= answers.note(at, check["status"], check["results"], id, message)
+                code |= answers.record(at, check["status"], check["results"], id, message)
             answers.close(id, code)
     return tally
 

@@ -1,9 +1,9 @@
 """
-What each case answered, by its id, so that repeats of one case are one cluster (decision 46), in flat memory.
+Columns of answers by case id, in bounded memory, so that repeats of one case form one cluster (decision 46).
 
-Blocks of ids go to a temporary file. Ids that come in their order are all different, and nothing more is to be found out. Else
-the blocks are sorted at the end by hashes of 64 bits, which two ids would have to share to be taken for one, and read together,
-one range of hashes after the other.
+Blocks of pairs are spilled to a temporary file. Ids that arrive in ascending order are distinct and need no further work.
+Otherwise the blocks are sorted at the end by 64-bit hashes of the ids, and read one range of hashes at a time. Two ids are taken
+for the same case only if their hashes are equal.
 """
 
 import tempfile
@@ -18,8 +18,8 @@ import msgspec
 
 from assay.errors import EnvironmentFailure
 
-BLOCK = 65_536  # pairs held before they are put aside
-HASH_RANGES = 256  # of hashes, that a sorted block is divided into
+BLOCK = 65_536  # pairs held in memory before they are spilled
+HASH_RANGES = 256  # ranges of hashes in a sorted block
 RANGE_SIZE = 2**64 // HASH_RANGES
 LOWEST_HASH = -(2**63)
 
@@ -48,7 +48,7 @@ class SpillFile:
             for one in data:
                 self._file.write(one)
         except OSError as wrong:
-            raise EnvironmentFailure(f"the temporary folder: cannot be written: {wrong.strerror}") from None
+            raise EnvironmentFailure(f"the temporary folder cannot be written: {wrong.strerror}") from None
         return start
 
     def read(self, start: int, size: int) -> bytes:
@@ -57,11 +57,11 @@ class SpillFile:
             self._file.seek(start)
             return self._file.read(size)
         except OSError as wrong:
-            raise EnvironmentFailure(f"the temporary folder: cannot be read: {wrong.strerror}") from None
+            raise EnvironmentFailure(f"the temporary folder cannot be read: {wrong.strerror}") from None
 
 
 class Column:
-    """Pairs of an id and a number: a whole one of `bits` bits, or without `bits` a float."""
+    """Pairs of an id and a number: an unsigned integer of `bits` bits, or a float if `bits` is None."""
 
     __slots__ = (
         "_blocks",
@@ -80,16 +80,18 @@ class Column:
         self._spill_file = spill_file
         self._width = 8 if bits is None else _width(bits)
         kind = "d" if bits is None else _TYPECODES.get(self._width)
-        self._values: Any = [] if kind is None else array(kind)  # a number that no array holds is in a list
+        self._values: Any = (
+            [] if kind is None else array(kind)
+        )  # a list for integers that are too wide for an array
         self._order: IdOrder = "unknown"
         self._last = ""
-        self._texts: list[bytes] = []  # ids, as long as they come in order
-        self._keys: list[int] = []  # else their hashes
-        self.buffer_size = 0  # pairs that are not put aside
+        self._texts: list[bytes] = []  # the ids, while they arrive in order
+        self._keys: list[int] = []  # the hashes of the ids, if they do not
+        self.buffer_size = 0  # pairs that are not spilled
         self._blocks: list[_Block] = []
         self._sorted: list[
             tuple[int, array[int]]
-        ] = []  # where each begins, and where in it a range of hashes does
+        ] = []  # for each block: its offset, and the index at which each range of hashes starts
 
     @property
     def count(self) -> int:
@@ -97,12 +99,12 @@ class Column:
 
     @property
     def spilled(self) -> bool:
-        """Whether some of it is."""
+        """Whether some pairs are in the temporary file."""
         return bool(self._blocks)
 
     @property
     def distinct(self) -> bool:
-        """Whether no id came twice, where that can be told from their order, or all are at hand."""
+        """Whether all ids are known to be distinct: they arrived in order, or none is spilled and all hashes differ."""
         if self._order != "none":
             return True
         return not self._blocks and len(set(self._keys)) == self.buffer_size
@@ -120,7 +122,7 @@ class Column:
         self.buffer_size += len(ids)
 
     def _update_order(self, ids: Sequence[str]) -> None:
-        """Whether they still come in order, by their text, or first by their length: `case-2`, `case-10`."""
+        """Update the order of the ids: by text, or by length and then by text (`case-2`, `case-10`)."""
         if self._order == "none":
             return
         before, self._last = self._last, ids[-1]
@@ -134,7 +136,7 @@ class Column:
             self._keys, self._texts = _hashes(self._texts), []
 
     def spill(self) -> None:
-        """Put aside what is held."""
+        """Write the pairs in memory to the temporary file."""
         if self.buffer_size:
             texts = b"\n".join(self._texts)
             keys = array("q", self._keys).tobytes()
@@ -143,17 +145,17 @@ class Column:
             self._texts, self._keys, self._values, self.buffer_size = [], [], self._values[:0], 0
 
     def values(self) -> Iterator[Sequence[Any]]:
-        """All numbers, in the order they came, in pieces."""
+        """Yield all numbers in order of arrival, block by block."""
         for block in self._blocks:
             yield self._read_values(block)
         yield self._values
 
     def pairs(self) -> Pairs:
-        """Hashes and numbers of a column of which nothing is aside."""
+        """The hashes and numbers of a column that is not spilled."""
         return self._keys or _hashes(self._texts), self._values
 
     def sort(self) -> None:
-        """Put all of it aside, sorted by hash."""
+        """Spill all pairs and sort each block by hash."""
         self.spill()
         for block in self._blocks[len(self._sorted) :]:
             keys, values = self._read_keys(block), self._read_values(block)
@@ -167,7 +169,7 @@ class Column:
             self._sorted.append((start, bounds))
 
     def hash_range(self, first: int, last: int) -> Pairs:
-        """The pairs of some ranges of hashes, once it is sorted; those of one id in the order they came."""
+        """The pairs of a span of hash ranges of a sorted column. Pairs of one id are in order of arrival."""
         keys, values = array("q"), self._values[:0]
         for start, bounds in self._sorted:
             low, count = bounds[first], bounds[last] - bounds[first]
@@ -199,14 +201,14 @@ class Column:
 
 
 class _Block(NamedTuple):
-    """Pairs that are put aside: their ids in so many bytes of text, or without any their hashes; then the numbers."""
+    """Spilled pairs: `text_bytes` of ids, or the hashes of the ids if that is 0; then the numbers."""
 
     start: int
     pairs: int
     text_bytes: int
 
 
-_TYPECODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of arrays, by the bytes of a number
+_TYPECODES = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of an array, by the width of its numbers in bytes
 
 
 def _width(bits: int) -> int:
@@ -226,7 +228,7 @@ def _ascending(values: Sequence[Any]) -> bool:
 
 
 def partitions(columns: Sequence[Column]) -> Iterator[list[Pairs]]:
-    """All pairs of some columns, in parts of which each holds all there is of its ids."""
+    """Yield all pairs of the columns in parts. Each part holds all pairs of its ids."""
     count = sum(column.count for column in columns)
     if count <= BLOCK and not any(column.spilled for column in columns):
         yield [column.pairs() for column in columns]

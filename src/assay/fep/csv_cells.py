@@ -21,5 +21,5 @@ def encode_row(values: Iterable[object]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\r\n").writerow(
         [escape_cell(value) for value in values]
-    )  # which quotes a CR too
+    )  # it also quotes a cell with a CR
     return text.getvalue().removesuffix("\r\n").encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Files of JSON, JSON lines, YAML and CSV, plain or gzipped, as streams of documents with their places."""
+"""Reads files of JSON, JSON lines, YAML and CSV, plain or gzipped, as streams of documents with their places."""
 
 import csv
 import gzip
@@ -31,16 +31,16 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SourceItem(NamedTuple):
-    """One document of a file, as JSON bytes, and where it stands: `cases.jsonl:7`, `cases.yaml[2]`."""
+    """One document of a file, as JSON bytes, and its place: `cases.jsonl:7`, `cases.yaml[2]`."""
 
     place: str
     raw: bytes
-    end: int = 0  # how far into the file it reaches
-    problems: tuple[Problem, ...] = ()  # what keeps it from being JSON; `raw` is then empty
+    end: int = 0  # the offset in the file after it
+    problems: tuple[Problem, ...] = ()  # why it is not JSON; `raw` is then empty
 
 
 def format_of(name: str, default: Format) -> tuple[Format, bool]:
-    """By extension: the format, and whether it is gzipped. `-` is standard input, of the default format."""
+    """The format of a file by its extension, and whether it is gzipped. `-` is standard input and has the default format."""
     if name == "-":
         return default, False
     path = Path(name.lower())
@@ -48,14 +48,14 @@ def format_of(name: str, default: Format) -> tuple[Format, bool]:
     suffix = Path(path.stem).suffix if zipped else path.suffix
     if suffix not in FORMATS:
         raise UsageError(
-            f"{name}: expected a file that ends in {', '.join(FORMATS)}, perhaps with .gz behind it"
+            f"{name}: expected a file that ends in {', '.join(FORMATS)}, or in one of these and .gz"
         )
     return FORMATS[suffix], zipped
 
 
 @contextmanager
 def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
-    """A file to read, or what went wrong in one line."""
+    """Open a file to read. An error becomes a UsageError or EnvironmentFailure with a message of one line."""
     try:
         if name == "-":
             yield sys.stdin.buffer
@@ -67,7 +67,7 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
     except IsADirectoryError:
         raise UsageError(f"{name}: this is a folder; expected a file") from None
     except PermissionError:
-        raise UsageError(f"{name}: may not be read") from None
+        raise UsageError(f"{name}: permission to read it is denied") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as wrong:
         raise EnvironmentFailure(f"{name}: the gzip data is broken: {wrong}") from None
     except OSError as wrong:
@@ -75,7 +75,7 @@ def opened(name: str, *, zipped: bool) -> Generator[IO[bytes]]:
 
 
 def readable(name: str) -> None:
-    """Refuse a file that cannot be opened, before anything else happens."""
+    """Raise an error for a file that cannot be opened. Call it before other work starts."""
     _, zipped = format_of(name, "jsonl")
     with opened(name, zipped=zipped):
         pass
@@ -83,9 +83,9 @@ def readable(name: str) -> None:
 
 def lines_of(file: IO[bytes], limits: Limits) -> Iterator[tuple[int, bytes, int]]:
     """
-    Lines that are not blank: number, text without the space around it, and how far the file was read.
+    Yield the lines that are not blank: the number, the stripped text, and the offset in the file after it.
 
-    Of a line over the limit only as much is held as shows that it is.
+    A line over the limit is not held in full. The part that is yielded is also over the limit.
     """
     held: list[bytes] = []
     size, number, end = 0, 0, 0
@@ -115,7 +115,7 @@ def read_items(
     """
     The documents of a file: the lines of JSONL, the items of a JSON or YAML list, the rows of a CSV.
 
-    The list may also be this member of an object, whose other members are then not read.
+    With `member`, the list may also be this member of an object; its other members are not read.
     """
     form, zipped = format_of(name, default)
     with opened(name, zipped=zipped) as file:
@@ -152,14 +152,14 @@ def _listed(document: Any, name: str, member: str | None) -> tuple[str, list[Any
 
 
 def document_of(name: str, limits: Limits, default: Format = "json") -> Any:
-    """A file that is one document. JSON lines are a list of theirs."""
+    """Read a file as one document. A file of JSON lines or CSV is a list of its items."""
     form, zipped = format_of(name, default)
     try:
         if form in ("jsonl", "csv"):
             return [_item(piece) for piece in read_items(name, limits, default)]
         with opened(name, zipped=zipped) as file:
             return _document(file, name, form, limits)
-    except BadLine as bad:  # of a document, not of a stream: nothing of it was used
+    except BadLine as bad:  # the document is refused as a whole: no part of it was used
         raise InvalidRequest(bad.problems) from None
 
 
@@ -170,7 +170,7 @@ def _item(piece: SourceItem) -> Any:
 
 
 def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
-    read = bytearray()  # not in one go: Python takes all the room for that beforehand
+    read = bytearray()  # block by block: one read of the limit would allocate all of it beforehand
     while len(read) <= limits.max_request_bytes and (block := file.read(BLOCK)):
         read += block
     if len(read) > limits.max_request_bytes:
@@ -185,7 +185,7 @@ def _document(file: IO[bytes], name: str, form: Format, limits: Limits) -> Any:
 
 
 def _either(data: bytes, name: str) -> Any:
-    """What has no extension: JSON, or YAML where it does not begin as JSON does."""
+    """Read data without a file extension: as JSON, or as YAML if it does not start with `{` or `[`."""
     try:
         return _parsed(data, name)
     except BadLine:
@@ -208,7 +208,7 @@ def _parsed(data: bytes, path: str) -> Any:
 
 
 def _byte(wrong: Exception) -> int:
-    """Where the trouble is; a document that is cut off has it at its end."""
+    """The offset of a JSON error. The error of a truncated document is at its end."""
     _, _, rest = str(wrong).partition("(byte ")
     return int(rest.rstrip(")")) if rest.rstrip(")").isdigit() else sys.maxsize
 
@@ -217,9 +217,9 @@ def _rows(
     file: IO[bytes], name: str, limits: Limits
 ) -> Iterator[tuple[int, dict[str, Any], tuple[Problem, ...]]]:
     """
-    Rows as objects: `a.b` is a member of a member, an empty cell is absent, a cell is text.
+    Yield rows as objects. Column `a.b` is the member `b` of the member `a`. Cells are text; an empty cell is absent.
 
-    A column that ends in `:json` holds JSON: numbers, lists, true and false.
+    The cells of a column that ends in `:json` are JSON: numbers, lists, true and false.
     """
     csv.field_size_limit(min(limits.max_line_bytes, sys.maxsize))
     reader = csv.reader(_texts(file, name, limits), strict=True)
@@ -229,8 +229,8 @@ def _rows(
         if twice is not None:
             raise BadLine(f"{name}:1", [Problem("", f"two columns are called {twice!r}")])
         if len(header) == 1 and (other := next((one for one in ";\t" if one in header[0]), None)):
-            told = f"one column, {header[0][:40]!r}: expected commas between them, got {other!r}"
-            raise BadLine(f"{name}:1", [Problem("", told)])
+            message = f"one column, {header[0][:40]!r}: expected commas between columns, got {other!r}"
+            raise BadLine(f"{name}:1", [Problem("", message)])
         for row in reader:
             if row:
                 yield reader.line_num, *_row(header, row)
@@ -239,7 +239,7 @@ def _rows(
 
 
 def _texts(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
-    """Lines, decoded one by one, so that a bad one is known by its number and those before it are good."""
+    """Decode line by line, so that an error has its line number and the lines before it are still read."""
     number = 0
     while line := file.readline(limits.max_line_bytes + 1):
         number += 1
@@ -253,7 +253,7 @@ def _texts(file: IO[bytes], name: str, limits: Limits) -> Iterator[str]:
 
 def _row(header: list[str], row: list[str]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
     if len(row) > len(header):
-        return {}, (Problem("", f"{len(row)} cells, and the header names {len(header)} columns"),)
+        return {}, (Problem("", f"expected {len(header)} cells, as in the header, got {len(row)}"),)
     document: dict[str, Any] = {}
     cells = [(column, cell) for column, cell in zip(header, row, strict=False) if cell]
     problems = (_path(document, column, cell) for column, cell in cells)
@@ -272,7 +272,7 @@ def _path(document: dict[str, Any], column: str, cell: str) -> Problem | None:
     for name in outer:
         inner = document.setdefault(name, {})
         if not is_object(inner):
-            return Problem(column, f"column {name!r} holds a value, and cannot hold members too")
+            return Problem(column, f"column {name!r} holds a value, so it cannot also hold members")
         document = inner
     if last in document:
         return Problem(column, "another column has already set this member")

@@ -1,7 +1,8 @@
 """
 Decides whether a plan may run inline on the event loop (linear-time checks, small input) or must go to a worker thread.
 
-A pattern that backtracks or a path that searches may take a second (decision 22), and would block all other requests.
+A pattern that backtracks or a path that searches may take a second (decision 22). On the event loop it would block all other
+requests.
 """
 
 import math
@@ -30,11 +31,11 @@ from assay.jsonpath import Query
 from assay.jsonpath.query import stopping
 from assay.protocol.cache import memoize_on
 
-MOST = 512 * 1024  # bytes of all contexts
+MOST = 512 * 1024  # limit of the bytes of all contexts
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
-STEPS = 4_000_000  # of all searches of a request
+STEPS = 4_000_000  # limit of the steps of all searches of a request
 ONLY_BYTES = {bytes}
-CHECKS = 50_000  # microseconds of all cases
+CHECKS = 50_000  # limit of the estimated microseconds of all cases
 
 
 async def score_contexts(

@@ -114,7 +114,7 @@ class EvaluationState:
 
     async def units(self, store: Store) -> AsyncIterator[bytes]:
         if self._partial:
-            raise EnvironmentFailure("not all of its cases were taken in before a crash; send them again")
+            raise EnvironmentFailure("the server stopped before all cases were stored; send them again")
         if self._trouble is not None:
             raise self._trouble
         async for unit in units(store, self._run.id, self._request, self._counts.units):

@@ -84,7 +84,7 @@ class Plan:
                 raise InvalidRequest(
                     Problem(
                         path,
-                        "this case has checks of its own, and the request has checks too: give one of them",
+                        "both this case and the request have checks: give one of them",
                     )
                 )
             return self._scorer(context.checks, path)
@@ -96,10 +96,10 @@ class Plan:
             raise InvalidRequest(
                 Problem(
                     f"checks[{at}]",
-                    f"there are checks for {len(self._case_scorers)} cases, and this is case {at + 1}",
+                    f"expected {len(self._case_scorers)} cases, as many as lists of checks, got case {at + 1}",
                 )
             )
-        raise InvalidRequest(Problem(path, "there are no checks: give some for all cases, or in this case"))
+        raise InvalidRequest(Problem(path, "there are no checks: give checks for all cases, or in this case"))
 
     def problems_of(self, checks: Any, path: str, reported: Sequence[Problem]) -> list[Problem]:
         """The problems of the own checks of a refused case, without those at places that are already reported."""
@@ -113,7 +113,7 @@ class Plan:
             raise InvalidRequest(
                 Problem(
                     path,
-                    f"{len(checks)} checks, and at most {limit} are taken (raise it with ASSAY_MAX_CHECKS)",
+                    f"{len(checks)} checks; the limit is {limit} (raise it with ASSAY_MAX_CHECKS)",
                 )
             )
         key = path.encode() if shared else _encode(checks)

@@ -39,7 +39,7 @@ class ProblemCollector:
 def problems_of_checks(
     checks: Sequence[Any], path: str, registry: Registry, services: Services
 ) -> list[Problem]:
-    """The problems of checks as the caller wrote them: a check that cannot be read hides no other problem."""
+    """The problems of checks as the caller wrote them. All checks are read, also after one that cannot be read."""
     collector = ProblemCollector()
     limits = services.limits
     for at, check in enumerate(islice(checks, max(limits.max_checks, limits.max_cases))):

@@ -1,4 +1,4 @@
-"""A request that is all there: every problem at once, before anything runs (FEP 3.1, decision 33)."""
+"""Validates a whole request before anything runs, and reports all its problems (FEP 3.1, decision 33)."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
 from hashlib import sha256
@@ -39,14 +39,14 @@ REQUEST = "checks", "experiment_metadata", "outputs", "test_cases"
 
 
 def problems_of_request(document: Any) -> list[Problem]:
-    """What keeps a document from being a request, its parts aside."""
+    """The problems of a document as a request, without those of its parts."""
     if not is_object(document):
         return [
             Problem("", f"expected an object with test_cases, outputs and checks, got {kind_of(document)}")
         ]
     members: dict[str, Any] = document
     unknown = [
-        Problem(member, f"no such member of a request; there are {', '.join(REQUEST)}")
+        Problem(member, f"a request has no such member; its members are {', '.join(REQUEST)}")
         for member in members
         if member not in REQUEST
     ]
@@ -72,7 +72,7 @@ class RequestContexts(NamedTuple):
 
 
 def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> list[Context]:
-    """Every one of them, or an InvalidRequest with all that is wrong."""
+    """All contexts of a request. Raises InvalidRequest with all problems."""
     request = contexts_in(test_cases, outputs, limits)
     if request.problems:
         raise InvalidRequest(request.problems)
@@ -80,7 +80,7 @@ def contexts_of(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
 
 
 def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limits) -> RequestContexts:
-    """Pairs of a case and its output, as JSON: whatever the caller holds is read as what it would be on the wire."""
+    """Pair each case with its output, as JSON. The caller's objects are read as their JSON would be."""
     problems = [
         Problem(name, f"expected a list, got {kind_of(value)}")
         for name, value in (("test_cases", test_cases), ("outputs", outputs))
@@ -121,14 +121,14 @@ def contexts_in(test_cases: Sequence[Any], outputs: Sequence[Any], limits: Limit
 
 
 def unpaired(cases: int, outputs: int, limits: Limits) -> list[Problem]:
-    """As many of the one as of the other are wanted, and not too many."""
+    """The problems of the counts: there must be one output for each case, and no more cases than the limit."""
     problems: list[Problem] = []
     if cases != outputs:
         problems.append(
             Problem("outputs", f"{outputs} outputs for {cases} test cases: expected one for each")
         )
     if cases > limits.max_cases:
-        message = f"{cases} cases, and at most {limits.max_cases} are taken (raise it with ASSAY_MAX_CASES)"
+        message = f"{cases} cases; the limit is {limits.max_cases} (raise it with ASSAY_MAX_CASES)"
         problems.append(Problem("test_cases", message))
     return problems
 
@@ -168,7 +168,7 @@ def _output(value: Any, path: str, limits: Limits) -> tuple[Any, bytes, list[Pro
 
 
 class DistinctCases:
-    """The cases of one request by id. The exact form of a case is written once, however often its id comes back."""
+    """The cases of one request by id. The canonical form of a case is computed once, however often its id occurs."""
 
     def __init__(self) -> None:
         self._first: dict[str, Any] = {}
@@ -217,7 +217,7 @@ def scorers_of(plan: Plan, request: RequestContexts) -> list[Scorer]:
 
 
 def own_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
-    """What is wrong with the checks that cases bring, where those of the request are wrong themselves: `plan` is one without any."""
+    """The problems of the own checks of cases, for a request whose checks are invalid. `plan` has no checks."""
     collector = ProblemCollector()
     for at, context in zip(request.places, request.contexts, strict=True):
         if context.checks is not None:
@@ -243,7 +243,7 @@ def _refused_problems(request: RequestContexts, plan: Plan) -> list[Problem]:
 
 
 def plan_of(value: Any, registry: Registry, services: Services, options: ResultOptions | None = None) -> Plan:
-    """Of checks as a caller holds them. One that is no check hides nothing that is wrong with the others."""
+    """The problems of the caller's checks. Each check is read, whatever is wrong with the others."""
     try:
         checks = checks_from(value)
     except InvalidRequest as refusal:
@@ -256,7 +256,7 @@ def plan_of(value: Any, registry: Registry, services: Services, options: ResultO
 
 
 def checks_from(value: Any, path: str = "checks") -> Checks:
-    """Checks as a caller holds them: structs or dicts, one list for all cases or one a case."""
+    """The caller's checks: structs or dicts, one list for all cases or one list per case."""
     if value is None:
         return None
     if not is_sequence(value):
@@ -274,7 +274,7 @@ def checks_from(value: Any, path: str = "checks") -> Checks:
 
 
 def is_listing(value: Any) -> bool:
-    """Something with a length to go through, a column of a table of somebody else's too."""
+    """Whether the value has a length and can be iterated. A column of a data frame also counts."""
     return (
         isinstance(value, Iterable)
         and isinstance(value, Sized)

@@ -1,8 +1,8 @@
 """
 Resumes a run that was killed: results that a `.jsonl` already has are not evaluated again.
 
-Beside the results stands a small hidden file that says how the run was begun. The inputs need no such record: a
-result carries its context as it came, so each is held against the input it should answer.
+A small hidden file next to the results holds the fingerprint of the run: its checks and options. The inputs need no such
+record: a result contains its context, which is compared with the input at the same position.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ UNREPEATABLE = "standard input"
 class Fingerprint(Struct, frozen=True, omit_defaults=True):
     """The checks and inputs that a run was started with."""
 
-    checks: str  # a digest of the checks, their versions, and what results show
-    inputs: str = ""  # a digest of the inputs, where they carry checks that results do not echo
+    checks: str  # a digest of the checks, their versions, and the result options
+    inputs: str = ""  # a digest of the inputs, if the cases have own checks, which results do not repeat
 
 
 class _Error(Struct, frozen=True):
@@ -64,43 +64,43 @@ def fingerprint_path(name: str) -> Path:
     return path.with_name(f".{path.name}.assay")
 
 
-def write_fingerprint(name: str, how: Fingerprint) -> None:
+def write_fingerprint(name: str, fingerprint: Fingerprint) -> None:
     """Write the fingerprint of a run before its first result."""
     target = fingerprint_path(name)
     draft = target.with_name(f"{target.name}.{os.getpid()}")
     try:
-        draft.write_bytes(msgspec.json.encode(how))
+        draft.write_bytes(msgspec.json.encode(fingerprint))
         draft.replace(target)
     except OSError as wrong:
         raise EnvironmentFailure(f"{target}: cannot be written: {wrong.strerror}") from None
 
 
-def check_fingerprint(name: str, how: Fingerprint) -> None:
+def check_fingerprint(name: str, fingerprint: Fingerprint) -> None:
     """Raise UsageError if the results were started with other checks, options or inputs."""
     try:
         before = msgspec.json.decode(fingerprint_path(name).read_bytes(), type=Fingerprint)
     except (OSError, msgspec.DecodeError):
         raise UsageError(
-            f"--resume: {name} has results, and nothing beside it says how they were made;"
-            " remove it, or write somewhere else"
+            f"--resume: {name} has results, but the file {fingerprint_path(name).name} that says how they were made"
+            " is missing; remove the results, or write to another file"
         ) from None
-    if how.inputs == UNREPEATABLE:
+    if fingerprint.inputs == UNREPEATABLE:
         raise UsageError(
             "--resume: cases with checks of their own cannot come from standard input: give a file"
         )
     for part, what in (("checks", "other checks or options"), ("inputs", "other inputs")):
-        if getattr(before, part) != getattr(how, part):
+        if getattr(before, part) != getattr(fingerprint, part):
             raise UsageError(
-                f"--resume: {name} was begun with {what} (digest {getattr(before, part)[:12]}, now"
-                f" {getattr(how, part)[:12]}); remove it, or write somewhere else"
+                f"--resume: {name} was started with {what} (digest {getattr(before, part)[:12]}, now"
+                f" {getattr(fingerprint, part)[:12]}); remove it, or write to another file"
             )
 
 
 def read_existing(name: str, contexts: Iterator[Context], plan: Plan, tally: Tally) -> Iterator[bytes]:
     """
-    The results that are there, each counted and held against the context it answers; a torn last line is cut.
+    Yield the existing results. Each is counted and compared with its context; an incomplete last line is cut off.
 
-    After the last of them, `contexts` continues with the cases that have no result.
+    After the last result, `contexts` continues with the cases that have no result.
     """
     whole = 0
     try:
@@ -132,11 +132,11 @@ def _count(line: bytes, name: str, at: int, contexts: Iterator[Context], plan: P
     )
     if not line.startswith(expected):
         raise UsageError(
-            f"--resume: {name}:{at + 1} is about another case than input {at + 1}; the inputs differ"
+            f"--resume: {name}:{at + 1} is the result of another case than input {at + 1}; the inputs differ"
         )
     answers, id, code = plan.scorer_for(at, context).answers_in(tally), context.document["test_case"]["id"], 0
     for number, result in enumerate(case.check_results):
-        code |= answers.note(number, result.status, result.results, id, result.error.message)
+        code |= answers.record(number, result.status, result.results, id, result.error.message)
     answers.close(id, code)
     tally.case(case.status, case.metadata)
     if at % FOLD == 0:

@@ -1,8 +1,8 @@
 """
-The evaluation kind: what a run of it keeps, its units, and what each comes to (FEP 3.1; the design's "everything is a run").
+The records of the evaluation kind: the stored request, the units of a run and their results (FEP 3.1).
 
-A unit is a shard: a range of contexts. One that never waits holds many; where checks wait, one case is a unit, so that
-nothing that was paid for is paid for again.
+A unit is a shard: a range of contexts. If no check waits, a shard has many cases. If checks wait, each case is a unit, so
+that paid model calls are not repeated after a crash.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -27,8 +27,8 @@ from assay.protocol.results import EvaluationSummary, Status
 from assay.runs.paging import read_chunks
 
 KIND = "evaluation"
-SHARD = 500  # cases, where none waits
-LARGE = 256 * 1024  # bytes of a unit: more are read in a thread
+SHARD = 500  # cases in a unit, if no check waits
+LARGE = 256 * 1024  # bytes of a unit; larger units are read in a thread
 CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
 _encode = msgspec.json.Encoder().encode
 
@@ -36,14 +36,14 @@ _encode = msgspec.json.Encoder().encode
 class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The stored request, without its contexts."""
 
-    checks: Any = None  # as they came; read back, they are plain JSON
+    checks: Any = None  # as the caller sent them; decoded from the store, they are plain JSON
     experiment: ExperimentMetadata | None = None
     total: int = 0
     shard: int = SHARD
     resolved_arguments: bool = True
     timings: bool = False
-    own: int = 0  # checks that the cases bring themselves, all together
-    tally: TallyRecord | UnsetType = UNSET  # of a run that was done at once; of others, each unit has its own
+    own: int = 0  # the number of own checks of all cases
+    tally: TallyRecord | UnsetType = UNSET  # the tally of an inline run; in other runs each unit has its own
 
 
 class ShardCompleted(Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class ShardCompleted(Struct, frozen=True, kw_only=True):
 
 
 class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The last event. Why a run failed may quote what it was given: that is in its head, which can be sealed."""
+    """The last event. It has no error message: a message may quote content, so it is in the run's metadata, which can be encrypted."""
 
     status: Status
     summary: EvaluationSummary

@@ -39,7 +39,7 @@ from assay.protocol.results import CheckResult, Status, TestCaseSummary
 
 _encode = msgspec.json.Encoder().encode
 COMPILED = 100  # checks: compiling the function holds the GIL, about 0.2 ms a check
-INTERPRETED = 20  # microseconds of a check that is not compiled
+INTERPRETED = 20  # microseconds for a check that is not compiled
 
 
 class ScoredCase(Struct, frozen=True):
@@ -85,7 +85,7 @@ class Scorer:
 
     @property
     def steps(self) -> int:
-        """About how many microseconds a case takes: interpreted, a check takes twenty times as long."""
+        """The estimated microseconds of a case. An interpreted check takes twenty times as long as a compiled one."""
         return len(self.checks) * (1 if self._score is not None else INTERPRETED)
 
     def answers_in(self, tally: Tally) -> Answers:
@@ -212,8 +212,8 @@ class Scorer:
         """The result of a case from the results of its checks; counts them."""
         id, code = context.document["test_case"]["id"], 0
         for at, result in enumerate(results):
-            why = result.error.message if result.error else ""
-            code |= counts.note(at, result.status, result.results, id, why)
+            error = result.error.message if result.error else ""
+            code |= counts.record(at, result.status, result.results, id, error)
         counts.close(id, code)
         statuses = [result.status for result in results]
         summary = TestCaseSummary(
@@ -267,8 +267,8 @@ class PendingCase:
 
     def complete(self, answers: Iterable[Any]) -> ScoredCase:
         """The result, given the answer of each task. None: the check is skipped."""
-        arguments = iter(answers)
-        found = [next(arguments) if isinstance(one, WorkerTask) else one for one in self._answers]
+        outcomes = iter(answers)
+        found = [next(outcomes) if isinstance(one, WorkerTask) else one for one in self._answers]
         checks = self._scorer.checks
         return self._close(
             [self._scorer.skip_check(checks[at]) if one is None else one for at, one in enumerate(found)]
@@ -313,7 +313,7 @@ def reader(checks: Sequence[BoundCheck], limits: Limits) -> tuple[ValueReader, l
 
 
 def names_of(path: PathArgument) -> tuple[str, ...] | None:
-    """The member names of a path, if it has nothing but names and its argument takes one value."""
+    """The member names of a path, if it consists of names only and its argument takes one value. Else None."""
     return path.query.names if isinstance(path.query, Query) and path.field.takes == "one" else None
 
 
@@ -333,7 +333,7 @@ def getter(path: PathArgument, limits: Limits) -> Get:
 
 
 def default(bound: BoundCheck, services: Services) -> Run:
-    """The form of a check without a compiled form: build it, then run it."""
+    """A function for a check without a compiled form: it builds the check, then runs it."""
     names = [path.field.name for path in bound.paths]
 
     def run(*arguments: Any) -> Any:

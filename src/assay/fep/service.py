@@ -118,7 +118,7 @@ class EvaluationService:
         run: str | None = None,
         parts: list[ScoredParts | None] | None = None,
     ) -> CompletedEvaluation:
-        """A run from its beginning to its end, of which nothing is kept yet; in `told`, what its results are made of."""
+        """Score all cases and return the completed run; `save` stores it. Appends the parts of the results to `parts`."""
         tally = Tally()
         began = self.services.clock.now()
         run = run or new_id("eval_")
@@ -131,7 +131,7 @@ class EvaluationService:
             "total": asked.total,
             "summary": summary,
             "status": tally.status,
-            "moments": (began, now),  # the store's are those of its commit
+            "moments": (began, now),  # the store's own times are those of the commit
         }
         done = Run(
             id=run,
@@ -180,9 +180,9 @@ class EvaluationService:
         run: str | None = None,
     ) -> Run:
         """
-        Keep a request, in pieces; the run is pending and `holder`'s when this returns. A context may be its stored line.
+        Store a request in chunks. The run is then pending, and `holder` has its lease. A context may be its stored line.
 
-        `documents` are written when all of it is: whoever finds them finds a run that will be done.
+        `documents` are written with the last chunk, so a document never refers to an incomplete run.
         """
         incoming = NewRun(
             run=run or new_id("eval_"),

@@ -1,4 +1,4 @@
-"""Where results go: JSON lines as they come, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
+"""Sinks for results: JSON lines, one EvaluationRunResult, or a CSV table (FEP 4.1, 4.2)."""
 
 import errno
 import os
@@ -43,9 +43,9 @@ class Sink(Protocol):
 
 class File:
     """
-    A file that is written in large pieces; trouble with it is one line that names it.
+    An output file with a buffer. Errors are messages of one line that name the file.
 
-    What it held before is gone with the first piece: a run that is refused leaves it as it was.
+    The old content is removed with the first flush, so a run that is refused does not change the file.
     """
 
     def __init__(self, name: str, *, append: bool = False) -> None:
@@ -63,8 +63,8 @@ class File:
         except OSError as wrong:
             raise UsageError(f"{name}: cannot be written: {wrong.strerror}") from None
 
-    def put(self, data: bytes) -> None:
-        """Whole lines; on a terminal with escapes for what could deceive its reader."""
+    def write(self, data: bytes) -> None:
+        """Write whole lines. On a terminal, control characters are written as JSON escapes."""
         if self._shown:
             data = as_json_escapes(data.decode()).encode()
         self._held.append(data)
@@ -84,9 +84,9 @@ class File:
             raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
 
     def copy(self, file: IO[bytes], size: int) -> None:
-        """The beginning of another file, by the system where it can."""
+        """Copy the first `size` bytes of another file, with `sendfile` where the system supports it."""
         if self._shown:
-            self.put(os.pread(file.fileno(), size, 0))
+            self.write(os.pread(file.fileno(), size, 0))
             return
         self.flush()
         at = 0
@@ -98,7 +98,7 @@ class File:
                 raise EnvironmentFailure(f"{self.name}: cannot be written: {wrong.strerror}") from None
             while block := os.pread(file.fileno(), min(BUFFER, size - at), at):
                 at += len(block)
-                self.put(block)
+                self.write(block)
 
     def close(self) -> None:
         try:
@@ -117,15 +117,15 @@ def _opened(name: str, *, append: bool) -> IO[bytes]:
         return Path(name).open("wb", 0)
     file = Path(name).open("r+b", 0)  # noqa: SIM115
     if append:
-        file.seek(0, os.SEEK_END)  # not O_APPEND, into which the system does not copy
+        file.seek(0, os.SEEK_END)  # not O_APPEND: `sendfile` does not write to such a file
     return file
 
 
 class JsonlSink:
-    """`.jsonl`: one TestCaseResult a line."""
+    """`.jsonl`: one TestCaseResult per line."""
 
     def copy(self, file: IO[bytes], size: int) -> None:
-        """Lines that lie in another file."""
+        """Copy lines from the first `size` bytes of another file."""
         self._file.copy(file, size)
 
     def __init__(self, name: str, *, append: bool = False) -> None:
@@ -133,7 +133,7 @@ class JsonlSink:
         self._file = File(name, append=append)
 
     def write(self, line: bytes) -> None:
-        self._file.put(line + b"\n")
+        self._file.write(line + b"\n")
 
     def flush(self) -> None:
         self._file.flush()
@@ -143,7 +143,7 @@ class JsonlSink:
 
 
 class JsonSink:
-    """`.json`: the EvaluationRunResult, its cases written as they come and its summary behind them."""
+    """`.json`: one EvaluationRunResult. Cases are written as they complete; the summary follows them."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -151,7 +151,7 @@ class JsonSink:
         self._comma = b'{"results":[\n'
 
     def write(self, line: bytes) -> None:
-        self._file.put(self._comma + line)
+        self._file.write(self._comma + line)
         self._comma = b",\n"
 
     def flush(self) -> None:
@@ -159,13 +159,13 @@ class JsonSink:
 
     def close(self, closing: RunFooter) -> None:
         if self._comma != b",\n":
-            self._file.put(b'{"results":[')
+            self._file.write(b'{"results":[')
         members = {
             name: value
             for name, value in msgspec.structs.asdict(closing).items()
             if value is not None and name != "trouble"
         }
-        self._file.put(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
+        self._file.write(b"\n]," + msgspec.json.encode(members)[1:] + b"\n")
         self._file.close()
 
 
@@ -197,7 +197,7 @@ COLUMNS = (
 
 
 class CsvSink:
-    """`.csv`: one row a check of a case, so that a spreadsheet can filter and pivot it."""
+    """`.csv`: one row per check of a case, so that a spreadsheet can filter and pivot it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -231,11 +231,11 @@ class CsvSink:
         self._file.close()
 
     def _row(self, cells: tuple[Any, ...]) -> None:
-        self._file.put(encode_row(cells))
+        self._file.write(encode_row(cells))
 
 
 def sink_for(name: str) -> Sink:
-    """By extension; `-` is JSON lines on standard output."""
+    """The sink for a file name, by its extension. `-` writes JSON lines to standard output."""
     if name == "-" or name.endswith((".jsonl", ".ndjson")):
         return JsonlSink(name)
     if name.endswith(".json"):

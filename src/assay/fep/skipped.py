@@ -50,7 +50,7 @@ class SkippedCases:
 
 
 class FrozenClock(NamedTuple):
-    """A clock that stands still."""
+    """A clock that always returns the same time."""
 
     moment: datetime
 

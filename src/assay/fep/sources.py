@@ -20,7 +20,7 @@ OnBad = Callable[[BadLine], None]
 
 
 class Source:
-    """Contexts one after the other; `read` is how far into the input they reach, `total` how far there is to go."""
+    """Iterates over the contexts of an input. `read`: how many bytes of the input are read; `place`: the current item."""
 
     def __init__(
         self, pieces: Iterator[SourceItem], limits: Limits, on_bad: OnBad | None, *, csv: bool = False
@@ -31,7 +31,7 @@ class Source:
         self.plan: Plan | None = None  # to find what else is wrong with the checks of a bad line
 
     def __iter__(self) -> Iterator[Context]:
-        """A piece that is no context ends the stream with its place, or is passed to `on_bad` and left out."""
+        """Yield the contexts. An item that is not a context is passed to `on_bad`; without `on_bad`, BadLine is raised."""
         limits = self._limits
         for piece in self._pieces:
             self.place, self.read = piece.place, piece.end
@@ -54,7 +54,7 @@ class Source:
 def planned(
     contexts: Iterable[Context], source: Source | None, plan: Plan, first: int = 0
 ) -> Iterator[Context]:
-    """The contexts. One with invalid own checks is reported as a bad line."""
+    """Yield the contexts that the plan can score. A context with invalid own checks is reported as a bad line."""
     at = first
     if source is not None:
         source.plan = plan
@@ -77,7 +77,7 @@ def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
 
 
 def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
-    """Case by case with its output. Files that differ in length are refused before anything runs."""
+    """Pairs each case with its output. Raises InvalidRequest before anything runs if the files differ in length."""
     if "-" not in (cases, outputs):
         many = sum(1 for _ in read_items(cases, limits, member="test_cases"))
         others = sum(1 for _ in read_items(outputs, limits, member="outputs"))
@@ -118,7 +118,7 @@ def _json(raw: bytes) -> bool:
 
 
 class RequestFile(NamedTuple):
-    """A request file: its contexts, its checks as they stand there, and what is wrong with it."""
+    """A request file: its contexts, its checks as they are written there, and its problems."""
 
     contexts: RequestContexts
     checks: Any
@@ -127,7 +127,7 @@ class RequestFile(NamedTuple):
 
 
 def from_request(name: str, limits: Limits) -> RequestFile:
-    """Everything that is wrong with it but for its checks."""
+    """Read a request file. The problems are complete, except for those of the checks, which are not read yet."""
     request = document_of(name, limits)
     collector = ProblemCollector()
     collector.problems += problems_of_request(request)
@@ -147,7 +147,7 @@ def from_request(name: str, limits: Limits) -> RequestFile:
 
 
 def checks_in(name: str, limits: Limits) -> list[Any]:
-    """A file of checks, as they stand there: a list, or an object whose `checks` is one."""
+    """The checks of a file, as they are written there: a list, or an object with the member `checks`."""
     document = document_of(name, limits)
     if is_object(document) and document.keys() == {"checks"}:
         document = document["checks"]
@@ -166,7 +166,7 @@ def checks_in(name: str, limits: Limits) -> list[Any]:
 
 
 def _plain(value: Any, path: str, limits: Limits, collector: ProblemCollector) -> Any:
-    """As JSON has it: a YAML file may hold NaN."""
+    """Convert a value to JSON and collect its problems: a YAML file may contain NaN."""
     document, _, problems = to_json_document(value, path, limits)
     collector.problems += problems
     return document
@@ -183,7 +183,7 @@ def _differ(cases: str, many: int | str, outputs: str, others: int | str) -> Pro
 
 
 def _long_row(raw: bytes) -> bytes:
-    """A CSV row of contexts: id, input, expected and any other column are the case's, `output` is its value."""
+    """Convert a CSV row to a context. `output` is the value of the output; all other columns are members of the case."""
     row: dict[str, Any] = msgspec.json.decode(raw)
     case, output = row.pop("test_case", {}), row.pop("output", {})
     return msgspec.json.encode(

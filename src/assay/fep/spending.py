@@ -45,7 +45,7 @@ def dollars(amount: float) -> str:
 
 
 def spending_of(result: CheckResult) -> Spending:
-    """From `results.metadata`, or, of a check that erred, from its own: `cost_usd`, and one of the tokens."""
+    """The spending of a check: `cost_usd` and tokens from `results.metadata`, or from its own metadata if it failed."""
     told: Any = result.results.get("metadata") if result.status == "completed" else result.metadata
     if not is_mapping(told) or "cost_usd" not in told:
         return NOTHING

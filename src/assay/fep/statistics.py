@@ -11,13 +11,15 @@ from msgspec import Struct
 from assay.fep.columns import Column, Pairs, partitions
 from assay.stats.intervals import CONFIDENCE, Mean, Rate, clustered_mean, clustered_rate, counted_rate
 
-MAX_TRIALS = 100  # repeats of a case, beyond which pass^k is not worked out
-PATTERNS = 256  # distinct outcomes of a case that are counted one by one
-FEW = 32  # cases, or distinct outcomes of cases, of a small run whose outcomes are likely to come again
+MAX_TRIALS = 100  # repeats of a case; pass^k is not computed for a larger k
+PATTERNS = 256  # distinct codes that are counted bit by bit
+FEW = (
+    32  # cases, or distinct outcomes, up to which statistics are cached: small runs often have equal outcomes
+)
 
 Labels = tuple[str, ...]
-Group = tuple[tuple[int, int], ...]  # the outcomes of one case: of each repeat, in which column, and its code
-Clusters = defaultdict[tuple[int, int], int]  # (passed, answers) of a case, and how many cases have that
+Group = tuple[tuple[int, int], ...]  # the outcomes of one case: for each repeat, its column and its code
+Clusters = defaultdict[tuple[int, int], int]  # from (passed, answers) of a case to the number of such cases
 
 
 class CheckStatistics(Struct, frozen=True, omit_defaults=True):
@@ -26,7 +28,7 @@ class CheckStatistics(Struct, frozen=True, omit_defaults=True):
 
 
 class Statistics(Struct, frozen=True, omit_defaults=True):
-    """`pass_k[k]`: the chance that k repeats of a case pass all their checks, where cases are repeated."""
+    """`pass_k[k]`: the probability that k repeats of a case pass all their checks; empty if no case is repeated."""
 
     confidence: float
     pass_rate: Rate | None = None
@@ -59,20 +61,20 @@ def statistics_of(
 
 @lru_cache(maxsize=1_024)
 def few_statistics(labels: Labels, codes: tuple[int, ...]) -> Statistics | None:
-    """The same of a few different cases, by their codes in order."""
+    """`statistics_of` for a few distinct cases, from their sorted codes; cached."""
     return _small(labels, frozenset(Counter(codes).items()))
 
 
 @lru_cache(maxsize=1_024)
 def _small(labels: Labels, counts: frozenset[tuple[int, int]]) -> Statistics | None:
-    """Of cases of which none is repeated."""
+    """The statistics of distinct cases, from the number of cases with each code; cached."""
     counted = _Counted([labels])
     counted.once(Counter(dict(counts)))
     return counted.concluded({})
 
 
 def _groups(part: Sequence[Pairs]) -> Counter[Group]:
-    """The different outcomes of cases, all repeats of a case together, and how many cases have each."""
+    """Group the repeats of each case. Returns the number of cases with each distinct group of outcomes."""
     by_id: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for which, (ids, codes) in enumerate(part):
         for id, code in zip(ids, codes, strict=True):
@@ -81,7 +83,7 @@ def _groups(part: Sequence[Pairs]) -> Counter[Group]:
 
 
 class _Counted:
-    """How many cases have so many answers, and so many of them passed: of all checks, of each, and of whole repeats."""
+    """Counts cases by (passed, answers): over all checks, for each check, and over repeats that passed all checks."""
 
     def __init__(self, labels: Sequence[Labels]) -> None:
         self._labels = labels
@@ -90,10 +92,10 @@ class _Counted:
         self._trials: Clusters = defaultdict(int)
 
     def once(self, codes: Counter[int]) -> None:
-        """Cases of the only column, of which none is repeated."""
+        """Count distinct cases. There is only one column."""
         (labels,) = self._labels
         size = len(labels)
-        if len(self._checks) < size:  # a row that several checks share
+        if len(self._checks) < size:  # several checks share a label
             self.groups(Counter({((0, code),): many for code, many in codes.items()}))
             return
         passed, decided = totals(codes, size)
@@ -152,12 +154,12 @@ def _rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
 
 @lru_cache(maxsize=4_096)
 def _remembered(clusters: frozenset[tuple[tuple[int, int], int]]) -> Rate | None:
-    """Small runs come to the same few rates."""
+    """`counted_rate` with a cache: small runs often have the same rates."""
     return counted_rate(dict(clusters))
 
 
 def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
-    """Of each check, how often it passed, and how often it passed or failed."""
+    """For each check, the number of passes, and the number of passes and failures."""
     if len(codes) <= PATTERNS and codes.total() > 4 * len(codes):
         bits = [sum(many for code, many in codes.items() if code >> at & 1) for at in range(2 * size)]
         return bits[:size], bits[size:]
@@ -169,12 +171,12 @@ def totals(codes: Counter[int], size: int) -> tuple[list[int], list[int]]:
 
 @lru_cache(maxsize=1_024)
 def few_totals(codes: tuple[int, ...], size: int) -> tuple[list[int], list[int]]:
-    """The same of a few codes in order. Callers do not change the lists."""
+    """`totals` of a few sorted codes; cached. Callers must not change the lists."""
     return totals(Counter(codes), size)
 
 
 class _Means:
-    """The mean of every case's numbers, as often as they are asked for."""
+    """An iterable over the mean of each case's numbers. It can be iterated several times."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
@@ -197,9 +199,9 @@ def _mean(values: Sequence[float]) -> float:
 
 def pass_k(trials: Mapping[tuple[int, int], int]) -> Iterable[tuple[str, Rate]]:
     """
-    For every k the chance that k repeats of a case all pass: of n repeats of which c passed it is C(c,k)/C(n,k).
+    For every k, the probability that k repeats of a case all pass. If c of n repeats passed, it is C(c,k)/C(n,k).
 
-    The mean over the cases that have k repeats or more; nothing where no case has two.
+    The rate is the mean over the cases with at least k repeats. Yields nothing if no case is repeated.
     """
     most = max((many for _, many in trials), default=0)
     for k in range(1, min(most, MAX_TRIALS) + 1 if most > 1 else 1):

@@ -71,11 +71,11 @@ def _short(why: str) -> str:
 
 class Answers:
     """
-    The answers of cases that have the same checks, a number a case: a bit a check for those that passed, above them a bit a
-    check for those that passed or failed, and one above all where a check was not measured.
+    The answers of cases that have the same checks, as one integer (code) per case.
 
-    `ids` and `codes` are the last cases; the first `counted` of them are in the rows. It does not hold its tally: in a cycle,
-    all that a request brought would wait for the garbage collector.
+    The low `size` bits say which checks passed. The next `size` bits say which checks passed or failed. The bit above them is
+    set if a check was not measured. `ids` and `codes` are the most recent cases; the first `counted` of them are in the rows.
+    It has no reference to its tally: a reference cycle would hold a request's memory until a garbage collection.
     """
 
     __slots__ = ("_aside", "_column", "_numbers", "codes", "counted", "ids", "labels", "rows", "size")
@@ -97,14 +97,14 @@ class Answers:
             self._column = Column(self._aside, 2 * self.size + 1)
         return self._column
 
-    def note(self, at: int, status: Status, results: Mapping[str, Any], id: str, why: str = "") -> int:
+    def record(self, at: int, status: Status, results: Mapping[str, Any], id: str, error: str = "") -> int:
         """Count the result of the check with this number. Returns its bits of the code of the case."""
         if status == "completed":
             return self.answer(at, results, id)
         row = self.rows[at]
         if status == "error":
             row.error += 1
-            row.first_error = row.first_error or _short(why)
+            row.first_error = row.first_error or _short(error)
         else:
             row.skip += 1
         return 1 << 2 * self.size
@@ -225,7 +225,7 @@ class Tally:
         self.aside = SpillFile()
         self._answers: dict[tuple[str, ...], Answers] = {}
         self._numbers: NumbersByName = {}
-        self._statistics: Statistics | None = None  # of a run that has ended
+        self._statistics: Statistics | None = None  # the stored statistics of a run that has ended
         self._cached_statistics: tuple[int, Statistics | None] | None = (
             None  # the number of cases, and their statistics
         )

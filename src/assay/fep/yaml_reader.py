@@ -1,7 +1,7 @@
 """
-YAML as the 1.2 core schema reads it (decision 50), one event at a time: no recursion, no code, no values that JSON lacks.
+Reads YAML by the 1.2 core schema (decision 50), one event at a time: without recursion, and without running code from tags.
 
-Digits with a leading zero are text, and a key is always text. What YAML 1.1 made of `no`, `12:30` or a date is text too.
+Digits with a leading zero are text. `no`, `12:30` and dates, which have other types in YAML 1.1, are text. A key must be text.
 """
 
 import re
@@ -12,9 +12,11 @@ from typing import Any
 from assay.errors import BadLine, Problem
 from assay.protocol.json_types import is_object
 
-DEEP = 1_000  # levels of a YAML file
-EXPANDED = 20_000_000  # nodes that a YAML file may stand for, its aliases written out
-DIGITS = 3_500  # of an integer: in hexadecimal as many as Python writes in decimal
+DEEP = 1_000  # limit of nested levels
+EXPANDED = 20_000_000  # limit of nodes after the aliases are expanded
+DIGITS = (
+    3_500  # limit of the digits of an integer; Python can write a hexadecimal one of this length in decimal
+)
 _CORE = "tag:yaml.org,2002:"
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -27,18 +29,18 @@ _FIRST = frozenset("-+.0123456789")  # of every number
 
 
 class _Unfit(ValueError):
-    """What a node says cannot be had."""
+    """A node cannot be read; the message says why."""
 
 
 def read_yaml(data: bytes, name: str) -> Any:
-    """The one document of a file; of an empty file, None. What is wrong has the number of its line."""
-    import yaml  # deferred import: 31 ms that JSON need not pay
+    """The document of a file, or None if the file is empty. Raises BadLine with the number of the line."""
+    import yaml  # deferred import: 31 ms, which JSON files do not need
 
     try:
         data.decode()
-    except UnicodeDecodeError as bad:  # libyaml also takes UTF-16, which no other format of ours is read from
+    except UnicodeDecodeError as bad:  # libyaml also reads UTF-16, but all input formats are UTF-8
         raise BadLine(name, [Problem("", f"not UTF-8 (byte {bad.start})")]) from None
-    parse: Any = getattr(yaml, "parse")  # noqa: B009  # which has no types
+    parse: Any = getattr(yaml, "parse")  # noqa: B009  # it has no types
     building = _Building(name)
     handlers: dict[Any, Callable[[Any], None]] = {
         yaml.ScalarEvent: building.scalar,
@@ -67,31 +69,31 @@ def read_yaml(data: bytes, name: str) -> Any:
 
 
 class _Open:
-    """A collection that is not at its end yet."""
+    """A collection whose end has not been read yet."""
 
     __slots__ = ("anchor", "key", "size", "value")
 
     def __init__(self, value: Any, anchor: str | None) -> None:
         self.value, self.anchor = value, anchor
-        self.key: str | None = None  # of a mapping, once its key was read
+        self.key: str | None = None  # the key of a mapping whose value comes next
         self.size = 1
 
 
 class _Building:
-    """A document as its events make it. Aliases are counted as if written out, and not written out."""
+    """Builds a document from events. Aliases count with their expanded size, but are not expanded."""
 
     def __init__(self, name: str) -> None:
         self.document: Any = None
         self._name = name
         self._stack: list[_Open] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._unfinished: Counter[str | None] = Counter()  # anchors of what is open
+        self._unfinished: Counter[str | None] = Counter()  # the anchors of open collections
         self._documents = 0
 
     def document_start(self, event: Any) -> None:
         self._documents += 1
         if self._documents > 1:
-            raise _Unfit("not YAML: expected one document, and here begins another")
+            raise _Unfit("not YAML: expected one document, got another one here")
 
     def scalar(self, event: Any) -> None:
         plain, _ = event.implicit
@@ -114,7 +116,7 @@ class _Building:
             self._name_member(value)
             return
         if self._unfinished[event.anchor]:
-            raise BadLine(self._name, [Problem("", "an alias stands inside what it names")])
+            raise BadLine(self._name, [Problem("", "an alias refers to a collection that contains it")])
         if event.anchor not in self._anchors:
             raise _Unfit(f"not YAML: found undefined alias {event.anchor!r}")
         value, size = self._anchors[event.anchor]
@@ -124,7 +126,7 @@ class _Building:
         one = self._stack.pop()
         self._unfinished[one.anchor] -= 1
         if one.size > EXPANDED:
-            raise BadLine(self._name, [Problem("", f"its aliases stand for more than {EXPANDED} values")])
+            raise BadLine(self._name, [Problem("", f"its aliases expand to more than {EXPANDED} values")])
         self._put(one.value, one.size, one.anchor)
 
     def _open(self, value: Any, event: Any, kind: str) -> None:
@@ -147,12 +149,12 @@ class _Building:
         if not isinstance(scalar_value(name, event.tag, plain=plain), str):
             raise _Unfit(
                 f"not YAML that can be read: a key must be text, got {name[:40] or 'nothing'};"
-                f' in quotes it is: "{name[:40]}"'
+                f' put it in quotes: "{name[:40]}"'
             )
         if plain and name == "<<":
             raise _Unfit(
-                "not YAML that can be read: << merges in YAML 1.1 only: write the members out,"
-                ' or, where it is a name, "<<"'
+                "not YAML that can be read: << merges in YAML 1.1 only; write the members out,"
+                ' or put it in quotes if it is a name: "<<"'
             )
         if event.anchor is not None:
             self._anchors[event.anchor] = name, 1
@@ -161,7 +163,7 @@ class _Building:
     def _name_member(self, name: str) -> None:
         one = self._stack[-1]
         if name in one.value:
-            raise _Unfit(f"not YAML that can be read: the key {name[:40]!r} is there twice")
+            raise _Unfit(f"not YAML that can be read: the key {name[:40]!r} occurs twice")
         one.key = name
 
     def _put(self, value: Any, size: int, anchor: str | None) -> None:
@@ -180,7 +182,7 @@ class _Building:
 
 
 def scalar_value(text: str, tag: str | None = None, *, plain: bool = True) -> Any:
-    """What a scalar stands for; one in quotes, or with the tag `!!str`, for its text."""
+    """The value of a scalar. A scalar in quotes or with the tag `!!str` is its text."""
     if tag is None or tag == "!":
         return resolved(text) if plain and tag is None else text
     if tag == f"{_CORE}str":
@@ -195,12 +197,12 @@ def scalar_value(text: str, tag: str | None = None, *, plain: bool = True) -> An
         raise _unknown_tag(tag)
     value = resolved(text)
     if type(value) not in kinds[tag]:
-        raise _Unfit(f"not YAML that can be read: {text[:40]!r} is no !!{tag.removeprefix(_CORE)}")
+        raise _Unfit(f"not YAML that can be read: {text[:40]!r} is not a valid !!{tag.removeprefix(_CORE)}")
     return float(value) if tag == f"{_CORE}float" else value
 
 
 def resolved(text: str) -> Any:
-    """A scalar without quotes and without a tag."""
+    """The value of a scalar without quotes and without a tag."""
     if text in _NULLS:
         return None
     if text in _BOOLS:
@@ -226,6 +228,6 @@ def _short(digits: str) -> str:
 
 def _unknown_tag(tag: str) -> _Unfit:
     return _Unfit(
-        f"not YAML that can be read: no tag {tag.replace(_CORE, '!!')[:80]}; there are !!str, !!int, !!float, !!bool, !!null,"
+        f"not YAML that can be read: unknown tag {tag.replace(_CORE, '!!')[:80]}; the tags are !!str, !!int, !!float, !!bool, !!null,"
         " !!map and !!seq"
     )

@@ -1,4 +1,4 @@
-"""Many queries over one document in one step: the fast form of asking each in turn, and equal to it."""
+"""Runs many queries over one document in one generated function. The result equals that of running each in turn."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ Get = Callable[[Any], Any]
 
 def batch_getter(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Callable[[Any], list[Any]]:
     """
-    One function for `[get(document) for get in gets]`, where each getter follows the member names beside it.
+    A function for `[get(document) for get in gets]`, where each getter follows the member names at the same index.
 
-    It is written out as Python, a line for every member that several share; names go in as literals of theirs.
-    Where a member is absent or no object, every getter is asked on its own.
+    It is generated Python source with one line per member; a member that several paths share is read once. Names are
+    written as string literals. If a member is absent or its parent is not an object, every getter runs on its own.
     """
     lines, wanted = steps(names)
     source = "\n".join(
@@ -30,7 +30,11 @@ def batch_getter(names: Sequence[tuple[str, ...]], gets: Sequence[Get]) -> Calla
 
 
 def steps(names: Sequence[tuple[str, ...]]) -> tuple[list[str], list[str]]:
-    """The lines of Python that follow these names from `node`, and in which variable each ends. They raise where a member is absent or no object."""
+    """
+    The lines of Python that follow these names from `node`, and the variable of each value.
+
+    The lines raise KeyError or TypeError if a member is absent or its parent is not an object.
+    """
     lines: list[str] = []
     known: dict[tuple[str, ...], str] = {(): "node"}
 

@@ -1,10 +1,10 @@
 """
-Queries that descend or filter, through jsonpath-rfc9535, so that none can hang the process.
+Runs queries that descend or filter through jsonpath-rfc9535, with limits, so that no query can hang the process.
 
-Its segments and selectors do the walking. Ours is what they walk on: a node that counts itself, a sub-query that
-counts its nodes too, a comparison that counts what it compares (and knows that true is not 1), a timed regex.
-Every node carries the `Walk` it belongs to where the library keeps the document (`root`): nothing is global,
-so queries run in any number of threads.
+The library's segments and selectors visit the nodes. This module replaces the classes that they use: nodes and
+sub-queries that count against a `Budget`, comparisons that count their work (and in which true does not equal 1), and
+regular expressions with a time limit. Every node holds its `Budget` in the library's attribute for the document
+(`root`). There is no global state, so queries can run in any number of threads.
 """
 
 from collections.abc import Callable
@@ -54,8 +54,8 @@ from assay.patterns.search import TASK, item
 from assay.workers import pool
 from assay.workers.pool import Batch
 
-MAX_DEPTH = 200  # of a document under `..`
-WAITED = 30.0  # seconds for a worker process, at most, beside the time of the path
+MAX_DEPTH = 200  # limit of the depth of a document under `..`
+WAITED = 30.0  # limit of the seconds of waiting for a worker process, in addition to the time of the path
 
 
 class Environment(JSONPathEnvironment):
@@ -63,7 +63,9 @@ class Environment(JSONPathEnvironment):
 
 
 ENVIRONMENT = Environment()
-TOKEN = Token(TokenType.ROOT, "$", 0, "$")  # the library wants to know where in the text; grammar.py has told
+TOKEN = Token(
+    TokenType.ROOT, "$", 0, "$"
+)  # the library needs a position; grammar.py has already reported errors with theirs
 
 
 def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[Any]]:
@@ -81,7 +83,7 @@ def general(segments: tuple[Segment, ...]) -> Callable[[Any, int, float], list[A
 
 
 class Budget:
-    """One call's document, and what it may still spend on it."""
+    """The document of one call, and the nodes and time that are left for it."""
 
     __slots__ = ("deadline", "document", "max_nodes", "max_seconds", "nodes_left")
 
@@ -90,7 +92,7 @@ class Budget:
         self.nodes_left, self.deadline = max_nodes, monotonic() + max_seconds
 
     def spend(self, nodes: int = 1) -> None:
-        """So many more nodes. Looks at the clock each time: beside the library's own cost it is nothing."""
+        """Count nodes. Raises PathFault over the limits. It reads the clock each time, which is cheap beside the library's own cost."""
         self.nodes_left -= nodes
         if self.nodes_left < 0:
             raise PathFault(
@@ -110,7 +112,7 @@ class Budget:
 
 
 class BoundedNode(JSONPathNode):
-    """A node that counts itself, and forgets where it lies."""
+    """A node that counts its children against the budget, and has no location."""
 
     __slots__ = ()
 
@@ -128,7 +130,7 @@ def _walk(holder: JSONPathNode | FilterContext) -> Budget:
 
 
 def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Budget) -> JSONPathNodeList:
-    """Segment by segment, so that a long query is not a deep stack of generators."""
+    """The nodes of a query. It resolves segment by segment, so that a long query is not a deep stack of generators."""
     walk.spend()
     found: list[JSONPathNode] = [BoundedNode(start, walk)]
     for resolver in resolvers:
@@ -136,11 +138,11 @@ def _nodes(resolvers: list[JSONPathSegment], start: Any, walk: Budget) -> JSONPa
     return JSONPathNodeList(found)
 
 
-# what filters are made of
+# filter expressions
 
 
 class FilterTest(FilterExpression):
-    """A whole filter. Counts: asking about a child that is then left out is work too."""
+    """A whole filter. Each evaluation counts against the budget, also for children that do not match."""
 
     def evaluate(self, context: FilterContext) -> bool:
         _walk(context).spend()
@@ -158,7 +160,7 @@ class SubqueryArgument(Expression):
 
 
 class NodesArgument(Expression):
-    """`a && b && c` or `a || b || c`: flat and short-circuiting, where the library's are pairs of both sides."""
+    """`a && b && c` or `a || b || c`: flat and short-circuiting. The library nests pairs and evaluates both sides."""
 
     def __init__(self, every: bool, tests: list[FilterExpression]) -> None:
         super().__init__(TOKEN)
@@ -179,7 +181,7 @@ class Compared(Expression):
 
 
 class TimedRegex(FunctionExtension):
-    """match() and search() (§2.4.6, §2.4.7): false for what is no text or no I-Regexp."""
+    """match() and search() (§2.4.6, §2.4.7): false if the value is not text or the pattern is not an I-Regexp."""
 
     def evaluate(self, context: FilterContext) -> bool:
         text, pattern = (_value(argument, context) for argument in self.args)
@@ -196,7 +198,7 @@ class TimedRegex(FunctionExtension):
 
 
 def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Budget) -> bool:
-    """In a worker process, which can be killed; this thread waits."""
+    """Search in a worker process, which can be killed. This thread blocks."""
     future = pool.submit(Batch(TASK, [item(text)], left, common=pattern.common))
     try:
         (outcome,) = future.result(left + WAITED)
@@ -211,7 +213,7 @@ def _elsewhere(pattern: iregexp.Pattern, text: str, left: float, walk: Budget) -
 
 
 def _value(expression: Expression, context: FilterContext) -> Any:
-    """The value of a singular query, NOTHING if it has no node; of anything else, what it is."""
+    """The value of an operand: of a singular query its node's value, or NOTHING without a node."""
     found = expression.evaluate(context)
     if not isinstance(found, JSONPathNodeList):
         return found
@@ -219,7 +221,7 @@ def _value(expression: Expression, context: FilterContext) -> Any:
 
 
 def same(left: Any, right: Any, walk: Budget) -> bool:
-    """Equal as JSON: numbers by value, true is not 1, and no recursion however deep."""
+    """Whether two values are equal as JSON: numbers by value, true does not equal 1. It does not recurse."""
     pairs = [(left, right)]
     while pairs:
         left, right = pairs.pop()
@@ -239,7 +241,7 @@ def same(left: Any, right: Any, walk: Budget) -> bool:
 
 
 def less(left: Any, right: Any, walk: Budget) -> bool:
-    """Only two texts or two numbers have an order; true is no number."""
+    """Whether `<` holds. Only two texts or two numbers have an order; true is not a number."""
     for kind in (str, int | float):
         if isinstance(left, kind) and isinstance(right, kind):
             return not isinstance(left, bool) and not isinstance(right, bool) and left < right
@@ -256,7 +258,7 @@ COMPARISONS: dict[str, Callable[[Any, Any, Budget], bool]] = {  # RFC 9535 §2.3
 }
 
 
-# from our nouns to the library's
+# from the classes of grammar.py to the library's
 
 
 def _segment(segment: Segment) -> JSONPathSegment:

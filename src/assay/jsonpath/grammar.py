@@ -1,8 +1,8 @@
 """
-Text → segments, by the grammar and the well-typedness rules of RFC 9535 (§2.1–§2.5, §2.4.3 for functions).
+Parses text into segments by the grammar and the well-typedness rules of RFC 9535 (§2.1–§2.5, §2.4.3 for functions).
 
-Our own rather than the library's: singular queries need not load it, positions are exact, nesting is bounded,
-and it is strict where jsonpath-rfc9535 1.0.1 is not (`tests/jsonpath/test_jsonpath.py` lists where).
+It replaces the parser of jsonpath-rfc9535: singular queries do not load the library, positions are exact, nesting is
+bounded, and it is strict where version 1.0.1 is not (`tests/jsonpath/test_jsonpath.py` lists the cases).
 """
 
 import json
@@ -23,11 +23,13 @@ ARRAY: type[Any] = list
 class Segment(NamedTuple):
     selectors: "tuple[Selector, ...]"
     descend: bool = False
-    tight: bool = True  # no blanks inside the brackets: what a singular query in a filter must be (§2.3.5.1)
+    tight: bool = (
+        True  # no blanks inside the brackets: a singular query in a filter must have none (§2.3.5.1)
+    )
 
     @property
     def key(self) -> str | int | None:
-        """The one name or index that this segment selects, if it is that kind."""
+        """The name or index of a segment that selects one child, else None."""
         first = self.selectors[0]
         alone = len(self.selectors) == 1 and not self.descend
         return first if alone and isinstance(first, str | int) else None
@@ -72,7 +74,7 @@ Selector = str | int | slice | EllipsisType | Filter  # `...` is the wildcard
 
 
 class Signature(NamedTuple):
-    """What a function takes, `value` or `nodes`; a logical one is a test, any other is compared (§2.4.1)."""
+    """The parameter types of a function, `value` or `nodes`. A logical function is a test; others are compared (§2.4.1)."""
 
     takes: tuple[Literal["value", "nodes"], ...]
     logical: bool = False
@@ -88,7 +90,7 @@ FUNCTIONS = {
 CONSTANTS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
 
 _BLANKS = re.compile(r"[ \t\n\r]*")
-_NOT_IN_A_NAME = r"\x00-/:-@\[-\^`{-\x7f\ud800-\udfff"  # said by what is not: compiles 20x faster
+_NOT_IN_A_NAME = r"\x00-/:-@\[-\^`{-\x7f\ud800-\udfff"  # a negated class compiles 20x faster
 _NAME = re.compile(f"[^0-9{_NOT_IN_A_NAME}][^{_NOT_IN_A_NAME}]*")
 _WORD = re.compile(r"[a-z][a-z_0-9]*")
 _INTEGER = re.compile(r"0|-?[1-9][0-9]*")
@@ -104,9 +106,11 @@ _STRINGS = {
 
 
 def parse(text: str) -> tuple[Segment, ...]:
-    """The segments of a query, or MalformedPath with the position at which the RFC refuses it."""
+    """The segments of a query. Raises MalformedPath with the position of the error."""
     if len(text) > MAX_TEXT:
-        raise MalformedPath(f"{text[:40]}…", MAX_TEXT, f"a path has at most {MAX_TEXT} characters")
+        raise MalformedPath(
+            f"{text[:40]}…", MAX_TEXT, f"the path is too long; the limit is {MAX_TEXT} characters"
+        )
     reader = _Reader(text)
     reader.expect("$")
     segments = reader.segments()
@@ -116,7 +120,7 @@ def parse(text: str) -> tuple[Segment, ...]:
 
 
 class _Reader:
-    """A recursive descent over the grammar; each method reads one rule from `at` on."""
+    """A recursive-descent parser. Each method reads one rule of the grammar at position `at`."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.nesting = text, 0, 0
@@ -148,7 +152,7 @@ class _Reader:
         return self.at > start
 
     def after_blanks(self, *tokens: str) -> bool:
-        """Blanks and a token, both or neither: a blank that nothing follows is not ours to take."""
+        """Read blanks and a token, or nothing: blanks without the token are not consumed."""
         start = self.at
         self.blanks()
         if any(self.take(token) for token in tokens):
@@ -224,7 +228,7 @@ class _Reader:
         if digits is None:
             return None
         if len(digits[0]) > len(str(-MAX_INTEGER)) or abs(int(digits[0])) > MAX_INTEGER:
-            raise self.refusal("an index lies within ±(2^53-1)", start)
+            raise self.refusal("an index must be within ±(2^53-1)", start)
         return int(digits[0])
 
     def string(self) -> str | None:
@@ -237,7 +241,7 @@ class _Reader:
         if body is None or not self.take(quote):
             ended = self.at == len(self.text)
             raise (
-                self.refusal("a string without its end", start)
+                self.refusal("the string is not closed", start)
                 if ended
                 else self.refusal("not allowed in a string")
             )
@@ -317,7 +321,9 @@ class _Reader:
 
     def call(self, function: str, start: int) -> FunctionCall:
         if function not in FUNCTIONS:
-            raise self.refusal(f"no function {function!r}; there are {', '.join(sorted(FUNCTIONS))}", start)
+            raise self.refusal(
+                f"unknown function {function!r}; the functions are {', '.join(sorted(FUNCTIONS))}", start
+            )
         takes = FUNCTIONS[function].takes
         self.nest(+1)
         arguments: list[Operand] = []
@@ -339,7 +345,7 @@ class _Reader:
     def value(self, operand: Operand, at: int) -> Operand:
         match operand:
             case Subquery(_, segments) if any(each.key is None or not each.tight for each in segments):
-                raise self.refusal("only a query for one value (names and indexes) may stand here", at)
+                raise self.refusal("expected a query for one value (only names and indexes)", at)
             case FunctionCall(function) if FUNCTIONS[function].logical:
                 raise self.refusal(f"{function}() is a test, not a value", at)
             case _:
@@ -347,10 +353,10 @@ class _Reader:
 
     def nodes(self, operand: Operand, at: int) -> Operand:
         if not isinstance(operand, Subquery):
-            raise self.refusal("only a query may stand here", at)
+            raise self.refusal("expected a query", at)
         return operand
 
 
 def _requoted(body: str) -> str:
-    """The body of a '…' string as that of a "…" string."""
+    """Convert the body of a '…' string to the body of a "…" string."""
     return body.replace("\\'", "'").replace('"', '\\"')

@@ -1,8 +1,8 @@
 """
-I-Regexp (RFC 9485), what match() and search() take: a checked text → a pattern of `re` (decision 47).
+Converts an I-Regexp (RFC 9485), the pattern of match() and search(), to a pattern of `re` (decision 47).
 
-Our own check, since iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re` knows no `\\p{…}`:
-a category is written out as the ranges of its characters.
+It has its own validation, because iregexp_check 0.1.4 refuses `a{10}` and overflows the stack on deep nesting. `re` does
+not support `\\p{…}`: a category is written out as the ranges of its characters.
 """
 
 import re
@@ -15,7 +15,7 @@ from assay.patterns.charsets import categories
 from assay.patterns.search import Search, TooLarge, common
 
 MAX_PATTERN = 2_000  # characters
-MAX_CATEGORIES = 16  # each is some hundred ranges
+MAX_CATEGORIES = 16  # each has a few hundred ranges
 
 _ESCAPED = r"\\[()*+\-.?\[\\\]^nrt{|}]"
 _CATEGORY = r"\\[pP]\{(?:L[lmotu]?|M[cen]?|N[dlo]?|P[cdefios]?|Z[lps]?|S[ckmo]?|C[cfno]?)\}"
@@ -27,16 +27,16 @@ _REPEAT = r"[*+?]|\{[0-9]+(?:,[0-9]*)?\}"
 _PIECE = re.compile(
     rf"(?:(?P<atom>\.|{_NORMAL}|{_ESCAPED}|{_CATEGORY}|{_CLASS})|\))(?P<repeat>{_REPEAT})?|[(|]"
 )
-_PART = re.compile(rf"{_CATEGORY}|{_ESCAPED}|-|[^\\]")  # of the inside of a class
+_PART = re.compile(rf"{_CATEGORY}|{_ESCAPED}|-|[^\\]")  # a part of the inside of a class
 
 
 class Pattern(NamedTuple):
     search: Search
-    common: bytes  # what a worker process is given of it
+    common: bytes  # the pattern as a worker process receives it
 
 
 def prepare(text: str) -> float:
-    """The seconds it took to load what all patterns with categories need; nothing after the first."""
+    """Load the Unicode categories. Returns the seconds it took; 0 after the first call."""
     began = monotonic()
     if re.search(_CATEGORY, text):
         categories()
@@ -45,9 +45,9 @@ def prepare(text: str) -> float:
 
 @lru_cache(maxsize=64)
 def pattern(text: str, *, whole: bool) -> Pattern | None:
-    """The pattern, to be searched for or to match the whole text; None if it is no I-Regexp; PathFault if it is too large a one."""
+    """The pattern, for a search or a match of the whole text; None if it is not an I-Regexp. Raises PathFault if it is too large."""
     if len(text) > MAX_PATTERN:
-        raise PathFault(f"a pattern has at most {MAX_PATTERN} characters")
+        raise PathFault(f"a pattern is too long; the limit is {MAX_PATTERN} characters")
     translated = _translate(text)
     if translated is None:
         return None
@@ -56,14 +56,14 @@ def pattern(text: str, *, whole: bool) -> Pattern | None:
     try:
         return Pattern(Search(translated), common(translated, 0))
     except TooLarge:
-        raise PathFault("a pattern is too large or nested too deep") from None
-    except ValueError:  # well-formed and meaningless: [b-a], a{2,1}
+        raise PathFault("a pattern is too large or nested too deeply") from None
+    except ValueError:  # well-formed but invalid: [b-a], a{2,1}
         return None
 
 
 def _translate(text: str) -> str | None:
     if len(re.findall(_CATEGORY, text)) > MAX_CATEGORIES:
-        raise PathFault(f"a pattern names at most {MAX_CATEGORIES} categories")
+        raise PathFault(f"a pattern names too many categories; the limit is {MAX_CATEGORIES}")
     parts: list[str] = []
     depth = at = 0
     while at < len(text):
@@ -74,13 +74,13 @@ def _translate(text: str) -> str | None:
         atom = piece["atom"]
         if piece[0] == "(":
             depth += 1
-            parts.append("(?:")  # no group is asked what it caught
+            parts.append("(?:")  # captures are not used
         elif piece[0] == "|":
             parts.append("|")
         elif atom is None:
             depth -= 1
             if depth < 0:
-                return None  # a ) without its (
+                return None  # a ) without a (
             parts.append(piece[0])
         else:
             parts.append(_atom(atom) + (piece["repeat"] or ""))
@@ -99,7 +99,7 @@ def _atom(atom: str) -> str:
 
 
 def _members(text: str) -> str:
-    """The inside of a class; a `-` is a sign of its own only at either end."""
+    """The inside of a class. A `-` is a character only at the beginning or the end."""
     parts = _PART.findall(text)
     last = len(parts) - 1
     return "".join(
@@ -113,7 +113,7 @@ def _members(text: str) -> str:
 
 
 def _ranges(category: str) -> str:
-    """What a category is, or is not, as the inside of a class."""
+    """A category or its complement as the inside of a class."""
     name, known = category[3:-1], categories()
     if category[1] == "p":
         return known.get(name, "")

@@ -1,6 +1,6 @@
 """
-A compiled query. Names and indexes run as one getter, chains of child segments as nested iterators, and what
-descends or filters goes through the library (RFC 9535; FEP decisions 12–16).
+Compiled queries. Names and indexes run as one getter, chains of child segments as nested iterators. Queries that
+descend or filter run through the library (RFC 9535; FEP decisions 12–16).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -16,7 +16,7 @@ from assay.workers import pool
 
 MAX_NODES = 100_000
 MAX_SECONDS = 1.0
-CACHED = 32 << 20  # bytes of all queries that are remembered
+CACHED = 32 << 20  # bytes of all cached queries
 
 
 class Missing(Enum):
@@ -27,7 +27,7 @@ class Missing(Enum):
 
 MISSING: Final = Missing.MISSING
 
-# asked before each search: whether its result is still of use
+# called before each search: whether its result is no longer needed
 stopping: ContextVar[Callable[[], bool]] = ContextVar("stopping")
 
 Getter = Callable[[Any], Any]
@@ -36,7 +36,7 @@ Run = Callable[[Any, int, float], list[Any]]  # document, max_nodes, max_seconds
 
 class Query:
     """
-    What `compile` gives. Nothing changes it, so that several threads may use it at once.
+    A compiled query. It is immutable, so several threads may use it at once.
 
     `get(document)` is for singular queries: the value, or MISSING.
     """
@@ -56,7 +56,7 @@ class Query:
     def values(
         self, document: Any, *, max_nodes: int = MAX_NODES, max_seconds: float = MAX_SECONDS
     ) -> list[Any]:
-        """The nodes' values in order; PathFault when finding them takes more nodes or time than allowed."""
+        """The values of the nodes in order. Raises PathFault if the query exceeds the limits of nodes or time."""
         if self._run is not None:
             if (over := stopping.get(None)) is not None and over():
                 raise PathFault("the request ended before this path was followed")
@@ -72,9 +72,9 @@ class Query:
 
 
 def compile(text: str) -> Query:
-    """The query, or MalformedPath where RFC 9535 refuses the text. Queries are cached."""
+    """Compile a query. Raises MalformedPath if RFC 9535 does not allow the text. Queries are cached."""
     if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # arguments come from JSON
-        raise MalformedPath(repr(text)[:40], None, f"a path is a string, not {type(text).__name__}")
+        raise MalformedPath(repr(text)[:40], None, f"expected a string, got {type(text).__name__}")
     return _compile(text)
 
 
@@ -115,7 +115,7 @@ def _runner(segments: tuple[Segment, ...]) -> Run:
 
 
 def _chain(segments: tuple[Segment, ...]) -> Run:
-    """Linear in the nodes it visits, so that their number bounds its time as well."""
+    """A runner for chains of child segments. Its time is linear in the nodes, so the limit of nodes bounds it too."""
     lead = tuple(takewhile(lambda key: key is not None, (part.key for part in segments)))
     get = _getter(lead)
     steps = [_step(part) for part in segments[len(lead) :]]
@@ -138,7 +138,7 @@ def _chain(segments: tuple[Segment, ...]) -> Run:
 
 
 def _step(segment: Segment) -> Callable[[list[Any]], Iterator[Any]]:
-    if isinstance(name := segment.key, str):  # the commonest, and twice as fast on its own
+    if isinstance(name := segment.key, str):  # the most common case, and twice as fast as the general form
         return lambda nodes: (node[name] for node in nodes if isinstance(node, OBJECT) and name in node)
     several = [_children(selector) for selector in segment.selectors]
     if len(several) == 1:

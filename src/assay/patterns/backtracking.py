@@ -1,5 +1,5 @@
 """
-What a search may cost: a bound on the steps of `re` for a text, proved from the pattern.
+The cost of a search: an upper bound on the steps of `re` for a text, proved from the pattern.
 
 `re` tries each start in turn, and from a start every way through the pattern until one matches. So the steps from a
 start are at most those of a search in which every way is tried and fails in the end. `cost` follows a pattern item by
@@ -26,15 +26,15 @@ from assay.patterns.charsets import END, LINE_FEED, Alphabet, Set, op, parser
 
 MOST_NODES = 600
 MOST_VISITS = 20_000
-COUNTED = 0.1  # a character that a repeat counts, in steps
-ROUND = 4.0  # a round of a repeat of several items
+COUNTED = 0.1  # steps for a character that a repeat counts
+ROUND = 4.0  # steps for a round of a repeat of several items
 ONE = (op.LITERAL, op.NOT_LITERAL, op.ANY, op.IN)
 REPEATS = (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT)
 LOOKS = (op.ASSERT, op.ASSERT_NOT)
 
 
 class NoBound(Exception):
-    """Nothing can be promised."""
+    """The pattern has no bound."""
 
 
 class Cost(NamedTuple):
@@ -43,7 +43,7 @@ class Cost(NamedTuple):
 
 
 class Text(NamedTuple):
-    """What is known of a text: its length, and how long a run of characters of one repeat's set is at most."""
+    """The facts about a text: its length, and the maximum length of a run of characters of one repeat's set."""
 
     length: int
     run: int
@@ -53,7 +53,7 @@ Visit = Callable[["Node", int], Cost]
 
 
 class Node:
-    """An item and all that follows it. `first` is what the next character may be where it does not fail at once."""
+    """An item and all that follows it. `first`: the next characters for which it does not fail at once."""
 
     first: int
 
@@ -81,7 +81,7 @@ class Characters(Node):
 
 
 class Repeat(Node):
-    """Of one character."""
+    """A repeat of an item of one character."""
 
     def __init__(self, held: Set, least: int, most: int, then: Node, every: int) -> None:
         self.held, self.least, self.most, self.then, self.every = held, least, most, then, every
@@ -101,7 +101,7 @@ class Repeat(Node):
 
 
 class Position(Node):
-    """`$`, `\\b` and their like: no character."""
+    """`$`, `\\b` and similar items that match no character."""
 
     def __init__(self, allowed: int, then: Node) -> None:
         self.allowed, self.then = allowed, then
@@ -136,7 +136,7 @@ class Choice(Node):
 
 
 class Rounds(Node):
-    """A repeat of what has one way only and consumes something each round."""
+    """A repeat of items that have one way only and consume a character in each round."""
 
     def __init__(self, body: Node, least: int, most: int, width: int, then: Node, every: int) -> None:
         self.body, self.least, self.most, self.width = body, least, most, width
@@ -154,7 +154,7 @@ class Rounds(Node):
 
 
 class Aside(Node):
-    """What is tried until it matches once, and never again: look-around, atomic groups."""
+    """An item that is not retried after it matched: look-around, atomic groups."""
 
     def __init__(self, inner: Node, then: Node, every: int, *, ahead: bool, consumes: bool) -> None:
         self.inner, self.then, self.every, self.ahead, self.consumes = inner, then, every, ahead, consumes
@@ -176,7 +176,7 @@ class Reference(Node):
 
 
 def _together(by_first: dict[int, Cost]) -> Cost:
-    """The most that alternatives come to which one and the same character can begin."""
+    """The largest sum of the costs of alternatives that the same character can begin."""
     groups: dict[int, Cost] = {}  # disjoint masks
     for mask, cost in by_first.items():
         left = mask
@@ -195,11 +195,13 @@ def _together(by_first: dict[int, Cost]) -> Cost:
 
 
 class Builder:
-    """A parsed pattern as nodes, from its end to its beginning."""
+    """Builds the nodes of a parsed pattern, from its end to its beginning."""
 
     def __init__(self, alphabet: Alphabet) -> None:
         self.alphabet, self.every, self.left = alphabet, alphabet.all, MOST_NODES
-        self.repeats: list[tuple[tuple[Any, Any, int], int]] = []  # of one character, and how many at most
+        self.repeats: list[
+            tuple[tuple[Any, Any, int], int]
+        ] = []  # repeats of one character, with their maximum
 
     def sequence(self, parts: Any, flags: int, then: Node) -> Node:
         for code, what in reversed(list(parts)):
@@ -268,7 +270,7 @@ class Builder:
 
 
 def _single(item: Any, flags: int) -> tuple[Any, Any, int] | None:
-    """The one item of one character that is repeated, if it is one, in a group or not."""
+    """The repeated item if it is one item of one character, also inside a group; else None."""
     while len(item) == 1:
         code, what = item[0]
         if code in ONE:
@@ -281,7 +283,7 @@ def _single(item: Any, flags: int) -> tuple[Any, Any, int] | None:
 
 
 def _size(parts: Any) -> int:
-    """How many items, those of groups included."""
+    """The number of items, including those of groups."""
     return sum(1 for _ in walk(parts))
 
 
@@ -316,7 +318,7 @@ def parsed(pattern: str, flags: int) -> Any:
 
 
 class Tree:
-    """A pattern as nodes; `cost(text)` is from one start, `inf` where there is no bound."""
+    """A pattern as nodes. `cost(text)` is the bound for a search from one start; `inf` if there is no bound."""
 
     def __init__(self, parts: Any, flags: int) -> None:
         self.parts, self.flags = parts, flags

@@ -1,9 +1,9 @@
 """
-Sets of characters as bit masks, exact where it matters: what the items of a pattern can match.
+Sets of characters as bit masks: the characters that the items of a pattern can match.
 
 The bits are the first 256 characters, the other characters that the pattern names, the end of the text, and four
-classes for all the rest (decimal digits, other word characters, white space, other). A set is a pair: what it may hold
-and what it must hold. They differ only in the classes, where a range holds a part of one.
+classes for all other characters (decimal digits, other word characters, white space, other). A set is a pair of masks: what
+it may contain and what it must contain. They differ only in the classes, if a range contains a part of one.
 """
 
 import importlib
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-# the parser of `re` itself: what it reads is what a pattern means
+# the parser of `re` itself, so that both read a pattern in the same way
 parser: Any = importlib.import_module("re._parser")
 compiler: Any = importlib.import_module("re._compiler")
 op: Any = importlib.import_module("re._constants")
@@ -48,7 +48,7 @@ class Alphabet:
         self._sets: dict[Any, Set] = {}
 
     def of(self, code: Any, what: Any, flags: int) -> Set:
-        """What an item of one character matches; the members of a class are a tuple."""
+        """The set of characters that an item of one character matches. The members of a class are a tuple."""
         key = code, what, flags
         found = self._sets.get(key)
         if found is None:
@@ -58,7 +58,7 @@ class Alphabet:
         return found
 
     def _exact(self, code: Any, what: Any, flags: int) -> int:
-        """Of the characters that have a bit, by asking `re`."""
+        """The mask of the characters that have a bit of their own, computed with `re`."""
         if code is op.LITERAL and not flags & re.IGNORECASE:
             return 1 << what if what < 256 else 1 << (NAMED + self.named.index(chr(what)))
         one = alone([(code, what)], flags)
@@ -69,7 +69,7 @@ class Alphabet:
 
 
 def alone(items: list[Any], flags: int) -> "re.Pattern[str]":
-    """Items of a parsed pattern as a pattern of their own; no group is among them, and lists stand for sequences."""
+    """Compile items of a parsed pattern as a pattern of their own. They contain no group; lists are sequences."""
     state = parser.State()
     state.flags, state.str = flags, ""
     return compiler.compile(_sequence(state, items), flags)
@@ -88,7 +88,7 @@ def _sequence(state: Any, items: list[Any]) -> Any:
 
 
 def rest_of(code: Any, what: Any, flags: int) -> tuple[int, int]:
-    """Which of the classes, and which of them whole. The lower case of a character is in the same class."""
+    """The classes that an item may match, and those it matches completely. The lower case of a character is in the same class."""
     if code is op.ANY:
         return REST, REST
     if code is op.NOT_LITERAL:

@@ -1,8 +1,8 @@
 """
-A pattern of `re`, and which texts it may be searched in here: those for which the steps are surely few.
+A pattern of `re`, and the texts that may be searched in place: those for which the number of steps has a small bound.
 
-Short texts need only their length. For a longer one two things are looked at, each in a time that is linear in its
-length: at how many places a match can begin, and whether any repeat finds a long run of its characters.
+For short texts the length decides. For longer texts it measures two things, each in linear time: the number of
+positions at which a match can begin, and whether any repeat finds a long run of its characters.
 """
 
 import re
@@ -18,21 +18,21 @@ from assay.errors import ValueFault
 from assay.patterns.backtracking import ONE, REPEATS, Text, Tree, parsed, walk
 from assay.patterns.charsets import alone, compiler, op
 
-STEPS = 600_000  # some milliseconds…
-QUICK = 50_000  # …and less than one: no thread waits for another before a search of so few
-LOOKED_AT = 1 << 17  # characters of a text that is looked at before it is searched
+STEPS = 600_000  # limit of a search in place: a few milliseconds
+QUICK = 50_000  # limit of a search without the lock: less than a millisecond
+LOOKED_AT = 1 << 17  # limit of the characters of a text that is measured before it is searched
 RUNS = (1024, 512, 256, 64, 16)
-WIDE = 200_000  # characters in the ranges of a pattern: more take `re` too long to compile
-PREFIX = 16  # characters
+WIDE = 200_000  # limit of the characters in the ranges of a pattern: with more, compiling takes too long
+PREFIX = 16  # limit of the characters of a literal prefix
 _one_at_a_time = threading.Lock()
 
 
 class TooLarge(ValueError):
-    """A pattern that `re` cannot read."""
+    """A pattern that is too large for `re`."""
 
 
 class Search:
-    """`pattern` is None where it is too dear to compile here. A ValueError says why a text is no pattern."""
+    """A pattern with its bounds. `pattern` is None if compiling takes too long. Raises ValueError if the text is not a pattern."""
 
     def __init__(self, text: str, flags: int = 0) -> None:
         try:
@@ -47,8 +47,8 @@ class Search:
             raise TooLarge("not a regular expression: it is too large or nested too deeply") from None
         self._costs: dict[tuple[int, int], float] = {}
         self._guards: dict[int, list[re.Pattern[str]]] = {}
-        self.longest = 0  # characters of a text that is searched whatever it holds…
-        self.quick = 0  # …and of one that is searched at once
+        self.longest = 0  # any text up to this length may be searched in place…
+        self.quick = 0  # …and any text up to this length without the lock
         if self.pattern is not None:
             _strip(parts)
             self._tree = Tree(parts, flags)
@@ -57,10 +57,10 @@ class Search:
 
     def found(self, text: str) -> bool | None:
         """
-        Whether the pattern is found; None: this text may not be searched here.
+        Whether the pattern is found; None: this text may not be searched in place.
 
-        A search holds Python's lock. So of those that take longer one runs at a time, and an event loop has to wait for
-        one search at most, however many threads have some to do.
+        A search holds the GIL. So only one of the longer searches runs at a time, and an event loop waits for at most one
+        search, however many threads search.
         """
         if self.pattern is None or not self.vouches(text):
             return None
@@ -70,7 +70,7 @@ class Search:
             return self.pattern.search(text) is not None
 
     def vouches(self, text: str) -> bool:
-        """Whether this text may be searched here."""
+        """Whether this text may be searched in place."""
         length = len(text)
         if length <= self.longest:
             return True
@@ -79,7 +79,7 @@ class Search:
         size = _rounded(length)
         least = self._cost(size, RUNS[-1])
         if least > STEPS:
-            return False  # whatever the text holds
+            return False  # for every text of this length
         starts = length
         if self._tree.anchored:
             starts = 1
@@ -97,11 +97,11 @@ class Search:
 
     @property
     def linear(self) -> float:
-        """Steps a character, for texts up to `longest`."""
+        """Steps per character, for texts up to `longest`."""
         return self._cost(self.longest, self.longest)
 
     def _longest(self, most: int) -> int:
-        """By doubling, then by eighths."""
+        """The longest text whose bound is within the limit, found by doubling and then by eighths."""
         length = 0
         for power in range(4, 27):
             if not self._fits(1 << power, most):
@@ -116,14 +116,14 @@ class Search:
         return length + (1 if self._tree.anchored else length) * self._cost(length, length) <= most
 
     def _cost(self, length: int, run: int) -> float:
-        """From one start."""
+        """The bound for a search from one start."""
         found = self._costs.get((length, run))
         if found is None:
             found = self._costs[length, run] = 1 + self._tree.cost(Text(length, run))
         return found
 
     def _guards_of(self, run: int) -> "list[re.Pattern[str]]":
-        """Each finds more than so many in a row of what one repeat takes."""
+        """A pattern for each repeat that finds more than `run` of its characters in a row."""
         found = self._guards.get(run)
         if found is None:
             items = {item: None for item, most in self._tree.repeats if most > run}
@@ -132,13 +132,13 @@ class Search:
 
 
 def _rounded(length: int) -> int:
-    """Up to the next eighth of a power of two, so that few lengths are worked out."""
+    """Round up to the next eighth of a power of two, so that few lengths need a bound."""
     eighth = max(1, 1 << max(0, length.bit_length() - 4))
     return -(-length // eighth) * eighth
 
 
 def spans(parts: Any) -> Iterator[int]:
-    """How many characters beyond the first 256 each range has, of those that cost something to compile."""
+    """For each range, the number of its characters beyond the first 256, which take time to compile."""
     for code, what in walk(parts):
         if code is op.IN:
             for part, value in what:
@@ -147,7 +147,7 @@ def spans(parts: Any) -> Iterator[int]:
 
 
 def _strip(parts: Any) -> None:
-    """A repeat at the end that may be empty decides nothing: whatever it takes, the pattern is found."""
+    """Remove repeats at the end that may be empty: they do not affect whether the pattern is found."""
     while len(parts) and parts[-1][0] in (op.MAX_REPEAT, op.MIN_REPEAT):
         least, _, item = parts[-1][1]
         if least or len(item) != 1 or item[0][0] not in ONE:
@@ -156,7 +156,7 @@ def _strip(parts: Any) -> None:
 
 
 def _places(parts: Any, flags: int) -> Callable[[str], int] | None:
-    """How many places of a text a match can begin at; None where any may be one."""
+    """A function that counts the positions of a text at which a match can begin; None if a match can begin anywhere."""
     prefix = ""
     if not flags & re.IGNORECASE:
         for code, what in parts:
@@ -165,7 +165,7 @@ def _places(parts: Any, flags: int) -> Callable[[str], int] | None:
             prefix += chr(what)
     if prefix:
         overlaps = any(prefix.startswith(prefix[at:]) for at in range(1, len(prefix)))
-        many = len(prefix) if overlaps else 1  # `count` counts those that do not overlap
+        many = len(prefix) if overlaps else 1  # `count` skips overlapping occurrences
         return lambda text: text.count(prefix) * many
     first = _first(parts, flags)
     if first is None:
@@ -175,7 +175,7 @@ def _places(parts: Any, flags: int) -> Callable[[str], int] | None:
 
 
 def _first(parts: Any, flags: int) -> tuple[Any, Any, int] | None:
-    """The item that takes the first character of every match, if it is always the same."""
+    """The item that matches the first character of every match, or None if there are several."""
     for code, what in parts:
         if code in ONE:
             return code, what, flags
@@ -191,14 +191,14 @@ def _first(parts: Any, flags: int) -> tuple[Any, Any, int] | None:
 
 
 def _guard(item: tuple[Any, Any, int], run: int) -> "re.Pattern[str]":
-    """Finds more than so many in a row; it looks from the beginning of a row only, so it is linear."""
+    """A pattern that finds more than `run` characters in a row. It starts only at the beginning of a row, so it is linear."""
     code, what, flags = item
     return alone(
         [(op.ASSERT_NOT, (-1, [(code, what)])), (op.MAX_REPEAT, (run + 1, run + 1, [(code, what)]))], flags
     )
 
 
-# What is searched elsewhere.
+# Searches in a worker process.
 
 SECONDS = 1.0
 TASK = "assay.patterns.search:task"
@@ -214,7 +214,7 @@ def item(text: str) -> bytes:
 
 @lru_cache(maxsize=4)
 def task(common: bytes) -> Callable[[bytes], bytes]:
-    """In a worker process: whether a pattern is found in a text."""
+    """Runs in a worker process: whether a pattern is found in a text."""
     text, flags = msgspec.msgpack.decode(common, type=tuple[bytes, int])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,8 +1,8 @@
 """
-How sure we are of an aggregate (decision 46): a case with all its repeats is one cluster, and clusters are what counts.
+Confidence intervals of rates and means (decision 46). A case with all its repeats is one cluster.
 
-A rate has Wilson's interval, which holds at 0, at 1 and for few cases, on as many answers as the clusters are worth.
-A mean has the interval of Student's t on the means of the clusters.
+A rate has Wilson's interval, which is valid at 0, at 1 and for few cases. Its sample size is the effective number of
+independent answers. A mean has the interval of Student's t over the means of the clusters.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +28,7 @@ class Rate(Struct, frozen=True):
 
 
 class Mean(Struct, frozen=True):
-    """A mean with its 95% interval, which one case alone does not have."""
+    """A mean with its 95% interval. One case alone has no interval."""
 
     mean: float
     low: float | None
@@ -38,7 +38,7 @@ class Mean(Struct, frozen=True):
 
 
 def wilson(rate: float, size: float) -> tuple[float, float]:
-    """The score interval of a rate of `size` answers, which need not be a whole number; of none, nothing is known: (0, 1)."""
+    """Wilson's score interval of a rate of `size` answers, which need not be an integer. Without answers it is (0, 1)."""
     if size == 0:
         return 0.0, 1.0
     square = Z * Z / size
@@ -49,7 +49,7 @@ def wilson(rate: float, size: float) -> tuple[float, float]:
 
 def effective_size(rate: float, rates: Mapping[float, int], answers: int) -> float:
     """
-    How many independent answers the clusters are worth: p(1-p) / (s²/G), at most all answers; G where s² is 0.
+    The effective number of independent answers: p(1-p) / (s²/G), at most the number of answers; G if s² is 0.
 
     `rates` are the rates of the clusters, each with the number of clusters that have it.
     """
@@ -62,19 +62,19 @@ def effective_size(rate: float, rates: Mapping[float, int], answers: int) -> flo
 
 
 def clustered_rate(rate: float, rates: Mapping[float, int], answers: int) -> Rate:
-    """A rate of so many answers, from the rates of the cases."""
+    """A rate of `answers` answers, from the rates of the cases."""
     low, high = wilson(rate, effective_size(rate, rates, answers))
     return Rate(rate, low, high, answers, sum(rates.values()))
 
 
 def counted_rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
-    """The same from counts: for every (passed, answers) that a case has, how many cases have it."""
+    """A rate from counts: for every (passed, answers) of a case, the number of such cases."""
     passed = sum(one * many for (one, _), many in clusters.items())
     answers = sum(of * many for (_, of), many in clusters.items())
     if not answers:
         return None
     rate = passed / answers
-    if all(of == 1 for _, of in clusters):  # then the formula comes to the number of cases
+    if all(of == 1 for _, of in clusters):  # the formula then gives the number of cases
         low, high = wilson(rate, answers)
         return Rate(rate, low, high, answers, answers)
     rates: dict[float, int] = {}
@@ -84,18 +84,18 @@ def counted_rate(clusters: Mapping[tuple[int, int], int]) -> Rate | None:
 
 
 def clustered_mean(means: Iterable[float], answers: int) -> Mean:
-    """A mean over cases, from the means of the cases, which are read several times. Their order changes nothing."""
+    """The mean over cases, from the means of the cases, which are iterated several times. Their order has no effect."""
     cases = sum(1 for _ in means)
     try:
         mean = fsum(means) / cases
-    except OverflowError:  # a float does not hold their sum, and holds their mean
+    except OverflowError:  # the sum exceeds the range of a float, but the mean does not
         mean = fsum(one / cases for one in means)
     low, high = t_interval(mean, means, cases) or (None, None)
     return Mean(mean, low, high, answers, cases)
 
 
 def t_interval(mean: float, means: Iterable[float], cases: int) -> tuple[float, float] | None:
-    """None for one case, which says nothing of others, and where the numbers are too large for their squares."""
+    """The interval of a mean. None for one case, and if the squares of the numbers exceed the range of a float."""
     if cases < 2:
         return None
     try:

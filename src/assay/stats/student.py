@@ -7,13 +7,13 @@ from statistics import NormalDist
 LARGE = (
     1_000  # degrees of freedom from which four terms of the expansion in 1/df are exact to the last digits
 )
-ROUNDS = 200  # of the bisection; it ends when the numbers do
+ROUNDS = 200  # limit of the bisection, which ends at the precision of a float
 STEPS = 500  # of the continued fraction
 
 
 @lru_cache(maxsize=4_096)
 def t_quantile(probability: float, df: float) -> float:
-    """The value that a t variable with `df` degrees of freedom stays below with this probability, 0.5 < p < 1."""
+    """The quantile of Student's t with `df` degrees of freedom, for 0.5 < probability < 1."""
     if not 0.5 < probability < 1 or not df > 0:
         raise ValueError(f"t_quantile: expected 0.5 < p < 1 and df > 0, got {probability:g} and {df:g}")
     if df >= LARGE:
@@ -45,7 +45,7 @@ def _expanded(z: float, df: float) -> float:
 
 
 def _two_sided(t: float, df: float) -> float:
-    """The chance of a value further from 0 than `t`: the incomplete beta function I_x(df/2, 1/2) at x = df/(df + t²)."""
+    """The probability of a value further from 0 than `t`: the incomplete beta function I_x(df/2, 1/2) at x = df/(df + t²)."""
     a, b = df / 2, 0.5
     rest = t * t / (df + t * t)  # 1 - x
     x = df / (df + t * t)
@@ -81,5 +81,5 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def t_reach(deviation: float, cases: int, confidence: float) -> float:
-    """Half the width of the interval of a mean, from the sample standard deviation of so many cases."""
+    """Half the width of the interval of a mean, from the number of cases and their sample standard deviation."""
     return t_quantile((1 + confidence) / 2, cases - 1) * deviation / sqrt(cases)

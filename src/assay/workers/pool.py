@@ -1,9 +1,9 @@
 """
 The worker processes of this host: `submit(Batch(…))` from any thread or event loop.
 
-Owners (tenants, mostly) take turns, a slice of one batch each, and one owner holds all workers but one: a queue of one
-owner delays no other owner by more than one item's limit. A process starts when a batch finds none free, and ends
-when it was idle for a minute or the pool is closed.
+Owners (usually tenants) take turns, one slice of a batch at a time. One owner can hold all workers but one, so its queue
+delays another owner by at most the time limit of one item. A process starts when a batch finds no free worker. It ends
+after a minute without work, or when the pool is closed.
 """
 
 import atexit
@@ -21,17 +21,17 @@ from assay.workers.process import Process
 from assay.workers.worker import Order
 
 IDLE = 60.0  # seconds
-MEMORY = 2 << 30  # bytes of address space a worker may have
-MOST_ITEMS, MOST_BYTES = 4096, 4 << 20  # of one order
+MEMORY = 2 << 30  # limit of a worker's address space, in bytes
+MOST_ITEMS, MOST_BYTES = 4096, 4 << 20  # limits of one order
 
 Outcome = bytes | Fault
 
-owner: Final = ContextVar("owner", default="")  # whose turn a batch takes: the tenant, where there is one
+owner: Final = ContextVar("owner", default="")  # the owner of new batches: the tenant, if there is one
 
 
 @contextmanager
 def owned(by: str) -> Generator[None]:
-    """Batches that are made in here are theirs."""
+    """Inside this context, new batches belong to this owner."""
     token = owner.set(by)
     try:
         yield
@@ -41,9 +41,9 @@ def owned(by: str) -> Generator[None]:
 
 class Batch:
     """
-    Items for one task: "module:function", which is called with `common` and gives a function of one item, bytes to bytes.
+    Items for one task: "module:function". The function is called with `common` and returns a function from item to answer.
 
-    `seconds` is the processor time of one item. A task must be a module's own function; a worker imports it by its name.
+    `seconds` limits the processor time of one item. A worker imports the function by name, so it must be at module level.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Batch:
         self._pace = MOST_ITEMS
 
     def order(self) -> Order:
-        """As many of the items that are left as one slice may take."""
+        """An order with the next items, as many as one slice may have."""
         first = len(self.outcomes)
         last, size = first + 1, len(self.items[first])
         while last < len(self.items) and last - first < self._pace and size < MOST_BYTES:
@@ -65,7 +65,7 @@ class Batch:
         return Order(self.task, self.common, self.items[first:last], self.seconds)
 
     def run(self, process: Process) -> None:
-        """One slice."""
+        """Run one slice in a process."""
         order = self.order()
         found = list(process.run(order))
         self.outcomes += found
@@ -77,10 +77,10 @@ class Batch:
 
 
 class Pool:
-    """At most `most` processes, each with a thread that sends it orders."""
+    """A pool of at most `limit` processes, each with a thread that sends it orders."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limit: int) -> None:
+        self._most = limit
         self._changed = threading.Condition()
         self._queues: OrderedDict[str, deque[Batch]] = OrderedDict()
         self._held: Counter[str] = Counter()
@@ -89,7 +89,7 @@ class Pool:
         self._open = True
 
     def submit(self, batch: Batch) -> "Future[list[Outcome]]":
-        """One outcome an item, in order. A batch whose future is cancelled ends with its slice."""
+        """A future with one outcome per item, in order. A cancelled batch ends after its current slice."""
         if not batch.items:
             batch.future.set_result([])
             return batch.future
@@ -102,14 +102,14 @@ class Pool:
             self._staff()
         return batch.future
 
-    def resize(self, most: int) -> None:
-        """From now on; processes above the number end after their slice."""
+    def resize(self, limit: int) -> None:
+        """Change the limit. Processes above it end after their slice."""
         with self._changed:
-            self._most = most
+            self._most = limit
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Kill all processes; what waits is answered with a fault."""
+        """Kill all processes. Waiting batches get a fault."""
         with self._changed:
             self._open = False
             waiting = [batch for queue in self._queues.values() for batch in queue]
@@ -122,7 +122,7 @@ class Pool:
             process.kill()
 
     def forget(self) -> None:
-        """After a fork, in the child."""
+        """Forget the processes of the parent; called in the child after a fork."""
         for process in self._processes:
             process.forget()
 
@@ -131,7 +131,7 @@ class Pool:
         return len(self._processes)
 
     def _staff(self) -> None:
-        """One more worker, where a batch may run and none is free for it."""
+        """Start another worker if a batch may run and no worker is free."""
         waiting = sum(map(len, self._queues.values()))
         if waiting > self._idle and len(self._processes) < self._most and self._turn_of() is not None:
             process = Process(MEMORY)
@@ -146,7 +146,7 @@ class Pool:
         process.close()
 
     def _next(self, process: Process) -> Batch | None:
-        """The next batch of the owner whose turn it is; None: this worker is to end."""
+        """The next batch of the owner whose turn it is; None: this worker must end."""
         with self._changed:
             while self._open and len(self._processes) <= self._most:
                 if (batch := self._turn()) is not None:
@@ -196,7 +196,7 @@ def _settle(batch: Batch, why: str) -> None:
 
 
 def default_size() -> int:
-    """One for each core, and one that a single owner cannot hold."""
+    """The default limit: one worker per core, and one that a single owner cannot hold."""
     return (os.cpu_count() or 1) + 1
 
 
@@ -207,13 +207,13 @@ def submit(batch: Batch) -> "Future[list[Outcome]]":
     return _pool.submit(batch)
 
 
-def resize(most: int) -> None:
-    """0: the default."""
-    _pool.resize(most or default_size())
+def resize(limit: int) -> None:
+    """Change the limit of worker processes. 0 sets the default."""
+    _pool.resize(limit or default_size())
 
 
 def processes() -> int:
-    """How many there are now."""
+    """The number of worker processes now."""
     return _pool.processes
 
 
@@ -224,7 +224,7 @@ def _renew() -> None:
 
 
 def close() -> None:
-    """All processes of this host; it ends."""
+    """Kill all worker processes; called when the host ends."""
     _pool.close()
 
 

@@ -14,15 +14,15 @@ import msgspec
 from assay.errors import Fault, ForeignFault, PathFault, TimeFault, ValueFault
 from assay.workers.worker import DONE, HEAD, LATE, PAUSE, SIZE, Order, Trouble
 
-TO_START = 60.0  # seconds, which are not the task's
-PATIENCE = 4  # times its processor time that an item may take on a busy machine…
-MARGIN = 5.0  # …and so many seconds more
-GATHER = 0.001  # seconds between two looks at replies that come one after the other
+TO_START = 60.0  # seconds for the start of a process; they do not count for the task
+PATIENCE = 4  # on a busy machine an item may take its processor time, times this…
+MARGIN = 5.0  # …plus this, in seconds
+GATHER = 0.001  # seconds between two reads of consecutive replies
 _MAIN = "from assay.workers.worker import serve; serve({})"
 
 
 class Process:
-    """Not for two threads at once. `memory` bounds its address space, in bytes; 0 does not."""
+    """A worker process, for one thread at a time. `memory` limits its address space in bytes; 0 sets no limit."""
 
     def __init__(self, memory: int = 0) -> None:
         self._memory = memory
@@ -32,10 +32,10 @@ class Process:
 
     def run(self, order: Order, wall: float | None = None, name: str = "the task") -> Iterator[bytes | Fault]:
         """
-        One outcome an item, in order. Fewer than there are items: the rest is to be sent again.
+        Yield one outcome per item, in order. If there are fewer outcomes than items, send the rest again.
 
-        `wall` is the time for one item; without it, enough for the order's processor time on a busy machine. An item
-        that is late ends the process; so does its own death end in a fault.
+        `wall` is the time limit of one item; the default is enough for the order's processor time on a busy machine. After
+        an item that is late, the process is killed. If the process dies by itself, the outcome is a fault.
         """
         seconds = order.seconds or 0.0
         limit = seconds * PATIENCE + MARGIN if wall is None else wall
@@ -56,7 +56,7 @@ class Process:
             yield ForeignFault(f"no worker process can be started: {wrong.strerror}", recoverable=True)
 
     def close(self) -> int:
-        """Kill it. The code it ended with."""
+        """Kill the process. Returns its exit code."""
         if self._process is None:
             return 0
         process, self._process = self._process, None
@@ -66,7 +66,7 @@ class Process:
         return code
 
     def kill(self) -> None:
-        """From another thread: the one that reads its replies finds that it ended. It is not started again."""
+        """Kill the process from another thread and do not start it again. The thread that reads its replies sees its end."""
         with self._lock:
             self._killed, process = True, self._process
         if process is not None:
@@ -74,10 +74,10 @@ class Process:
             process.wait()
 
     def forget(self) -> None:
-        """After a fork, in the child: the process is the parent's."""
+        """Called in the child after a fork: the process belongs to the parent."""
         if self._process is not None:
             _close_pipes(self._process)
-            self._process.returncode = 0  # not ours to wait for
+            self._process.returncode = 0  # the parent waits for it
             self._process = None
 
     def _replies(self, order: Order, limit: float, told: str) -> Iterator[bytes | Fault]:
@@ -123,7 +123,7 @@ class Process:
 
 
 def _frames(source: int, limit: float) -> Iterator[tuple[bytes, bytes]]:
-    """Replies as they come, each within `limit` seconds of the one before it."""
+    """Yield replies as they arrive, each within `limit` seconds of the one before."""
     buffer = bytearray()
     poll = select.poll()
     poll.register(source, select.POLLIN)
@@ -139,7 +139,7 @@ def _frames(source: int, limit: float) -> Iterator[tuple[bytes, bytes]]:
             until = time.monotonic() + limit
         if at:
             del buffer[:at]
-            time.sleep(GATHER)  # more follow: a look at each would cost more than the work
+            time.sleep(GATHER)  # more replies follow: reading each separately would cost more than the work
         left = until - time.monotonic()
         if left <= 0 or not poll.poll(left * 1000):
             raise TimeoutError

@@ -1,8 +1,8 @@
 """
-Inside a worker process: one order in, one reply an item out.
+The loop inside a worker process: it reads an order and writes one reply per item.
 
-The kernel enforces the limits, so they hold where the task never returns to Python and after the parent has died:
-`seconds` of processor time an item, and the memory of the whole process.
+The kernel enforces the limits, so they hold even if the task never returns to Python or the parent has died: `seconds` of
+processor time per item, and the memory of the whole process.
 """
 
 import importlib
@@ -21,7 +21,7 @@ from assay.errors import Fault
 
 READY, DONE, FAULT, LATE, PAUSE = b"R", b"D", b"F", b"L", b"P"
 SLICE = 0.05  # seconds after which the rest of an order goes back to the queue
-GRACE = 0.5  # seconds of processor time between the signal that a task can catch and the one that ends the process
+GRACE = 0.5  # seconds of processor time between the signal that raises in the task and the one that kills the process
 HEAD = struct.Struct(">cI")
 SIZE = struct.Struct(">I")
 
@@ -29,16 +29,16 @@ Task = Callable[[bytes], bytes]
 
 
 class Order(msgspec.Struct, array_like=True):
-    """`task` is "module:function"; called with `common` it gives a function, which is called with each item."""
+    """`task` is "module:function". The function is called with `common`; it returns a function that is called with each item."""
 
     task: str
     common: bytes
     items: list[bytes]
-    seconds: float | None = None  # of processor time an item; None: the parent alone keeps the time
+    seconds: float | None = None  # of processor time per item; None: only the parent limits the time
 
 
 class Trouble(msgspec.Struct, array_like=True):
-    """A Fault that crosses."""
+    """A Fault as it is sent to the parent."""
 
     kind: str
     message: str
@@ -46,20 +46,18 @@ class Trouble(msgspec.Struct, array_like=True):
 
 
 class Expired(BaseException):
-    """The processor time of an item is used up. No Exception, so that a task does not catch it by accident."""
+    """The processor time of an item is used up. Not an Exception, so that a task does not catch it by accident."""
 
 
 def serve(memory: int) -> None:
-    """Until the parent closes the pipe, or dies. What a task prints goes nowhere."""
+    """Serve orders until the parent closes the pipe or dies. The output of tasks is discarded."""
     orders, replies = os.fdopen(os.dup(0), "rb"), os.dup(1)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
     if memory:
         _limit(memory)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C and a supervisor's SIGTERM are the parent's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and a supervisor's SIGTERM
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process
     signal.signal(signal.SIGVTALRM, _expire)
@@ -111,7 +109,7 @@ def _trouble(surprise: Exception) -> Trouble:
     if isinstance(surprise, Fault):
         return Trouble(type(surprise).__name__, str(surprise), surprise.recoverable)
     if isinstance(surprise, MemoryError):
-        return Trouble("ForeignFault", "it needs more memory than a worker process has")
+        return Trouble("ForeignFault", "it needs more memory than a worker process may use")
     return Trouble("ForeignFault", f"{type(surprise).__name__}: {surprise}")
 
 
@@ -123,7 +121,7 @@ def _limit(memory: int) -> None:
     try:
         resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
     except (OSError, ValueError):
-        return  # a system that has no such limit, or a lower one
+        return  # the system does not have such a limit, or has a lower one
 
 
 def _order(source: BinaryIO) -> Order | None:

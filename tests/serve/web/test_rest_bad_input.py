@@ -75,7 +75,7 @@ BODIES = [
     ("too large a number", b'{"test_cases": [{"id": "a", "input": 1e999}], "outputs": [{"value": 1}], "checks": []}', "number"),
     ("a list", b"[]", "expected an object with test_cases, outputs and checks, got a list"),
     ("null", b"null", "expected an object with test_cases, outputs and checks, got null"),
-    ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "hello: no such member of a request; there are checks"),
+    ("an unknown member", json.dumps({**ONE, "hello": 1}).encode(), "hello: a request has no such member; its members are checks"),
     ("no cases", json.dumps({"outputs": [], "checks": []}).encode(), "test_cases: expected a list, got nothing"),
     ("cases that are none", json.dumps({**ONE, "test_cases": [{"id": 1}]}).encode(), "test_cases[0].id: expected a string"),
     ("lengths that differ", json.dumps({**ONE, "outputs": []}).encode(), "outputs: 0 outputs for 1 test cases"),

@@ -14,17 +14,17 @@ from assay.checks.loop_budget import SECONDS, OverBudget, within
 from assay.errors import MalformedPath
 from assay.workers import pool
 
-LONGEST = 32 * 1024  # bytes of a context whose checks an event loop prepares
+LONGEST = 32 * 1024  # limit of the bytes of a context whose checks are prepared on the event loop
 T = TypeVar("T")
 THREADS, EACH = (
     8,
     2,
-)  # of all owners, and of one: they take turns with the interpreter, and more of them are not faster
+)  # of all owners, and of one owner: threads share the GIL, so more of them are not faster
 _Waiting = tuple["Future[Any]", Context, Callable[[], Any]]
 
 
 class OwnerThreadPool:
-    """At most EACH threads for an owner; what is more waits for its own."""
+    """A thread pool in which an owner has at most EACH threads. Its other calls wait in its own queue."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="assay-checks")
@@ -73,7 +73,7 @@ def threads() -> OwnerThreadPool:
 
 
 async def in_place(work: Callable[[], T], seconds: float = SECONDS) -> T:
-    """The result of `work`, which reads checks: in place, or again in a thread of the owner's share where it takes longer."""
+    """Call `work`, which reads checks, in place. If it takes longer than `seconds`, call it again in a thread of the owner."""
     try:
         return within(seconds, work)
     except OverBudget:
@@ -81,12 +81,12 @@ async def in_place(work: Callable[[], T], seconds: float = SECONDS) -> T:
 
 
 async def in_share(work: Callable[[], T]) -> T:
-    """The result of `work` in a thread of the owner's share."""
+    """Call `work` in a thread of the owner and return its result."""
     return await asyncio.wrap_future(threads().submit(work))
 
 
 def is_quick(bound: BoundCheck, size: int) -> bool:
-    """Whether the arguments of a check are surely found in no time, in a context of this many bytes."""
+    """Whether resolving the arguments of a check is quick: a small context of `size` bytes and no path that searches."""
     return size <= LONGEST and all(
         isinstance(path.query, MalformedPath) or path.query.singular for path in bound.paths
     )

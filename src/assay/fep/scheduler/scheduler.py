@@ -208,12 +208,12 @@ class CheckScheduler:
         return len(self._running) >= self._concurrency and len(self._ready) >= self._concurrency
 
     async def progress(self) -> None:
-        """Until something was filled in."""
+        """Wait until a case has a new result."""
         self._changed.clear()
         await self._changed.wait()
 
     def stop(self) -> None:
-        """What runs or waits becomes `skip`; what is done stays."""
+        """Skip all checks that run or wait. Completed results stay."""
         self.stopped = True
         self._batcher.close()
         for job in [*self._running, *self._ready, *self._working]:
@@ -301,7 +301,9 @@ class CheckScheduler:
         elif task.cancelled():
             answer = ForeignFault(f"{checker.type} cancelled itself")
         elif isinstance(surprise, LoopBlocked):
-            answer = TimeFault(f"no answer within {self._seconds:g} s: it blocks where it should await")
+            answer = TimeFault(
+                f"no answer within {self._seconds:g} s: the check blocks the event loop instead of awaiting"
+            )
         else:
             answer = task.result() if surprise is None else fault_of(surprise, checker)
         self._report(job, answer)
@@ -311,7 +313,9 @@ class CheckScheduler:
         assert job.task is not None
         if job.expired:
             detach_task(job.task)
-            self._report(job, TimeFault(f"no answer within {self._seconds:g} s, and it does not stop"))
+            self._report(
+                job, TimeFault(f"no answer within {self._seconds:g} s, and the check ignores cancellation")
+            )
         else:
             job.expired = True
             job.task.cancel()

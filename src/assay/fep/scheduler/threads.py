@@ -162,6 +162,6 @@ def too_many_abandoned() -> ForeignFault | None:
     if _abandoned < ABANDONED:
         return None
     return ForeignFault(
-        f"{_abandoned} checks still hang in threads that cannot be killed, and no more are started;"
+        f"{_abandoned} checks still hang in threads that cannot be killed, so no more are started;"
         " set `isolate = True` on a check that hangs"
     )

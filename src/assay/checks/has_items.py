@@ -1,4 +1,4 @@
-"""has_items (an extension to FEP): passes if a list has all required items, optionally in order, and no forbidden one (2.3.2)."""
+"""has_items (an extension to FEP): passes if a list has all required items, optionally in order, and no forbidden one."""
 
 from collections import Counter
 from collections.abc import Mapping

@@ -111,7 +111,7 @@ class EvaluationService:
 
     async def run_inline(
         self,
-        asked: PlannedEvaluation,
+        planned: PlannedEvaluation,
         contexts: Sequence[Context],
         tenant: str,
         *,
@@ -124,11 +124,11 @@ class EvaluationService:
         run = run or new_id("eval_")
         about = {"assay.run.id": run, "assay.run.kind": KIND}
         with telemetry.span("run evaluation", about), owned(tenant):
-            lines = await score_contexts(asked.plan, contexts, tally, parts=parts)
+            lines = await score_contexts(planned.plan, contexts, tally, parts=parts)
         now = self.services.clock.now()
         summary = tally.summary()
         head = {
-            "total": asked.total,
+            "total": planned.total,
             "summary": summary,
             "status": tally.status,
             "moments": (began, now),  # the store's own times are those of the commit
@@ -138,15 +138,15 @@ class EvaluationService:
             tenant=tenant,
             kind=KIND,
             status="completed",
-            name=asked.name,
+            name=planned.name,
             head=msgspec.to_builtins(head),
             created=began,
             started=began,
             ended=now,
             events=3 if lines else 2,
         )
-        events = [Event("evaluation.started", _encode({"total": asked.total}), began)]
-        evidence = [request_chunk(asked.request(tally.record(ended=True)))]
+        events = [Event("evaluation.started", _encode({"total": planned.total}), began)]
+        evidence = [request_chunk(planned.request(tally.record(ended=True)))]
         if lines:
             results = lines_chunk(RESULTS, 0, lines)
             events.append(shard_event(0, results, summary, now))
@@ -156,7 +156,7 @@ class EvaluationService:
         )
         entry = RunUpdate(
             run=run,
-            opens=CreateRun(tenant=tenant, kind=KIND, name=asked.name),
+            opens=CreateRun(tenant=tenant, kind=KIND, name=planned.name),
             status="completed",
             head=done.head,
             events=events,
@@ -171,7 +171,7 @@ class EvaluationService:
 
     async def submit(
         self,
-        asked: PlannedEvaluation,
+        planned: PlannedEvaluation,
         contexts: Iterable[Context | bytes],
         tenant: str,
         holder: str,
@@ -188,9 +188,9 @@ class EvaluationService:
             run=run or new_id("eval_"),
             tenant=tenant,
             kind=KIND,
-            name=asked.name,
-            head={"total": asked.total},
-            request=request_chunk(asked.request()),
+            name=planned.name,
+            head={"total": planned.total},
+            request=request_chunk(planned.request()),
         )
         pieces = context_chunks(one if isinstance(one, bytes) else stored_line(one) for one in contexts)
         return await submit(self.store, incoming, pieces, holder, self.lease, documents)

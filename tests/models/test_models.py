@@ -338,7 +338,7 @@ def test_each_event_loop_has_its_own_connections(server, wire):
         return reply
 
     assert [asyncio.run(once()).value for _ in range(3)] == [{"passed": True}] * 3
-    assert len(line._places) == 0
+    assert len(line._states) == 0
 
 
 async def test_where_structured_output_is_refused_the_prompt_has_the_schema_and_that_is_remembered(server):
@@ -627,13 +627,13 @@ async def test_the_line_keeps_its_order_and_a_retry_goes_before_who_came_later(s
 async def test_the_429s_of_one_burst_count_once(server):
     async with model(server, max_concurrency=8) as judge:
         await asyncio.gather(*(judge.complete(ask("429:0.05,429:0.05,slow:0.002")) for _ in range(8)))
-        assert 4 <= judge._line._place(asyncio.get_running_loop()).gate.pace.slots < 8
+        assert 4 <= judge._line._state(asyncio.get_running_loop()).gate.pace.slots < 8
 
 
 async def test_a_limit_nobody_told_us_is_found_and_costs_nobody_their_answer(server):
     async with model(server, max_concurrency=64) as judge:
         replies = await asyncio.gather(*(judge.complete(ask("busy:4")) for _ in range(64)))
-        assert 2 <= judge._line._place(asyncio.get_running_loop()).gate.pace.slots <= 8
+        assert 2 <= judge._line._state(asyncio.get_running_loop()).gate.pace.slots <= 8
     assert all(reply.value == {"passed": True} for reply in replies)
 
 

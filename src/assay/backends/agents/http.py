@@ -28,7 +28,7 @@ WAIT = 0.2  # seconds before the second attempt, doubled before the third
 LONGEST = 30.0  # seconds of `Retry-After` that are honoured
 
 
-class _Place(NamedTuple):
+class _LoopState(NamedTuple):
     """The state of one event loop."""
 
     session: aiohttp.ClientSession
@@ -55,98 +55,98 @@ class HttpAgent:
         self.card, self._url, self._seconds, self._wait = card, url, seconds, wait
         self._headers = {**(headers or {}), "Content-Type": "application/json", "Accept": "application/json"}
         self._hidden = HiddenWords(headers or {})
-        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+        self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
     async def invoke(self, task: Any, context: AgentContext) -> InvocationResult:
         return await with_deadline(context, self._seconds, self._invoke(task, context))
 
     async def close(self) -> None:
-        place = self._places.pop(asyncio.get_running_loop(), None)
-        if place is not None:
-            await place.session.close()
-            await place.callbacks.close()
+        state = self._states.pop(asyncio.get_running_loop(), None)
+        if state is not None:
+            await state.session.close()
+            await state.callbacks.close()
 
     async def _invoke(self, task: Any, context: AgentContext) -> InvocationResult:
-        place = self._place()
-        asked: dict[str, Any] = {"task": task, "invocationId": context.invocation_id}
+        state = self._state()
+        request: dict[str, Any] = {"task": task, "invocationId": context.invocation_id}
         if not (self.card.takes_tools or self.card.takes_memory):
-            return await self._ask(place, asked, None, context)
-        address, visit = await place.callbacks.open(context)
-        asked |= {"callback": address, "memory": self.card.takes_memory}
-        asked |= {"tools": tool_specs(context.tools)} if self.card.takes_tools else {}
+            return await self._ask(state, request, None, context)
+        address, visit = await state.callbacks.open(context)
+        request |= {"callback": address, "memory": self.card.takes_memory}
+        request |= {"tools": tool_specs(context.tools)} if self.card.takes_tools else {}
         try:
-            return await self._ask(place, asked, visit, context)
+            return await self._ask(state, request, visit, context)
         finally:
-            place.callbacks.forget(address)
+            state.callbacks.forget(address)
 
     async def _ask(
-        self, path: _Place, asked: dict[str, Any], visit: OpenInvocation | None, context: AgentContext
+        self, state: _LoopState, request: dict[str, Any], visit: OpenInvocation | None, context: AgentContext
     ) -> InvocationResult:
-        body = msgspec.json.encode(asked)
+        body = msgspec.json.encode(request)
         for attempt in range(1, TRIES + 1):
             final = attempt == TRIES
             try:
-                async with path.session.post(
+                async with state.session.post(
                     self._url, data=body, headers=propagation_headers(), allow_redirects=False
                 ) as response:
-                    said = await response.content.read(BODY + 1)
-                    while len(said) <= BODY and not response.content.at_eof():
-                        said += await response.content.read(BODY + 1 - len(said))
+                    answer = await response.content.read(BODY + 1)
+                    while len(answer) <= BODY and not response.content.at_eof():
+                        answer += await response.content.read(BODY + 1 - len(answer))
             except (aiohttp.ClientError, OSError) as lost:
                 if final or (visit and visit.called):
                     raise ForeignFault(
-                        self._told(f"could not be reached: {_brief(lost)}"), recoverable=True
+                        self._message(f"could not be reached: {_brief(lost)}"), recoverable=True
                     ) from None
                 await asyncio.sleep(self._wait * 2 ** (attempt - 1))
                 continue
             again = response.status in PASSING and not final and not (visit and visit.called)
             if not again:
-                return self._read(response.status, said, context)
-            await asyncio.sleep(max(_asked(response.headers), self._wait * 2 ** (attempt - 1)))
+                return self._read(response.status, answer, context)
+            await asyncio.sleep(max(_retry_after(response.headers), self._wait * 2 ** (attempt - 1)))
         raise AssertionError("the last attempt returns or raises")
 
-    def _read(self, status: int, said: bytes, context: AgentContext) -> InvocationResult:
-        if len(said) > BODY:
+    def _read(self, status: int, answer: bytes, context: AgentContext) -> InvocationResult:
+        if len(answer) > BODY:
             return InvocationResult(outcome="failed", error=f"it answered with more than {BODY} bytes")
         if status in ELSEWHERE or 300 <= status < 400:
-            raise ForeignFault(self._told(f"answered {status}"), recoverable=status in PASSING)
+            raise ForeignFault(self._message(f"answered {status}"), recoverable=status in PASSING)
         try:
-            finish = read_end(self._hidden.out_of(read_json(said)), context)
+            finish = read_end(self._hidden.out_of(read_json(answer)), context)
         except ValueError as wrong:  # a ProtocolError, or invalid usage
             why = (
                 str(wrong)
                 if isinstance(wrong, ProtocolError) and status < 400
-                else self._hidden.out_of(said[:READ].decode(errors="replace"))[:QUOTED]
+                else self._hidden.out_of(answer[:READ].decode(errors="replace"))[:QUOTED]
             )
             return InvocationResult(outcome="failed", error=f"it answered {status}: {why}")
         if status >= 400 and finish.outcome == "completed":
             return InvocationResult(outcome="failed", error=f"it answered {status}")
         return finish
 
-    def _told(self, what: str) -> str:
+    def _message(self, what: str) -> str:
         return f"the agent at {redact_text(self._url.partition('?')[0])} {what}"
 
-    def _place(self) -> _Place:
+    def _state(self) -> _LoopState:
         loop = asyncio.get_running_loop()
-        place = self._places.get(loop)
-        if place is None:
-            for old in [other for other in self._places if other.is_closed()]:
-                del self._places[old]
+        state = self._states.get(loop)
+        if state is None:
+            for old in [other for other in self._states if other.is_closed()]:
+                del self._states[old]
             session = aiohttp.ClientSession(
                 headers=self._headers,
                 connector=aiohttp.TCPConnector(limit=0),
                 timeout=aiohttp.ClientTimeout(total=None),  # the deadline is enforced by `with_deadline`
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
-            place = self._places[loop] = _Place(session, Callbacks())
-        return place
+            state = self._states[loop] = _LoopState(session, Callbacks())
+        return state
 
 
 def _brief(lost: BaseException) -> str:
     return f"{type(lost).__name__}: {lost}"[:QUOTED] if str(lost) else type(lost).__name__
 
 
-def _asked(headers: Mapping[str, str]) -> float:
+def _retry_after(headers: Mapping[str, str]) -> float:
     try:
         return min(LONGEST, max(0.0, float(headers.get("Retry-After", 0))))
     except ValueError:  # a date: use the default wait

@@ -10,7 +10,7 @@ from assay.backends.models.cached import DiskCache, key_of
 from assay.ports import Embedder, Embeddings, Provider
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _CachedVector(msgspec.Struct, frozen=True):
     vector: tuple[float, ...]
     model: str
     tokens: int | None
@@ -32,7 +32,7 @@ class CachedEmbedder:
             text: key_of("vector", self._provider, model=model, dimensions=dimensions, text=text)
             for text in texts
         }
-        entries = await asyncio.gather(*(self._cache.get(key, _Kept) for key in keys.values()))
+        entries = await asyncio.gather(*(self._cache.get(key, _CachedVector) for key in keys.values()))
         kept = {text: entry for text, entry in zip(keys, entries, strict=True) if entry is not None}
         saved = added([entry.cost_usd for entry in kept.values()]) if kept else None
         new = [text for text in keys if text not in kept]
@@ -61,13 +61,13 @@ class CachedEmbedder:
         await self._inner.close()
 
 
-def _apart(texts: list[str], sent: Embeddings) -> dict[str, _Kept]:
+def _apart(texts: list[str], sent: Embeddings) -> dict[str, _CachedVector]:
     tokens = shares(sent.tokens, texts)
     costs = [
         None if sent.cost_usd is None or part is None else sent.cost_usd * part / (sent.tokens or 1)
         for part in tokens
     ]
     return {
-        text: _Kept(vector, sent.model, part, cost)
+        text: _CachedVector(vector, sent.model, part, cost)
         for text, vector, part, cost in zip(texts, sent.vectors, tokens, costs, strict=True)
     }

@@ -86,10 +86,10 @@ class CachedModel:
         asked |= {"tools": msgspec.to_builtins(request.tools)} if request.tools else {}
         key = key_of("reply", self._provider, **asked)
         kept = await self._cache.get(key, Completion)
-        if kept is not None and _whole(kept, request):
+        if kept is not None and _is_complete(kept, request):
             return msgspec.structs.replace(kept, cached=True, cost_usd=0.0, saved_usd=kept.cost_usd)
         reply = await self._inner.complete(request)
-        if _whole(reply, request):
+        if _is_complete(reply, request):
             await self._cache.put(key, reply)
         return reply
 
@@ -104,7 +104,7 @@ def _plain(message: Message) -> list[Any]:
     return [message.role, message.content, *more]
 
 
-def _whole(reply: Completion, ask: CompletionRequest) -> bool:
+def _is_complete(reply: Completion, ask: CompletionRequest) -> bool:
     if (
         reply.finish_reason not in ("stop", "tool_calls")
         or reply.refusal is not None

@@ -29,7 +29,7 @@ class ProviderResponse(msgspec.Struct, frozen=True):
     attempts: int
 
 
-class _Place(NamedTuple):
+class _LoopState(NamedTuple):
     """The state of one event loop."""
 
     gate: AdaptiveLimiter
@@ -56,7 +56,7 @@ class ProviderClient:
         self._key = checked_key(provider)
         self._backoff, self._max_bytes, self._roll = backoff, max_bytes, roll
         self._tickets = itertools.count()
-        self._places: dict[asyncio.AbstractEventLoop, _Place] = {}
+        self._states: dict[asyncio.AbstractEventLoop, _LoopState] = {}
 
     async def post(self, path: str, body: bytes, *, timeout: float | None = None) -> ProviderResponse:
         """
@@ -67,7 +67,7 @@ class ProviderClient:
         Rejected.
         """
         loop = asyncio.get_running_loop()
-        gate, wire = self._place(loop)
+        gate, wire = self._state(loop)
         ticket = next(self._tickets)
         patience = await self._enter(gate, ticket, self.provider.queue_timeout)
         started = loop.time()
@@ -106,20 +106,22 @@ class ProviderClient:
 
     async def close(self) -> None:
         """Close this event loop's connections."""
-        place = self._places.pop(asyncio.get_running_loop(), None)
-        if place is not None:
-            await place.wire.close()
+        state = self._states.pop(asyncio.get_running_loop(), None)
+        if state is not None:
+            await state.wire.close()
 
-    def _place(self, loop: asyncio.AbstractEventLoop) -> _Place:
-        place = self._places.get(loop)
-        if place is None:
-            for old in [other for other in self._places if other.is_closed()]:
-                del self._places[old]
+    def _state(self, loop: asyncio.AbstractEventLoop) -> _LoopState:
+        state = self._states.get(loop)
+        if state is None:
+            for old in [other for other in self._states if other.is_closed()]:
+                del self._states[old]
             per_minute = self.provider.requests_per_minute
             ceiling = Rate(self.provider.max_concurrency, per_minute / 60 if per_minute else math.inf)
-            place = _Place(AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes))
-            self._places[loop] = place
-        return place
+            state = _LoopState(
+                AdaptiveLimiter(ceiling), open_transport(self.provider, max_bytes=self._max_bytes)
+            )
+            self._states[loop] = state
+        return state
 
     async def _attempt(
         self, gate: AdaptiveLimiter, wire: Transport, path: str, body: bytes, attempt: int, end: float

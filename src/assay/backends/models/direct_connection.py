@@ -54,7 +54,7 @@ class DirectConnection(asyncio.Protocol):
         )  # libuv's is none by its type, and one in all it does
 
     def data_received(self, data: bytes) -> None:
-        if not self._asked:
+        if not self._request_sent:
             self.close()
             return
         try:
@@ -76,7 +76,7 @@ class DirectConnection(asyncio.Protocol):
     # what httptools calls
 
     def on_message_begin(self) -> None:
-        if not self._asked:
+        if not self._request_sent:
             self.close()
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -102,7 +102,7 @@ class DirectConnection(asyncio.Protocol):
         if self._status < 200:  # it has been heard, and the answer follows
             self._begin()
             return
-        if not self._asked:
+        if not self._request_sent:
             return
         assert self._transport is not None
         written = self._transport.get_write_buffer_size() == 0
@@ -112,7 +112,7 @@ class DirectConnection(asyncio.Protocol):
     # ours
 
     @property
-    def _asked(self) -> bool:
+    def _request_sent(self) -> bool:
         """Bytes without a request, or after a response, belong to no request: the connection is closed."""
         return self._outcome is not None and not self._outcome.done()
 

@@ -57,7 +57,7 @@ def fault(provider: Provider, key: str, outcome: Outcome, *, attempts: int, seco
             message = f"{who} answered {status}{_phrase(status)}{often}"
             if advice := ADVICE.get(429 if status in BUSY else status):
                 message += f"; {advice}"
-            if said := _said(outcome, key):
+            if said := _error_text(outcome, key):
                 message += f": {said}"
             if may_pass(outcome):
                 return ForeignFault(message, recoverable=True)
@@ -103,7 +103,7 @@ def spent(answer: HttpAnswer) -> bool:
             return False
 
 
-def _said(answer: HttpAnswer, key: str) -> str:
+def _error_text(answer: HttpAnswer, key: str) -> str:
     if answer.status in (401, 403):  # where a key is most likely quoted
         return ""
     match _read(answer.body):

@@ -168,14 +168,14 @@ class _Piece(msgspec.Struct):
     text: str = ""
 
 
-class _Said(msgspec.Struct):
+class _Message(msgspec.Struct):
     content: str | list[_Piece] | None = None
     refusal: str | None = None
     tool_calls: list[RawToolCall] | None = None
 
 
 class _Choice(msgspec.Struct):
-    message: _Said
+    message: _Message
     finish_reason: str | None = None
 
 

@@ -37,7 +37,7 @@ class DirectTransport:
     async def send(self, path: str, body: bytes) -> Outcome:
         try:
             head = self._heads.get(path) or self._heads.setdefault(path, self._head(path))
-            connection = self._kept() or await self._opened()
+            connection = self._idle_connection() or await self._opened()
         except (OSError, UnicodeError) as lost:  # a name that is none is not even looked up
             return ConnectionLost(f"{type(lost).__name__}: {lost}" if str(lost) else type(lost).__name__)
         outcome = await connection.ask(b"%s%d\r\n\r\n%s" % (head, len(body), body))
@@ -51,7 +51,7 @@ class DirectTransport:
             self._idle.pop().close()
         await asyncio.sleep(0)  # so that they are closed when the loop is
 
-    def _kept(self) -> DirectConnection | None:
+    def _idle_connection(self) -> DirectConnection | None:
         """The connection that was used last. Idle ones are closed."""
         trusted = self._loop.time() - KEPT
         while self._idle and self._idle[0].idle_since < trusted:

@@ -58,7 +58,7 @@ class MemoryStore:
         return found if found and tenant in (None, found.tenant) else None
 
     async def runs(self, query: RunQuery) -> list[Run]:
-        found = [run for run in self._runs.values() if _wanted(run, query)]
+        found = [run for run in self._runs.values() if _matches(run, query)]
         return sorted(found, key=_age, reverse=True)[: query.limit]
 
     async def events(self, run: str, *, after: int = -1, limit: int = 1000) -> list[Event]:
@@ -207,7 +207,7 @@ def _age(run: Run) -> tuple[datetime, str]:
     return run.created, run.id
 
 
-def _wanted(run: Run, query: RunQuery) -> bool:
+def _matches(run: Run, query: RunQuery) -> bool:
     return (
         query.tenant in (None, run.tenant)
         and query.kind in (None, run.kind)

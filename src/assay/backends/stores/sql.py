@@ -171,7 +171,7 @@ class SqlStore:
 
     async def claim(self, run: str, holder: str, *, seconds: float) -> Run | None:
         def work(connection: Connection) -> list[Run]:
-            now = self._sql_writer.begun(connection)[1]
+            now = self._sql_writer.transaction_start(connection)[1]
             found = queries.find_runs(connection, self._codec, [run], lock=True)
             return self._take(connection, found, holder, now, seconds)
 
@@ -182,7 +182,7 @@ class SqlStore:
         self, holder: str, *, seconds: float, limit: int = 10, sparing: int | None = None
     ) -> list[Run]:
         def work(connection: Connection) -> list[Run]:
-            now = self._sql_writer.begun(connection)[1]
+            now = self._sql_writer.transaction_start(connection)[1]
             lost = queries.lost_runs(connection, self._codec, holder, now, limit, sparing)
             return self._take(connection, lost, holder, now, seconds)
 
@@ -190,7 +190,7 @@ class SqlStore:
 
     async def renew(self, holder: str, *, seconds: float) -> dict[str, RunStatus]:
         def work(connection: Connection) -> list[Run]:
-            now = self._sql_writer.begun(connection)[1]
+            now = self._sql_writer.transaction_start(connection)[1]
             held = queries.held_runs(connection, self._codec, holder, lock=True)
             renewed = self._hold(connection, held, holder, now, seconds)
             ours = queries.held_runs(

@@ -73,7 +73,7 @@ class SqlWriter:
                 return doubt.outcomes
             doubt.transaction = None
             with connection.begin():
-                transaction, now = self.begun(connection)
+                transaction, now = self.transaction_start(connection)
                 outcomes = self._write(connection, batches, now)
                 lanes = self._audit(connection, outcomes, now)
                 self._reach("commit.written")
@@ -131,7 +131,7 @@ class SqlWriter:
         self._reach("commit.after")
         return outcomes
 
-    def begun(self, connection: Connection) -> tuple[str | None, datetime]:
+    def transaction_start(self, connection: Connection) -> tuple[str | None, datetime]:
         """The id of this transaction, if the database has one, and the time."""
         if not self._postgres:
             return None, self._clock.now()
@@ -151,7 +151,7 @@ class SqlWriter:
 
     def hold(self, connection: Connection, held: Iterable[Run]) -> None:
         """Write the leases of these runs."""
-        self._many(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
+        self._execute_rows(connection, _UPDATE_RUN, [self._changed_run(run) for run in held])
 
     def _arrived(self, connection: Connection, transaction: str) -> bool:
         for _ in range(100):
@@ -215,13 +215,13 @@ class SqlWriter:
     def _put_runs(self, connection: Connection, changed: dict[str, Run], old: set[str]) -> None:
         self._add(connection, runs, [self._run(run) for id, run in changed.items() if id not in old])
         renewed = [self._changed_run(run) for id, run in changed.items() if id in old]
-        self._many(connection, _UPDATE_RUN, renewed)
+        self._execute_rows(connection, _UPDATE_RUN, renewed)
 
     def _put_documents(
         self, connection: Connection, changed: dict[rules.Name, Document | None], old: set[rules.Name]
     ) -> None:
         gone = [_named(name) for name, document in changed.items() if document is None and name in old]
-        self._many(connection, _DELETE_DOCUMENT, gone)
+        self._execute_rows(connection, _DELETE_DOCUMENT, gone)
         made: list[dict[str, Any]] = []
         renewed: list[dict[str, Any]] = []
         for name, document in changed.items():
@@ -230,7 +230,7 @@ class SqlWriter:
             elif document is not None:
                 tenant, kind, key = name
                 made.append({"tenant": tenant, "kind": kind, "key": key} | self._document(document))
-        self._many(connection, _UPDATE_DOCUMENT, renewed)
+        self._execute_rows(connection, _UPDATE_DOCUMENT, renewed)
         self._add(connection, documents, [*map(self._insert[documents].values, made)])
 
     def _add(self, connection: Connection, table: Table, rows: list[Row]) -> None:
@@ -250,7 +250,7 @@ class SqlWriter:
         for start, stop in spans(len(rows)):
             driver.execute(together[stop - start], [*chain.from_iterable(rows[start:stop])])
 
-    def _many(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
+    def _execute_rows(self, connection: Connection, statement: Any, rows: Sequence[dict[str, Any]]) -> None:
         if rows:
             connection.execute(statement, rows)
 

@@ -225,7 +225,7 @@ def test_the_model_and_its_dimensions_are_asked_for(server):
         ("drop", "unknown_error", True, "could not be reached"),
         ("hang", "timeout_error", True, "gave no answer"),
         ("drip", "timeout_error", True, "gave no answer"),
-        ("page", "unknown_error", False, "no embeddings"),
+        ("page", "unknown_error", False, "without embeddings"),
         ("short", "unknown_error", False, "sent 1 vectors for 2 texts"),
         ("ragged", "unknown_error", False, "vectors of different lengths"),
         ("leak:401", "unknown_error", False, "check its api_key"),

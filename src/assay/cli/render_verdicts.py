@@ -127,7 +127,7 @@ def export(verification: Verification, to: list[str]) -> int:
         if not name.endswith((".json", ".jsonl", ".ndjson", ".csv")) and name != "-":
             raise UsageError(f"{name}: expected an output that ends in .jsonl, .json or .csv")
     for file in [File(name) for name in to]:
-        file.put(_encode(verification, file.name))
+        file.write(_encode(verification, file.name))
         file.close()
     return len(verification.verdicts)
 

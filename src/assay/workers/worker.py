@@ -22,6 +22,7 @@ from assay.errors import Fault
 READY, DONE, FAULT, LATE, PAUSE = b"R", b"D", b"F", b"L", b"P"
 SLICE = 0.05  # seconds after which the rest of an order goes back to the queue
 GRACE = 0.5  # seconds of processor time between the signal that raises in the task and the one that kills the process
+PRIORITY = 10  # nice: where cores are few, the event loop of the server goes first
 HEAD = struct.Struct(">cI")
 SIZE = struct.Struct(">I")
 
@@ -118,6 +119,7 @@ def _expire(*_: Any) -> None:
 
 
 def _limit(memory: int) -> None:
+    os.nice(PRIORITY)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
     except (OSError, ValueError):

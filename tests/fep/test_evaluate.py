@@ -15,7 +15,15 @@ import yaml
 
 import assay
 from assay import Checker, InvalidRequest, Output, TestCase
+from assay.checks import STANDARD
 from assay.errors import UsageError
+from assay.fep import run_header
+from assay.fep.context import read_context
+from assay.fep.plan import Plan
+from assay.fep.run_header import LARGE
+from assay.fep.scorer import COMPILED, INTERPRETED
+from assay.ports import Services
+from assay.protocol.evaluation import Check
 from support.spec_files import SHARED, needs_shared
 
 
@@ -635,3 +643,44 @@ def test_a_check_that_waits_is_prepared_in_a_thread_where_that_may_take_long(che
     answers = [one.results for case in result.results for one in case.check_results]
     assert answers == [{"passed": True}] * 2 * len(checks)
     assert [name.startswith("assay-checks") for name in BUILT] == [elsewhere] * 2
+
+
+@pytest.mark.parametrize("count", [COMPILED, COMPILED + 1])
+def test_a_plan_of_many_checks_is_interpreted_and_says_the_same(count):
+    """Compiling a thousand checks held the GIL for 0.4 s."""
+    checks = [
+        Check(type="contains", arguments={"text": "$.output.value", "phrases": [str(at % 3)]})
+        for at in range(count)
+    ]
+    scorer = Plan(checks, STANDARD).shared
+    assert scorer is not None
+    assert (scorer._score is None) == (count > COMPILED)
+    assert scorer.steps == count * (1 if count <= COMPILED else INTERPRETED)
+    done = assay.evaluate_sync(cases("a"), outputs("1"), checks)
+    assert [one.results["passed"] for one in done.results[0].check_results] == [
+        at % 3 == 1 for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("size", "in_thread"), [(10, False), (LARGE, True)])
+def test_a_large_unit_is_read_in_a_thread(size, in_thread, monkeypatch):
+    readers = []
+
+    def reading(line, limits):
+        readers.append(threading.current_thread())
+        return read_context(line, limits)
+
+    monkeypatch.setattr(run_header, "read_context", reading)
+    planned = run_header.PlannedRequest(run_header.StoredRequest(checks=[]), STANDARD, Services())
+    line = b'{"test_case":{"id":"a","input":1},"output":{"value":"%b"}}' % (b"x" * size)
+    asyncio.run(planned._contexts([line]))
+    assert [one is not threading.main_thread() for one in readers] == [in_thread]
+
+
+def test_too_many_checks_of_a_refused_case_are_counted_and_not_read():
+    case = {"id": "", "input": 1, "checks": [{"type": "nope"}] * 2_000}
+    with pytest.raises(InvalidRequest) as refusal:
+        assay.evaluate_sync([case], outputs("a"))
+    messages = {problem.place: problem.message for problem in refusal.value.problems}
+    assert messages["test_cases[0].checks"].startswith("2000 checks; the limit is 1000")
+    assert not any(place.endswith(".type") for place in messages)

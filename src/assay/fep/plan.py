@@ -105,17 +105,17 @@ class Plan:
         """The problems of the own checks of a refused case, without those at places that are already reported."""
         if not is_sequence(checks):
             return []
+        if len(checks) > self.services.limits.max_checks:
+            return [self._too_many(checks, path)]
         return beyond(problems_of_checks(checks, path, self._registry, self.services), reported)
 
-    def _scorer(self, checks: Sequence[Check], path: str, *, shared: bool = False) -> Scorer:
+    def _too_many(self, checks: Sequence[Any], path: str) -> Problem:
         limit = self.services.limits.max_checks
-        if len(checks) > limit:
-            raise InvalidRequest(
-                Problem(
-                    path,
-                    f"{len(checks)} checks; the limit is {limit} (raise it with ASSAY_MAX_CHECKS)",
-                )
-            )
+        return Problem(path, f"{len(checks)} checks; the limit is {limit} (raise it with ASSAY_MAX_CHECKS)")
+
+    def _scorer(self, checks: Sequence[Check], path: str, *, shared: bool = False) -> Scorer:
+        if len(checks) > self.services.limits.max_checks:
+            raise InvalidRequest(self._too_many(checks, path))
         key = path.encode() if shared else _encode(checks)
         cached = self._scorers.get(key)
         if cached is None:

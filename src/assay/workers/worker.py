@@ -56,6 +56,7 @@ def serve(memory: int) -> None:
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
+    os.nice(PRIORITY)
     if memory:
         _limit(memory)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C and a supervisor's SIGTERM
@@ -119,7 +120,6 @@ def _expire(*_: Any) -> None:
 
 
 def _limit(memory: int) -> None:
-    os.nice(PRIORITY)
     try:
         resource.setrlimit(resource.RLIMIT_AS, (memory, resource.getrlimit(resource.RLIMIT_AS)[1]))
     except (OSError, ValueError):

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from assay.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from assay import jsonpath
     from assay.api.evaluate import Progress, evaluate, evaluate_stream, evaluate_sync

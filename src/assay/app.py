@@ -22,6 +22,7 @@ from assay.backends.provider_config import ProviderPolicy
 from assay.checks import STANDARD
 from assay.checks.registry import Registry, from_module, installed
 from assay.errors import EnvironmentFailure, UsageError
+from assay.extras import missing_extra
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
 from assay.fep.service import EvaluationService
@@ -101,7 +102,7 @@ def cipher(settings: Settings) -> Cipher | None:
     try:
         from assay.backends.ciphers.keyring import KeyRing, read_keys  # deferred import: the extra `guard`
     except ModuleNotFoundError as error:
-        raise UsageError(f"evidence_key needs {error.name}: pip install 'assay[guard]'") from error
+        raise missing_extra("the setting evidence_key", "guard", error=error) from error
     return KeyRing(read_keys(settings.evidence_key))
 
 
@@ -356,7 +357,7 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
         from assay.auth.tokens import Tokens  # deferred import
         from assay.backends.jwks import source  # deferred import
     except ModuleNotFoundError as error:
-        raise UsageError(f"[jwt] needs {error.name}: pip install 'assay[guard]'") from error
+        raise missing_extra("the setting jwt", "guard", error=error) from error
     keys = KeySet(source(trust.jwks), trust)
     try:
         await keys.open()
@@ -367,15 +368,20 @@ async def tokens(trust: JwtSettings) -> Callable[[str], Awaitable[PresentedToken
     return Tokens(trust, keys).read
 
 
+def traced(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether OpenTelemetry's own variables name an exporter."""
+    environment = os.environ if environment is None else environment
+    return any(environment.get(name) for name in TRACED)
+
+
 def tracer(environment: Mapping[str, str] | None = None) -> Tracer | None:
     """A tracer, if OpenTelemetry's own variables name an exporter."""
-    environment = os.environ if environment is None else environment
-    if not any(environment.get(name) for name in TRACED):
+    if not traced(environment):
         return None
     try:
         from assay.backends.telemetry.otel import OtelTracer  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
-        raise UsageError(f"traces need {error.name}: pip install 'assay[telemetry]'") from error
+        raise missing_extra("tracing", "telemetry", error=error) from error
     return OtelTracer()
 
 

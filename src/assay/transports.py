@@ -4,7 +4,7 @@ from socket import socket
 from typing import Any, Protocol
 
 from assay.app import Runtime, conformance_routes_enabled
-from assay.errors import MissingExtra, UsageError
+from assay.extras import missing_extra
 from assay.serve.web.tls import Tls
 from assay.serve.web.tls import read as read_tls
 from assay.settings import Settings
@@ -53,7 +53,7 @@ def http_server(
         from assay.serve.web.server import server  # deferred import
         from assay.workflow.execution_model import HostInfo  # deferred import
     except ModuleNotFoundError as error:
-        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+        raise missing_extra("a server", "serve", "store", error=error) from error
     openwop = build_host(
         runtime.store,
         runtime.evals,
@@ -74,5 +74,5 @@ def grpc_server(companion: HttpServer, *, host: str, port: int, tls: Tls | None 
     try:
         from assay.serve.grpc.server import RpcServer  # deferred import: the extra `grpc`
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"gRPC needs {error.name}: pip install 'assay[grpc]'") from error
+        raise missing_extra("gRPC", "grpc", error=error) from error
     return RpcServer(companion.state, address=host, port=port, tls=tls)

@@ -10,13 +10,12 @@ import select
 import subprocess
 import sys
 import termios
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
 import pytest
 
-from assay import EvaluationRunResult, TestCaseResult
+from assay import EvaluationRunResult, TestCaseResult, __version__
 from assay.cli.console import ProgressLine
 from assay.cli.help import HELP
 from assay.cli.main import VERBS
@@ -623,7 +622,7 @@ def test_schema_prints_the_schema_of_every_noun(command, tmp_path, name):
         (["evaluate", "--help"], 0, "--min-pass-rate"),
         (["serve", "--help"], 0, '-H "Content-Type: application/json" \\\n'),
         (["-h"], 0, "evaluate"),
-        (["--version"], 0, f"assay {version('assay')}\n"),
+        (["--version"], 0, f"assay {__version__}\n"),
         ([], 2, "evaluate"),
         (["nope"], 2, "No such command 'nope'"),
     ],
@@ -681,17 +680,37 @@ def test_what_is_wrong_with_a_variable_is_said_by_its_name(command, tmp_path, na
     assert words in ended.err
 
 
-def test_a_server_without_its_extra_says_so_first(tmp_path):
-    gone = tmp_path / "gone" / "uvicorn"
-    gone.mkdir(parents=True)
-    (gone / "__init__.py").write_text(
-        "raise ModuleNotFoundError('No module named uvicorn', name='uvicorn')\n"
+@pytest.mark.parametrize(
+    ("blocked", "environ", "packages", "extras"),
+    [
+        (["uvicorn"], {}, "uvicorn", "serve"),
+        (
+            ["uvicorn", "grpc"],
+            {},
+            "uvicorn, grpcio",
+            "serve,grpc",
+        ),  # gRPC is not necessary, but it would be the next
+        (["jwt", "alembic"], {"ASSAY_EVIDENCE_KEY": "x"}, "alembic, pyjwt", "store,guard"),
+        (["opentelemetry"], {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, None, "telemetry"),
+    ],
+)
+def test_a_server_names_every_extra_that_it_lacks_before_it_opens_anything(
+    tmp_path, blocked, environ, packages, extras
+):
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({blocked})); from assay.cli.main import main; main()"
     )
-    program = [sys.executable, "-m", "assay", "serve", "--port", "0"]
-    environ = {**os.environ, "PYTHONPATH": str(gone.parent)}
     ended = subprocess.run(
-        program, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", code, "serve", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "assay: a server needs uvicorn: pip install 'assay[serve,store]'\n"
+    assert ended.stderr.startswith(f"assay: a server needs {packages or 'opentelemetry'}")
+    lines = f": pip install 'openassay[{extras}]' (in a clone: pip install '.[{extras}]')\n"
+    assert ended.stderr.endswith(lines)
     assert not (tmp_path / ".assay").exists()  # nothing was begun

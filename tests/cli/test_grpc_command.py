@@ -68,7 +68,7 @@ def test_a_port_that_somebody_has_is_refused_in_one_line(command, tmp_path):
 
 
 WITHOUT = "support.without_grpc:main"
-INSTALL = "gRPC needs grpc: pip install 'assay[grpc]'"
+INSTALL = "needs grpcio: pip install 'openassay[grpc]' (in a clone: pip install '.[grpc]')"
 
 
 def test_without_the_extra_whoever_asks_for_it_is_told_how_to_install_it(serving):
@@ -89,4 +89,4 @@ def test_without_the_extra_rest_alone_is_served_to_whoever_did_not_ask(serving):
         out, err = process.communicate(timeout=60)
     assert process.returncode == 0
     assert out == ""
-    assert f"only HTTP is served: {INSTALL}" in err
+    assert f"only HTTP is served: gRPC {INSTALL}" in err

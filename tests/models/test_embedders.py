@@ -17,7 +17,6 @@ from assay.backends.embedders.cached import CachedEmbedder
 from assay.backends.embedders.openai_compatible import Batching, OpenAICompatibleEmbedder, batches
 from assay.backends.embedders.token_shares import added, shares
 from assay.backends.embedders.wordllama import MODEL, WordLlamaEmbedder
-from assay.backends.models import transport as wires
 from assay.backends.models.cached import DiskCache
 from assay.backends.models.client import ProviderClient
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
@@ -323,22 +322,31 @@ print(logging.getLogger().handlers)
 
 
 @pytest.mark.parametrize(
-    ("missing", "build", "line"),
+    ("missing", "build", "words", "extra"),
     [
-        ("wordllama", WordLlamaEmbedder, "assay[similarity]"),
+        ("wordllama", WordLlamaEmbedder, "semantic similarity needs wordllama", "similarity"),
         (
             "genai_prices",
             lambda: OpenAICompatibleEmbedder(ProviderClient(Provider(name="x"))),
-            "assay[judges]",
+            "the price of a model needs genai-prices",
+            "judges",
         ),
-        ("genai_prices", lambda: OpenAICompatibleModel(ProviderClient(Provider(name="x"))), "assay[judges]"),
+        (
+            "genai_prices",
+            lambda: OpenAICompatibleModel(ProviderClient(Provider(name="x"))),
+            "the price of a model needs genai-prices",
+            "judges",
+        ),
     ],
 )
-def test_what_is_not_installed_is_said_with_the_line_that_installs_it(monkeypatch, missing, build, line):
-    monkeypatch.setattr(wires, "find_spec", lambda name: None if name == missing else True)
+def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
+    monkeypatch, missing, build, words, extra
+):
+    monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == missing else True)
     with pytest.raises(UsageError) as refused:
         build()
-    assert str(refused.value) == f"{missing} is not installed; pip install '{line}'"
+    lines = f"pip install 'openassay[{extra}]' (in a clone: pip install '.[{extra}]')"
+    assert str(refused.value) == f"{words}: {lines}"
 
 
 async def test_a_long_text_is_embedded_by_a_process_that_can_be_killed(monkeypatch):

@@ -511,9 +511,9 @@ def test_a_secret_is_only_said_when_asked():
 async def test_what_is_not_installed_is_said_with_the_line_that_installs_it(
     server, monkeypatch, wire, wanted, extra
 ):
-    monkeypatch.setattr(wires, "find_spec", lambda name: None if name == wanted else True)
+    monkeypatch.setattr("assay.extras.find_spec", lambda name: None if name == wanted else True)
     judge = OpenAICompatibleModel(ProviderClient(provider(server, wire=wire)))
-    with pytest.raises(UsageError, match=rf"{wanted} is not installed; pip install 'assay\[{extra}\]'"):
+    with pytest.raises(UsageError, match=rf"a model needs {wanted}: pip install 'openassay\[{extra}\]'"):
         await judge.complete(ask())
 
 

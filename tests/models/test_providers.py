@@ -191,13 +191,14 @@ def test_the_policy_bounds_time_and_shares_what_is_allowed():
 def test_a_missing_extra_is_refused_with_the_line_that_installs_it(folder, server, monkeypatch):
     configure(folder, server, prices=None)
     monkeypatch.setitem(sys.modules, "httptools", None)
-    monkeypatch.setattr("assay.backends.models.transport.find_spec", lambda name: None)
+    monkeypatch.setattr("assay.extras.find_spec", lambda name: None)
     with pytest.raises(
-        InvalidRequest, match=r"checks\[0\]: httptools is not installed; pip install 'assay\[judges\]'"
+        InvalidRequest,
+        match=r"checks\[0\]: a model needs .*, aiohttp, genai-prices, httptools: pip install 'openassay\[judges\]'",
     ):
         evaluate(judge())
     with pytest.raises(
-        InvalidRequest, match=r"wordllama is not installed; pip install 'assay\[similarity\]'"
+        InvalidRequest, match=r"similarity needs wordllama: pip install 'openassay\[similarity\]'"
     ):
         evaluate({"type": "semantic_similarity", "arguments": {"text": "a", "reference": "b"}})
 

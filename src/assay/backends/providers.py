@@ -18,9 +18,10 @@ from assay.backends.models.client import ProviderClient
 from assay.backends.models.metered import MeteredModel
 from assay.backends.models.openai_compatible import OpenAICompatibleModel
 from assay.backends.models.scripted import ScriptedProvider
-from assay.backends.models.transport import load_transport, need
+from assay.backends.models.transport import load_transport
 from assay.backends.provider_config import InvalidProviderConfig, ProviderPolicy, host_of
 from assay.errors import InvalidRequest, Problem
+from assay.extras import require
 from assay.ports import RESERVED_PARAMETERS, CompletionRequest, Config, Embed, Embedder, Model, Provider
 from assay.ports.telemetry import telemetry
 
@@ -230,7 +231,7 @@ class ConfiguredProviders:
             load_transport(provider)
             line = self._lines[provider] = ProviderClient(provider)
             if provider.prices is None:
-                need("genai_prices", "judges")
+                require("the price of a model", "judges", package="genai-prices")
                 import_module("genai_prices")
         return line
 

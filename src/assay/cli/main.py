@@ -21,6 +21,7 @@ from assay.cli.exit_codes import ERROR, PASSED, USAGE
 from assay.cli.help import APP, HELP
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
+from assay.version import __version__
 
 VERBS = {  # where each verb is: a function, or a Typer with verbs of its own
     "evaluate": "evaluate:evaluate",
@@ -114,9 +115,7 @@ app = typer.Typer(
 
 def _print_version(requested: bool) -> None:
     if requested:
-        from importlib.metadata import version  # deferred import: only for --version
-
-        echo(f"assay {version('assay')}")
+        echo(f"assay {__version__}")
         raise typer.Exit
 
 

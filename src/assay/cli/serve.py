@@ -5,9 +5,8 @@ import ipaddress
 import socket
 from datetime import UTC, datetime
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -16,6 +15,7 @@ from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.options import CheckModules
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
+from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
@@ -82,29 +82,31 @@ def serve(
     check_module: CheckModules = None,
 ) -> None:
     options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
-    _check_extras()
+    chosen = settings.load(tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
+    _check_extras(chosen, options)
     logging.configure(log_format.value, log_level.value)
-    chosen = {"tls_cert": tls_cert, "tls_key": tls_key, "tls_client_ca": tls_client_ca}
-    main(options, **chosen)
+    main(options, chosen)
 
 
-def main(options: ServeOptions, **overrides: Any) -> None:
-    """Serve until a signal stops it. `overrides` are settings."""
+def main(options: ServeOptions, chosen: settings.Settings) -> None:
+    """Serve until a signal stops it."""
     telemetry.tracer = app.tracer()
     try:
-        event_loop.run(_serve(settings.load(**overrides), options))
+        event_loop.run(_serve(chosen, options))
     finally:
         if telemetry.tracer is not None:
             telemetry.tracer.close()
 
 
-def _check_extras() -> None:
-    """Name a missing extra before anything is opened."""
-    try:
-        import_module("assay.serve.web.server")
-        import_module("assay.serve.fep.routes")
-    except ModuleNotFoundError as error:
-        raise UsageError(f"a server needs {error.name}: pip install 'assay[serve,store]'") from error
+def _check_extras(chosen: settings.Settings, options: ServeOptions) -> None:
+    """Name every missing extra at once, before anything is opened. gRPC is named too, but HTTP can be served without it."""
+    extras = ["serve", "store"]
+    if chosen.evidence_key is not None or chosen.jwt.issuer:
+        extras.append("guard")
+    if app.traced():
+        extras.append("telemetry")
+    if options.grpc_port is not None or missing_packages(*extras):
+        require("a server", *extras, "grpc")
 
 
 async def _serve(chosen: settings.Settings, options: ServeOptions) -> None:

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from assay.backends.agents.recorded import RecordedAgent
 from assay.backends.agents.spec import FORMS, parse_spec
 from assay.backends.provider_config import InvalidProviderConfig, expanded
 from assay.errors import InvalidRequest, Problem, UsageError
+from assay.extras import require
 from assay.ports import CompletionRequest, Model, Providers
 from assay.ports.agents import Agent, ModelOverrides
 from assay.ports.config import AgentConfig
@@ -112,8 +112,7 @@ class ConfiguredAgents:
         return self._http(card, declared, path)
 
     def _http(self, card: AgentCard, declared: AgentConfig, path: str) -> Agent:
-        if find_spec("aiohttp") is None:
-            raise UsageError(f"{path}: aiohttp is not installed; pip install 'assay[agents]'")
+        require(f"{path}: an HTTP agent", "agents", package="aiohttp")
         from assay.backends.agents.http import HttpAgent  # deferred import: an extra
 
         try:

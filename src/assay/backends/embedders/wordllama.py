@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from assay.backends.models.transport import need
 from assay.errors import Fault, ValueFault
+from assay.extras import require
 from assay.ports import Embeddings
 from assay.workers import pool
 from assay.workers.pool import Batch
@@ -37,7 +37,7 @@ class WordLlamaEmbedder:
     """
 
     def __init__(self, provider: str = "wordllama") -> None:
-        need("wordllama", "similarity")
+        require("semantic similarity", "similarity")
         self._provider = provider
 
     async def embed(

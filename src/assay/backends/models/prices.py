@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import msgspec
 
-from assay.backends.models.transport import OPENAI, need
+from assay.backends.models.transport import OPENAI
+from assay.extras import require
 from assay.ports import Prices, Provider
 from assay.protocol.cache import memoize
 
@@ -20,7 +21,7 @@ class TokenCounts(msgspec.Struct, frozen=True):
 def need_prices(provider: Provider) -> None:
     """Refuse before the first call if prices cannot be looked up."""
     if provider.prices is None:
-        need("genai_prices", "judges")
+        require("the price of a model", "judges", package="genai-prices")
 
 
 def cost(provider: Provider, models: tuple[str, ...], usage: TokenCounts) -> float | None:

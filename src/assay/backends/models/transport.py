@@ -3,17 +3,16 @@
 import json
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 import msgspec
 
-from assay.errors import UsageError
+from assay.extras import require
 from assay.ports import Provider
 
 OPENAI = "https://api.openai.com/v1"
-TRANSPORTS = {  # the file, its class, the library that it needs, and the extra that installs it
+TRANSPORTS = {  # the file, its class, the package that it needs, and the extra that installs it
     "direct": ("transport_direct", "DirectTransport", "httptools", "judges"),
     "aiohttp": ("transport_aiohttp", "AiohttpTransport", "aiohttp", "judges"),
     "openai": ("transport_openai", "OpenAITransport", "openai", "openai-sdk"),
@@ -67,8 +66,8 @@ def open_transport(provider: Provider, *, max_bytes: int) -> Transport:
 
 def load_transport(provider: Provider) -> Callable[[Provider, int], Transport]:
     """The transport of a provider. Behind a proxy, aiohttp replaces the direct one."""
-    module, name, standing_on, extra = TRANSPORTS[provider.wire]
-    need(standing_on, extra)
+    module, name, package, extra = TRANSPORTS[provider.wire]
+    require("a model", extra, package=package)
     if provider.wire == "direct" and proxy_of(provider.base_url or OPENAI) is not None:
         return load_transport(msgspec.structs.replace(provider, wire="aiohttp"))
     return getattr(import_module(f"assay.backends.models.{module}"), name)
@@ -88,9 +87,3 @@ def to_json(body: dict[str, Any]) -> bytes:
         return msgspec.json.encode(body)
     except UnicodeEncodeError:
         return json.dumps(body).encode()
-
-
-def need(module: str, extra: str) -> None:
-    """Refuse early if an extra is not installed: `need("openai", "judges")`."""
-    if find_spec(module) is None:
-        raise UsageError(f"{module} is not installed; pip install 'assay[{extra}]'")

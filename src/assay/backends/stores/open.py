@@ -1,7 +1,7 @@
 """Opens a store by URL: `memory:`, `sqlite:///runs.db` or `postgresql://…`."""
 
 from assay.backends.stores.memory import MemoryStore
-from assay.errors import UsageError
+from assay.extras import missing_extra
 from assay.ports import Cipher, Clock, Store
 
 
@@ -21,4 +21,4 @@ async def open_store(
 
         return await SqlStore.open(address, cipher=cipher, sealing=sealing, clock=clock, patience=patience)
     except ModuleNotFoundError as error:
-        raise UsageError(f"a store needs {error.name}: pip install 'assay[store]'") from error
+        raise missing_extra("a store", "store", error=error) from error

@@ -2,13 +2,13 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 from assay.backends.provider_config import InvalidProviderConfig, expanded
 from assay.backends.tools.python import PythonTool
 from assay.backends.tools.tool import Tool
 from assay.errors import UsageError
+from assay.extras import require
 from assay.ports.agents import ToolFailure
 from assay.ports.config import McpServer, ToolConfig
 from assay.protocol.agents import ToolSpec
@@ -73,7 +73,7 @@ class ConfiguredTools:
                     f"settings: tools.{id!r}.server: expected a server of [mcp]; there are {there}"
                 )
             return self._mcp(id, declared.server, declared.target, declared)
-        _need("aiohttp", f"settings: tools.{id!r}")
+        require(f"settings: tools.{id!r}: an HTTP tool", "agents", package="aiohttp")
         from assay.backends.tools.http import HttpTool, Sessions  # deferred import
 
         if self._sessions is None:
@@ -82,7 +82,7 @@ class ConfiguredTools:
         return HttpTool(id, declared, self._sessions, self._filled(declared.headers, f"tools.{id!r}.headers"))
 
     def _mcp(self, id: str, name: str, tool: str, declared: ToolConfig | None) -> Tool:
-        _need("mcp", f"settings: mcp.{name}")
+        require(f"settings: mcp.{name}: an MCP server", "agents", package="mcp")
         from assay.backends.tools.mcp import McpTool, McpTools  # deferred import: half a second
 
         server = self._declared_servers[name]
@@ -109,8 +109,3 @@ class ConfiguredTools:
             return {name: expanded(text, self._environment, name) for name, text in table.items()}
         except InvalidProviderConfig as wrong:
             raise UsageError(f"settings: {path}.{wrong.member}: {wrong}") from None
-
-
-def _need(module: str, path: str) -> None:
-    if find_spec(module) is None:
-        raise UsageError(f"{path}: {module} is not installed; pip install 'assay[agents]'")

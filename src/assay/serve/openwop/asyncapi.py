@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from assay.protocol.results import TestCaseResult
 from assay.runs.stream_modes import MODES, is_update
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, encode
+from assay.version import __version__
 
 CACHE: Headers = ((b"cache-control", b"max-age=60"),)
 ENVELOPE = ("eventId", "runId", "type", "payload", "timestamp", "sequence")
@@ -38,7 +38,7 @@ def document() -> Doc:
         "asyncapi": "3.0.0",
         "info": {
             "title": "assay: events of runs",
-            "version": version("assay"),
+            "version": __version__,
             "description": "Server-sent events over HTTP. `id` is the sequence; a frame without an id is not in the log.",
             "license": {"name": "Apache 2.0"},
         },

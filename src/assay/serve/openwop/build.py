@@ -1,7 +1,5 @@
 """Builds the OpenWOP host: discovery and refusals are derived from the same features."""
 
-from importlib.metadata import version
-
 from assay.agenteval.modes import offered
 from assay.agenteval.rubric import no_judge
 from assay.agenteval.run_header import KIND
@@ -15,6 +13,7 @@ from assay.serve.openwop.features import OpenWopFeatures
 from assay.serve.openwop.host import OpenWopHost, RunResource
 from assay.serve.openwop.workflows import WorkflowRuns
 from assay.serve.web.limits import ServerLimits
+from assay.version import __version__
 from assay.workflow.execution_model import HostInfo
 from assay.workflow.service import WorkflowService
 
@@ -51,7 +50,7 @@ def build_host(
             max_cost_usd=limits_of_evals.max_cost_usd,
         )
         return Capabilities(
-            version=version("assay"),
+            version=__version__,
             max_body_bytes=serving.max_body_bytes,
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
             evals=eval_capability if features.offer_evals else None,

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.errors import Unavailable
+from assay.extras import missing_extra
 from assay.ports.telemetry import BOUNDS, COUNTERS, GAUGES, TIMES, Histogram, Metrics, telemetry
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response
@@ -20,9 +21,8 @@ def exposition(metrics: Metrics) -> bytes:
     try:
         import prometheus_client as prometheus  # deferred import: the extra `telemetry`
     except ModuleNotFoundError as error:
-        raise Unavailable(
-            f"metrics need {error.name}: pip install 'assay[telemetry]'", retry_after=3600
-        ) from None
+        message = str(missing_extra("GET /metrics", "telemetry", error=error))
+        raise Unavailable(message, retry_after=3600) from None
 
     registry = prometheus.CollectorRegistry()
     prometheus.ProcessCollector(registry=registry)

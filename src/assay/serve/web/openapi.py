@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
 from assay.serve.web.route import Parameter, ResponseSpec, RouteSpec
+from assay.version import __version__
 
 ERRORS = {
     400: "The request is invalid. `details.problems` lists every problem with its place.",
@@ -45,7 +45,7 @@ def document(routes: Iterable[RouteSpec], schemas: Mapping[str, Any]) -> dict[st
         "openapi": "3.1.0",
         "info": {
             "title": "assay: Flexible Evaluation Protocol",
-            "version": version("assay"),
+            "version": __version__,
             "summary": "Test cases, outputs and checks in; results out.",
             "license": {"name": "Apache 2.0", "identifier": "Apache-2.0"},
         },

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import socket
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
+import httpx
 import pytest
 from aiohttp import ClientSession
 
@@ -15,7 +19,7 @@ from assay.agents.invocation import Invocation, invoke
 from assay.backends.agents.callable import CallableAgent
 from assay.backends.agents.http import HttpAgent
 from assay.backends.agents.recorded import RecordedAgent
-from assay.errors import ForeignFault, InvalidRequest, Refusal, UsageError
+from assay.errors import ForeignFault, InvalidRequest, NotMeasured, Refusal, UsageError
 from assay.ports.agents import ModelOverrides
 from assay.protocol.agents import InvocationResult, Usage, UsageStep
 from assay.protocol.suite import ToolResponse
@@ -685,3 +689,77 @@ def test_an_agents_id_is_what_the_protocol_allows(folder):
     )
     with pytest.raises(UsageError, match="expected an agent id such as"):
         app.agents(load({})).cards()
+
+
+def client_error(package, name, base=Exception):
+    """An error as an HTTP client defines it, for clients that are not installed here."""
+    return type(name, (base,), {"__module__": f"{package}.exceptions"})("down")
+
+
+async def by_httpx(address):
+    async with httpx.AsyncClient() as client:
+        await client.get(address)
+
+
+async def by_aiohttp(address):
+    async with ClientSession() as client, client.get(address):
+        pass
+
+
+async def by_urllib(address):
+    await asyncio.to_thread(urllib.request.urlopen, address)
+
+
+@pytest.mark.parametrize("client", [by_httpx, by_aiohttp, by_urllib])
+async def test_an_agent_whose_own_client_cannot_connect_is_not_measured(client):
+    with socket.socket() as unused:  # bound, and never listens
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/"
+
+        async def answer(task):
+            await client(address)
+
+        agent = CallableAgent(card("callable"), answer)
+        with pytest.raises(NotMeasured):
+            await invoke(agent, "hello", stage_for(agent))
+
+
+@pytest.mark.parametrize(
+    ("error", "measured"),
+    [
+        (NotMeasured("overloaded"), False),
+        (ConnectionResetError("gone"), False),
+        (ExceptionGroup("", [ConnectionError("a"), ConnectionError("b")]), False),
+        (ExceptionGroup("", [ConnectionError("a"), ValueError("b")]), True),  # the agent has a bug too
+        (client_error("requests", "ConnectionError", OSError), False),
+        (
+            client_error("requests", "ConnectTimeout", type(client_error("requests", "ConnectionError"))),
+            False,
+        ),
+        (client_error("requests", "ReadTimeout"), True),
+        (client_error("openai", "APIConnectionError"), False),
+        (client_error("openai", "RateLimitError"), True),
+        (urllib.error.HTTPError("http://x", 500, "bad", {}, None), True),  # it was reached
+        (client_error("mine", "ConnectionError"), True),  # a name alone says nothing
+        (OSError("disk"), True),
+        (ValueError("bad day"), True),
+    ],
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+async def test_an_exception_is_the_agent_s_failure_unless_it_could_not_be_called(
+    error, measured, asynchronous
+):
+    def plain_answer(task):
+        raise error
+
+    async def async_answer(task):
+        raise error
+
+    agent = CallableAgent(card("callable"), async_answer if asynchronous else plain_answer)
+    if measured:
+        finish = await invoke(agent, "hello", stage_for(agent))
+        assert (finish.outcome, finish.error) == ("failed", f"{type(error).__name__}: {error}")
+    else:
+        with pytest.raises(NotMeasured) as unmeasured:
+            await invoke(agent, "hello", stage_for(agent))
+        assert str(error) in str(unmeasured.value)

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
-from assay.errors import ForeignFault, TimeFault
+from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.ports import Limits
 from assay.ports.agents import Agent, Memory, ToolBox, ToolFailure
+from assay.ports.connection_errors import is_connection_error
 from assay.protocol.agents import (
     MAX_TOKENS,
     MAX_USD,
@@ -287,7 +288,9 @@ async def invoke(
         finish = InvocationResult(outcome="failed", error="the agent cancelled itself")
     except TimeoutError:
         finish = InvocationResult(outcome="failed", error="the agent did not end in time")
-    except Exception as surprise:  # noqa: BLE001  # an agent is foreign code
+    except Exception as surprise:  # an agent is foreign code
+        if is_connection_error(surprise):
+            raise NotMeasured(_words(surprise)) from surprise
         finish = InvocationResult(outcome="failed", error=_words(surprise))
     finally:
         invocation.close()

@@ -34,6 +34,7 @@ All errors.
         ├── ValueFault           validation_error
         ├── TimeFault            timeout_error, recoverable
         └── ForeignFault         unknown_error
+            └── NotMeasured      raised by an agent that could not do its task
 
 `Exception` is caught only at a foreign boundary, where code of others may raise anything:
 
@@ -64,6 +65,7 @@ from typing import ClassVar, Literal, NamedTuple
 from assay.errors.faults import ErrorType as ErrorType
 from assay.errors.faults import Fault as Fault
 from assay.errors.faults import ForeignFault as ForeignFault
+from assay.errors.faults import NotMeasured as NotMeasured
 from assay.errors.faults import PathFault as PathFault
 from assay.errors.faults import TimeFault as TimeFault
 from assay.errors.faults import ValueFault as ValueFault

@@ -40,3 +40,14 @@ class ForeignFault(Fault):
     def __init__(self, message: str, *, recoverable: bool = False) -> None:
         self.recoverable = recoverable
         super().__init__(message)
+
+
+class NotMeasured(ForeignFault):
+    """
+    An agent could not be called, through no fault of its own. Its task has no score (decision 48).
+
+        raise assay.NotMeasured("the model is overloaded")
+    """
+
+    def __init__(self, message: str = "the agent could not be called", *, recoverable: bool = True) -> None:
+        super().__init__(message, recoverable=recoverable)

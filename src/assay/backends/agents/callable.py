@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from assay.backends.agents.deadlines import with_deadline
 from assay.backends.agents.functions import is_async, local_id, takes_context
-from assay.errors import ForeignFault, TimeFault
+from assay.errors import ForeignFault, NotMeasured, TimeFault
 from assay.foreign import run_in_thread
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
+from assay.ports.connection_errors import is_connection_error
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
 
 T = TypeVar("T")
@@ -19,7 +20,7 @@ T = TypeVar("T")
 class CallableAgent:
     """
     Calls a Python function. Its return value is the result, or an InvocationResult; an exception is its failure, and
-    AgentRefusal its refusal. A synchronous function runs in a thread, and its context is synchronous too:
+    AgentRefusal its refusal. NotMeasured, or a connection error of an HTTP client, means that it could not be measured. A synchronous function runs in a thread, and its context is synchronous too:
     `ctx.tool("shop:orders", id=17)` without `await`.
     """
 
@@ -43,7 +44,9 @@ class CallableAgent:
             return InvocationResult(outcome="refused", error=str(refused))
         except asyncio.CancelledError:
             raise
-        except BaseException as surprise:  # noqa: BLE001  # an agent is foreign code: SystemExit too
+        except BaseException as surprise:  # an agent is foreign code: SystemExit too
+            if is_connection_error(surprise):
+                raise NotMeasured(_words(surprise)) from surprise
             return InvocationResult(outcome="failed", error=_words(surprise))
         return (
             result

@@ -166,7 +166,10 @@ SERVICES = Services(clock=Stopped(), limits=Limits(max_nodes=500))
     shown=st.booleans(),
 )
 def test_compiled_is_plain(asked, documents, shown):
-    listed = [Check(type=type, arguments=arguments) for type, arguments in asked]
+    listed = [
+        Check(type=type, arguments=arguments, name=f"é{at}" if at % 2 else None)
+        for at, (type, arguments) in enumerate(asked)
+    ]
     good = []
     for check in listed:  # what is refused is refused before there are two forms
         try:

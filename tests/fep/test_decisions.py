@@ -571,6 +571,38 @@ def test_decision_44_null_is_as_if_absent(way, tmp_path):
         assert refused(ANY, cases=[{**CASE, **case}], outputs=[{**OUTPUT, **output}])
 
 
+def test_decision_45_a_check_has_a_name(tmp_path):
+    one, two, three = (check("contains", text="$.output.value.text", phrases=["Paris"]) for _ in range(3))
+    named = [one | {"name": "says Paris"}, two, three | {"name": "contains"}, ANY | {"name": None}]
+    result = run(*named)
+    found = [one.metadata.get("check_name") for one in result.results[0].check_results]
+    assert found == ["says Paris", None, "contains", None]
+    assert list(result.metadata["statistics"]["checks"]) == [
+        "says Paris",
+        "contains #1",
+        "contains",
+        "exists",
+    ]
+    (tmp_path / "r.json").write_text(
+        json.dumps({"test_cases": [CASE], "outputs": [OUTPUT], "checks": [named]})
+    )
+    told = json.loads(command("r.json", "--json", folder=tmp_path).stdout)
+    assert list(told["checks"]) == [
+        "says Paris",
+        "contains",
+        "exists",
+    ]  # one list a case: rows by name or type
+    for names, places in (
+        (["a", "a"], {"checks[1].name"}),
+        (["", "x" * 129], {"checks[0].name", "checks[1].name"}),
+        (["x" * 128, 5], {"checks[1].name"}),
+    ):
+        assert refused(*(ANY | {"name": name} for name in names)) == places
+    assert refused([ANY | {"name": "a"}, {**ANY, "name": "a", "type": "vibes"}]) == {
+        "checks[0][1].type", "checks[0][1].name",
+    }  # fmt: skip
+
+
 def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
     rows = table(section(PAGE.parent / "evaluate.md", "### YAML"), "in YAML", "is")
     shown = {text for row in rows for text in re.findall("`([^`]+)`", row[0])}

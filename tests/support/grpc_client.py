@@ -134,6 +134,8 @@ def put_checks(made, checks):
 
 def check_of(check):
     made = fep.Check(type=check["type"])
+    if "name" in check:
+        made.name = check["name"]
     made.arguments.SetInParent()
     ParseDict(check["arguments"], made.arguments)
     if "version" in check:

@@ -73,6 +73,18 @@ class BoundCheck(Struct, frozen=True):
     displayed_literals: dict[str, Any]  # by wire name, as resolved_arguments shows them
     paths: tuple[PathArgument, ...]
     order: tuple[str, ...]  # wire names, in the order of the fields
+    name: str = ""  # decision 45
+
+    @property
+    def label(self) -> str:
+        """The name of the check, or its type."""
+        return self.name or self.checker.type
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata that every result of this check has."""
+        version = {"check_version": self.checker.version}
+        return {**version, "check_name": self.name} if self.name else version
 
 
 def bind(check: Check, registry: Registry, place: str, services: Services | None = None) -> BoundCheck:
@@ -108,7 +120,12 @@ def bind(check: Check, registry: Registry, place: str, services: Services | None
     if problems:
         raise InvalidRequest(problems)
     return BoundCheck(
-        checker, literals, displayed, tuple(path_arguments), tuple(field.name for field in fields)
+        checker,
+        literals,
+        displayed,
+        tuple(path_arguments),
+        tuple(field.name for field in fields),
+        check.name or "",
     )
 
 

@@ -151,7 +151,7 @@ def to_result(
     """The result of a check from its answer or fault."""
     bound = prepared.bound
     outcome = validate_answer(answer, bound.checker)
-    metadata: dict[str, Any] = {"check_version": bound.checker.version}
+    metadata = bound.metadata
     if bound.checker.waits or options.timings:
         spent = time.perf_counter() - prepared.began if seconds is None else seconds
         metadata["execution_time_ms"] = round(spent * 1000, 3)
@@ -178,7 +178,7 @@ def skip_result(bound: BoundCheck, services: Services) -> CheckResult:
         status="skip",
         results={},
         evaluated_at=services.clock.now(),
-        metadata={"check_version": bound.checker.version},
+        metadata=bound.metadata,
     )
 
 

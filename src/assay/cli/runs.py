@@ -18,6 +18,7 @@ from assay.cli.console_table import Page, Table
 from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
 from assay.cli.options import AsJson, RunId, Tenant
 from assay.errors import UsageError
+from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
 from assay.fep.service import EvaluationService, summary_of
 from assay.fep.tally import Tally
@@ -190,7 +191,7 @@ async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
             case = msgspec.json.decode(line)
             tally.case(case["status"])
             id, code = case["execution_context"]["test_case"]["id"], 0
-            answers = tally.answers(tuple(check["check_type"] for check in case["check_results"]))
+            answers = tally.answers(tuple(map(result_label, case["check_results"])))
             for at, check in enumerate(case["check_results"]):
                 message = check["error"]["message"] if "error" in check else ""
                 code |= answers.record(at, check["status"], check["results"], id, message)
@@ -204,7 +205,7 @@ async def _failing_cases(evaluations: EvaluationService, run: Run) -> AsyncGener
     async for line in evaluations.results(run):
         case = msgspec.json.decode(line)
         failed = [
-            check["check_type"] + (f" ({check['error']['message']})" if check["status"] == "error" else "")
+            result_label(check) + (f" ({check['error']['message']})" if check["status"] == "error" else "")
             for check in case["check_results"]
             if check["status"] != "completed" or not _passed(check["results"])
         ]

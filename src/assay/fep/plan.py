@@ -1,6 +1,5 @@
 """The plan of a request: a scorer for every case (FEP 2.3.3, 3.1; decisions 11, 33)."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -10,6 +9,7 @@ from assay.checks.arguments import BoundCheck, bind
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
 from assay.errors import InvalidRequest, Problem
+from assay.fep.check_names import name_problems, numbered_labels
 from assay.fep.context import Context, NotAContext
 from assay.fep.problems import beyond, is_sequence, problems_of_checks
 from assay.fep.scorer import Scorer
@@ -119,13 +119,10 @@ class Plan:
         key = path.encode() if shared else _encode(checks)
         cached = self._scorers.get(key)
         if cached is None:
-            bound_checks = collect_problems(
-                [(f"{path}[{at}]", check) for at, check in enumerate(checks)],
-                self._bind,
-            )
+            bound_checks = self._bind_all(checks, path)
             cached = Scorer(
                 bound_checks,
-                labels(bound_checks) if shared else types(bound_checks),
+                numbered_labels(bound_checks) if shared else [bound.label for bound in bound_checks],
                 self.services,
                 self.options,
                 compile_after=0 if shared else COMPILE_AFTER,
@@ -136,6 +133,17 @@ class Plan:
                 self._scorers.clear()
             self._scorers[key] = cached
         return cached
+
+    def _bind_all(self, checks: Sequence[Check], path: str) -> list[BoundCheck]:
+        names = name_problems(checks, path)
+        parts = [(f"{path}[{at}]", check) for at, check in enumerate(checks)]
+        try:
+            bound_checks = collect_problems(parts, self._bind)
+        except InvalidRequest as refusal:
+            raise InvalidRequest([*names, *refusal.problems]) from None
+        if names:
+            raise InvalidRequest(names)
+        return bound_checks
 
     def _bind(self, path: str, check: Check) -> BoundCheck:
         """Bind a check; equal checks of different cases are bound once."""
@@ -168,18 +176,3 @@ def collect_problems(parts: Iterable[tuple[str, P]], make: Callable[[str, P], T]
 def other_problems(refused: NotAContext, plan: Plan | None) -> list[Problem]:
     """The other problems of the own checks of a refused case."""
     return [] if plan is None else plan.problems_of(refused.checks, "test_case.checks", refused.problems)
-
-
-def types(bound_checks: Sequence[BoundCheck]) -> list[str]:
-    return [bound.checker.type for bound in bound_checks]
-
-
-def labels(bound_checks: Sequence[BoundCheck]) -> list[str]:
-    """A label for every check in the table: its type, numbered if the type occurs more than once."""
-    names = types(bound_checks)
-    total, counts = Counter(names), Counter[str]()
-    labelled: list[str] = []
-    for name in names:
-        counts[name] += 1
-        labelled.append(f"{name} #{counts[name]}" if total[name] > 1 else name)
-    return labelled

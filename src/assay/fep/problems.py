@@ -10,6 +10,7 @@ from msgspec import UNSET
 from assay.checks.arguments import bind
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem
+from assay.fep.check_names import name_problems
 from assay.fep.context import read_checks
 from assay.ports import Services
 from assay.protocol.evaluation import Check
@@ -42,6 +43,7 @@ def problems_of_checks(
     """The problems of checks as the caller wrote them. All checks are read, also after one that cannot be read."""
     collector = ProblemCollector()
     limits = services.limits
+    collector.problems += name_problems(islice(checks, limits.max_checks), path)
     for at, check in enumerate(islice(checks, max(limits.max_checks, limits.max_cases))):
         here = f"{path}[{at}]"
         if is_sequence(check):

@@ -159,7 +159,7 @@ def _parts(
             constant(b"}")
         constant(b',"evaluated_at":')
         variable("moment")
-        constant(b',"metadata":' + _encode({"check_version": bound.checker.version}) + b"}")
+        constant(b',"metadata":' + _encode(bound.metadata) + b"}")
     many = len(bounds)
     summary = TestCaseSummary(total_checks=many, completed_checks=many, error_checks=0, skipped_checks=0)
     constant(b'],"summary":' + _encode(summary) + b"}")

@@ -34,11 +34,11 @@ class SkippedCases:
                     status="skip",
                     results={},
                     evaluated_at=self._services.clock.now(),
-                    metadata={"check_version": check.version} if check.version else UNSET,
+                    metadata=_metadata(check) or UNSET,
                 )
                 for check in self._of(at, context)
             ]
-            answers = tally.answers(tuple(result.check_type for result in results))
+            answers = tally.answers(tuple(check.name or check.type for check in self._of(at, context)))
             skipped = self._scorer.result_of(context, results, answers)
             tally.case(skipped.status)
             yield skipped.line
@@ -47,6 +47,11 @@ class SkippedCases:
         if context.checks is not None or not self._checks:
             return context.checks or ()
         return self._checks[at] if not isinstance(self._checks[0], Check) else self._checks
+
+
+def _metadata(check: Check) -> dict[str, Any]:
+    members = {"check_version": check.version, "check_name": check.name}
+    return {name: value for name, value in members.items() if value}
 
 
 class FrozenClock(NamedTuple):

@@ -15,6 +15,14 @@ SEMVER = (  # as the text has it (FEP 5.1)
 # For the JSON Schema only: values are validated elsewhere, with better messages.
 Version = Annotated[str, Meta(extra_json_schema={"pattern": SEMVER})]
 Id = Annotated[str, Meta(extra_json_schema={"minLength": 1})]
+MAX_CHECK_NAME = 128
+CheckName = Annotated[
+    str,
+    Meta(
+        description="The row of this check in tables; unique among the checks of a case (an extension of assay).",
+        extra_json_schema={"minLength": 1, "maxLength": MAX_CHECK_NAME},
+    ),
+]
 
 
 def unset(struct: Struct, *names: str) -> None:
@@ -30,9 +38,10 @@ class Check(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknow
     type: str
     arguments: JSON
     version: Version | UnsetType | None = UNSET
+    name: CheckName | UnsetType | None = UNSET  # decision 45
 
     def __post_init__(self) -> None:
-        unset(self, "version")
+        unset(self, "version", "name")
 
 
 class TestCase(Struct, frozen=True, kw_only=True, omit_defaults=True):

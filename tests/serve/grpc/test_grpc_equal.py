@@ -48,6 +48,10 @@ def some(**members):
     return st.fixed_dictionaries({}, optional=members)
 
 
+# two checks of one list may have one name, and a name may be empty: both are refused
+NAMED = st.builds(lambda one, named: one | named, CHECKS, some(name=st.text("ab é", max_size=4)))
+
+
 @st.composite
 def requests(draw):
     many = draw(st.integers(0, 4))
@@ -59,7 +63,7 @@ def requests(draw):
         {"value": draw(VALUES), **draw(some(id=WORDS.filter(bool), metadata=OBJECTS))}
         for _ in range(many + draw(st.sampled_from([0, 0, 0, 1])))
     ]
-    shared = st.lists(CHECKS, max_size=3)
+    shared = st.lists(NAMED, max_size=3)
     request = {"test_cases": cases, "outputs": outputs}
     request["checks"] = draw(shared | st.lists(shared, min_size=many, max_size=many))
     if any(path in json.dumps(request["checks"]) for path in MANY):
@@ -219,6 +223,7 @@ def test_nothing_of_the_texts_proto_is_missing_or_changed_and_only_what_was_deci
     assert statements(ours) - statements(texts_own_proto()) == {
         "google.protobuf.Value json_value = 3;",
         "optional string id = 3;",
+        "optional string name = 4;",
         "int32 total_checks = 5;",
         "int32 completed_checks = 6;",
         "int32 error_checks = 7;",

@@ -20,6 +20,7 @@ from assay.serve.grpc.fep_pb2 import EvaluationRequest
 
 _CASES, _OUTPUTS, _CHECKS, _EXPERIMENT = 0x0A, 0x12, 0x1A, 0x22  # the fields of an EvaluationRequest
 _ONCE = (_CHECKS, _EXPERIMENT)
+_CHECK = {0x0A: "type", 0x12: "arguments", 0x1A: "version", 0x22: "name"}  # the fields of a Check
 _encode = msgspec.json.Encoder().encode
 
 
@@ -121,13 +122,13 @@ def _check(data: bytes, at: int, end: int, path: str) -> dict[str, Any]:
     check: dict[str, Any] = {"type": "", "arguments": {}}
     before = 0
     for tag, start, stop in unpacked.fields(data, at, end):
-        if tag <= before or tag not in (0x0A, 0x12, 0x1A):
+        if tag <= before or tag not in _CHECK:
             raise unpacked.NonCanonical
         before = tag
         if tag == 0x12:
             check["arguments"] = _object(data, start, stop, f"{path}.arguments")
         else:
-            check["type" if tag == 0x0A else "version"] = data[start:stop].decode()
+            check[_CHECK[tag]] = data[start:stop].decode()
     return check
 
 

@@ -44,7 +44,7 @@ class CheckEncoder:
             if name in bound.displayed_literals
         }
         paths = {path.field.name: path.displayed_path for path in bound.paths}
-        self._type, self._metadata = bound.checker.type, _encode({"check_version": bound.checker.version})
+        self._type, self._metadata = bound.checker.type, _encode(bound.metadata)
         self._paths = paths if arguments else {}
         literals = {name: one for name, one in shown.items() if name not in paths} if arguments else {}
         self._literals = packed.struct(decode(_encode(literals)))

@@ -1,0 +1,57 @@
+"""Names of checks (decision 45): their validation, and the row of each check in tables, CSV files and bars."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from assay.checks.arguments import BoundCheck
+from assay.errors import Problem
+from assay.protocol.evaluation import MAX_CHECK_NAME, Check
+from assay.protocol.json_types import is_mapping
+
+
+def name_problems(checks: Iterable[Any], path: str) -> list[Problem]:
+    """The problems of the names of one list of checks: their length, and names that occur twice."""
+    problems: list[Problem] = []
+    first: dict[str, int] = {}
+    for at, check in enumerate(checks):
+        name = check.name if isinstance(check, Check) else check.get("name") if is_mapping(check) else None
+        if not isinstance(name, str):
+            continue  # absent, or reported as not a text
+        here = f"{path}[{at}].name"
+        if not 1 <= len(name) <= MAX_CHECK_NAME:
+            problems.append(Problem(here, f"expected 1 to {MAX_CHECK_NAME} characters, got {len(name)}"))
+        elif name in first:
+            earlier = f"{path}[{first[name]}]"
+            problems.append(Problem(here, f"{earlier} has this name too: names must differ"))
+        first.setdefault(name, at)
+    return problems
+
+
+def numbered_labels(bound_checks: Sequence[BoundCheck]) -> list[str]:
+    """A distinct label for every check: its name, or its type, numbered if another check would have the same label."""
+    types = [bound.checker.type for bound in bound_checks if not bound.name]
+    names = {bound.name for bound in bound_checks if bound.name}
+    total, counts = Counter(types), Counter[str]()
+    labels: list[str] = []
+    for bound in bound_checks:
+        label = bound.label
+        if not bound.name and (total[label] > 1 or label in names):
+            label = _free(label, counts, names)
+        labels.append(label)
+    return labels
+
+
+def _free(kind: str, counts: Counter[str], names: set[str]) -> str:
+    """`contains #2`: the next number of this type whose label is not the name of a check."""
+    while True:
+        counts[kind] += 1
+        if (label := f"{kind} #{counts[kind]}") not in names:
+            return label
+
+
+def result_label(result: Mapping[str, Any]) -> str:
+    """The label of a stored check result: `metadata.check_name`, or its type."""
+    metadata = result.get("metadata")
+    name = metadata.get("check_name") if is_mapping(metadata) else None
+    return name if isinstance(name, str) and name else str(result["check_type"])

@@ -1,6 +1,7 @@
 """The house as drawn: what is public, what loads when, where foreign code is caught."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,41 @@ def loaded_by(statement):
 )
 def test_heavy_parts_load_when_they_are_used(statement, never):
     assert not loaded_by(statement) & never
+
+
+HELP_OF_EVERY_VERB = """
+import sys
+import typer.main
+from assay.cli.main import app
+
+def paths(command, path=()):
+    yield path
+    for name, verb in getattr(command, "commands", {}).items():
+        yield from paths(verb, (*path, name))
+
+before = set()
+for path in list(paths(typer.main.get_command(app))):
+    app([*path, "--help"], standalone_mode=False)
+    print("loaded by", "assay", *path, ":", *set(sys.modules) - before)
+    before = set(sys.modules)
+"""
+LIGHT = re.compile(
+    r"assay\.(errors|terminal|cli\.(main|console|exit_codes|help|options|verbs))(\.|$)|assay\.cli$"
+)
+HEAVY = {"msgspec", "asyncio", "rich", "pydantic", "ssl", "yaml"}
+
+
+def test_the_help_of_a_verb_loads_its_options_alone():
+    program = [sys.executable, "-c", HELP_OF_EVERY_VERB]
+    done = subprocess.run(program, capture_output=True, text=True, check=True)
+    loaded = dict(re.findall(r"^loaded by (.*) :(.*)$", done.stdout, re.MULTILINE))
+    assert len(loaded) > 20
+    heavy = {
+        verb: names
+        for verb, modules in loaded.items()
+        if (names := [n for n in modules.split() if n in HEAVY or (n[:6] == "assay." and not LIGHT.match(n))])
+    }
+    assert not heavy, "import it in the function that runs"
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Annotated
 
 import msgspec
 import typer
@@ -14,7 +13,6 @@ from assay.agenteval.run_header import KIND
 from assay.cli.client import HostClient
 from assay.cli.console import echo
 from assay.cli.find_run import find_run
-from assay.cli.options import KeyFile, Server
 from assay.errors import UsageError
 from assay.ports.audit import HOST
 from assay.protocol.annotations import Anchor, Annotation, AnnotationCreate, Signal
@@ -38,25 +36,23 @@ class AnnotateOptions(Struct, frozen=True, kw_only=True):
     note: str | None = None
 
 
-def annotate(
-    run: Annotated[
-        str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="RUN")
-    ],
-    task: Annotated[str | None, typer.Option(help="Task to annotate.", metavar="ID")] = None,
-    event: Annotated[str | None, typer.Option(help="Event to annotate.", metavar="ID")] = None,
-    score: Annotated[
-        float | None, typer.Option(help="Correct the score of the task, 0 to 1.", metavar="X", min=0, max=1)
-    ] = None,
-    passed: Annotated[bool, typer.Option("--passed", help="Correct the task: it passed.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Correct the task: it failed.")] = False,
-    rating: Annotated[int | None, typer.Option(help="Rate it, 1 to 5.", metavar="N", min=1, max=5)] = None,
-    label: Annotated[str | None, typer.Option(help="Add a label.", metavar="TEXT")] = None,
-    flag: Annotated[bool, typer.Option("--flag", help="Flag it for review.")] = False,
-    note: Annotated[str | None, typer.Option(help="Add the reason as a text.", metavar="TEXT")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Tenant of the run.", metavar="T")] = None,
-    server: Server = None,
-    key_file: KeyFile = None,
+def main(
+    *,
+    run: str,
+    task: str | None,
+    event: str | None,
+    score: float | None,
+    passed: bool,
+    failed: bool,
+    rating: int | None,
+    label: str | None,
+    flag: bool,
+    note: str | None,
+    tenant: str | None,
+    server: str | None,
+    key_file: str | None,
 ) -> None:
+    """Annotate it here or on another host."""
     if passed and failed:
         raise typer.BadParameter("--passed and --failed exclude each other: give one of them")
     options = AnnotateOptions(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import typer
@@ -12,15 +12,11 @@ from assay import app, settings
 from assay.auth import audit as log
 from assay.cli.console import count_of, echo, echo_err, echo_json
 from assay.cli.exit_codes import NOT_PASSED
-from assay.cli.help import HELP
-from assay.cli.options import AsJson, Tenant
 from assay.errors import UsageError
 from assay.ports import Store
 from assay.ports.audit import AuditPayload, LaneHead
 
 T = TypeVar("T")
-
-audit = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
 
 class AuditSummary(msgspec.Struct):
@@ -32,15 +28,9 @@ class AuditSummary(msgspec.Struct):
     troubles: list[dict[str, Any]]
 
 
-@audit.command("show", help=HELP["audit show"])
-def show(
-    tenant: Tenant = None,
-    run: Annotated[
-        str | None,
-        typer.Option(help="Only entries about this run, by the beginning of its id.", metavar="ID"),
-    ] = None,
-    json: AsJson = False,
-) -> None:
+def show(*, tenant: str | None, run: str | None, json: bool) -> None:
+    """Print the entries, one line each."""
+
     async def work(store: Store) -> None:
         async for record in log.lines(store, tenant):
             try:
@@ -72,17 +62,8 @@ def _row(entry: AuditPayload) -> str:
     return "  ".join(cell or "–" for cell in cells)
 
 
-@audit.command("verify", help=HELP["audit verify"])
-def verify(
-    tenant: Tenant = None,
-    heads: Annotated[
-        str | None,
-        typer.Option(
-            help="Output of an earlier `verify --json`; the log must still contain it.", metavar="F"
-        ),
-    ] = None,
-    json: AsJson = False,
-) -> None:
+def verify(*, tenant: str | None, heads: str | None, json: bool) -> None:
+    """Verify the log and print the outcome; exit with 3 if it has problems."""
     earlier = [] if heads is None else _read_heads(heads, tenant)
     report = _with_store(lambda store: log.verify(store, tenant, earlier))
     if json:

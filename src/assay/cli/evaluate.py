@@ -6,10 +6,9 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from assay import app
 from assay.backends.provider_config import ProviderPolicy
@@ -26,7 +25,6 @@ from assay.cli.evaluate_io import (
     write_results,
 )
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
-from assay.cli.options import CheckModules
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep.execute import ExecutionOptions
 from assay.fep.plan import Plan
@@ -39,126 +37,6 @@ from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.runs.ids import new_id
 from assay.settings import Settings, load
-
-
-def evaluate(
-    request: Annotated[
-        str | None,
-        typer.Argument(help="File with test_cases, outputs and checks.", metavar="REQUEST"),
-    ] = None,
-    contexts: Annotated[
-        str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")
-    ] = None,
-    cases: Annotated[
-        str | None, typer.Option(help="File with test cases; needs --outputs.", metavar="F")
-    ] = None,
-    outputs: Annotated[
-        str | None, typer.Option(help="File with one output for each case of --cases.", metavar="F")
-    ] = None,
-    checks: Annotated[
-        str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
-    ] = None,
-    output: Annotated[
-        list[str] | None,
-        typer.Option(
-            "-o",
-            "--output",
-            help="File for results: .jsonl, .json or .csv; '-' is JSONL on standard output (repeatable).",
-            metavar="F",
-        ),
-    ] = None,
-    check_module: CheckModules = None,
-    min_pass_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Lowest pass rate that is good enough, from 0 to 1: passed / (passed + failed).",
-            metavar="X",
-        ),
-    ] = None,
-    allow_errors: Annotated[
-        bool, typer.Option("--allow-errors", help="Do not exit with 1 because something was not measured.")
-    ] = False,
-    no_resolved_arguments: Annotated[
-        bool,
-        typer.Option("--no-resolved-arguments", help="Leave the arguments of the checks out of the results."),
-    ] = False,
-    timings: Annotated[
-        bool, typer.Option("--timings", help="Add the time of every check to the results.")
-    ] = False,
-    skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Count and report invalid lines, and continue.")
-    ] = False,
-    limit: Annotated[
-        int | None, typer.Option(help="Evaluate only the first N cases.", metavar="N", min=1)
-    ] = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
-    ] = None,
-    concurrency: Annotated[
-        int | None, typer.Option(help="How many checks may wait at the same time.", metavar="N", min=1)
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds that a check may take.", metavar="S", min=0.001)
-    ] = None,
-    fail_fast: Annotated[
-        bool, typer.Option("--fail-fast", help="Stop at the first check that has an error.")
-    ] = False,
-    max_cost: Annotated[
-        float | None,
-        typer.Option(help="Start no more cases once judges have cost this much.", metavar="USD"),
-    ] = None,
-    cache: Annotated[
-        bool,
-        typer.Option("--cache", help="Store answers of judges and embeddings, and use them again."),
-    ] = False,
-    jobs: Annotated[
-        int,
-        typer.Option(
-            help="Number of processes. They divide an uncompressed .jsonl file of --contexts.",
-            metavar="N",
-            min=1,
-        ),
-    ] = 1,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume",
-            help="Continue the .jsonl file of an interrupted run; keep the results in it.",
-        ),
-    ] = False,
-    save: Annotated[
-        bool, typer.Option("--save", help="Store the run, for `assay list`, `show` and `export`.")
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the summary as JSON instead of a table.")
-    ] = False,
-) -> None:
-    options = EvaluateOptions(
-        request=request,
-        contexts=contexts,
-        cases=cases,
-        outputs=outputs,
-        checks=checks,
-        to=output or [],
-        modules=check_module or [],
-        bar=min_pass_rate,
-        allow_errors=allow_errors,
-        resolved_arguments=not no_resolved_arguments,
-        timings=timings,
-        skip_bad_lines=skip_bad_lines,
-        limit=limit,
-        experiment=experiment,
-        concurrency=concurrency,
-        timeout=timeout,
-        fail_fast=fail_fast,
-        max_cost=max_cost,
-        cache=cache,
-        jobs=jobs,
-        resume=resume,
-        save=save,
-        json=json,
-    )
-    raise typer.Exit(main(options))
 
 
 def main(options: EvaluateOptions) -> int:

@@ -1,16 +1,11 @@
 """`assay export`: write the results or the verdicts of a stored run to files."""
 
-from typing import Annotated
-
-import typer
-
 from assay import app, settings
 from assay.agenteval.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.cli import render_verdicts
 from assay.cli.console import count_of, echo
 from assay.cli.find_run import find_run
-from assay.cli.options import RunId, Tenant
 from assay.cli.runs import with_evaluations
 from assay.errors import Conflict, UsageError
 from assay.fep.run_header import KIND, read_request
@@ -20,13 +15,9 @@ from assay.ports import Run
 from assay.workflow.report import verification_of
 
 
-def export(
-    run: RunId,
-    output: Annotated[
-        list[str], typer.Option("-o", "--output", help="File to write (repeatable).", metavar="F")
-    ],
-    tenant: Tenant = None,
-) -> None:
+def main(*, run: str, output: list[str], tenant: str | None) -> None:
+    """Write the files and print their names."""
+
     async def work(evaluations: EvaluationService) -> str:
         stored = await find_run(evaluations.store, run, tenant=tenant)
         if stored.kind == EVAL:

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-import typer
 
 from assay import app, settings
 from assay.auth import keys
@@ -15,26 +14,12 @@ from assay.auth.expiry import expiry
 from assay.auth.keys import Key
 from assay.auth.scopes import DEFAULT
 from assay.cli.console import echo, echo_err, echo_json, echo_rows
-from assay.cli.help import HELP
-from assay.cli.options import AsJson, Tenant
 from assay.errors import UsageError
 from assay.ports import Secret, Store
 
-key = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
-
-@key.command("create", help=HELP["key create"])
-def create(
-    tenant: Annotated[str, typer.Option(help="Tenant of the key.", metavar="T")],
-    scope: Annotated[
-        list[str] | None, typer.Option(help="What the key may do (repeatable).", metavar="S")
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option(help="When it expires: 90d, 12h, 2027-01-31. Default: never.", metavar="D")
-    ] = None,
-    note: Annotated[str, typer.Option(help="What it is for, in one line.", metavar="N")] = "",
-    json: AsJson = False,
-) -> None:
+def create(*, tenant: str, scope: list[str] | None, expires: str | None, note: str, json: bool) -> None:
+    """Create a key. Only the key itself goes to standard output."""
     now = datetime.now(UTC)
     ends = None if expires is None else expiry(expires, now)
 
@@ -54,8 +39,8 @@ def create(
     echo(text.reveal())
 
 
-@key.command("list", help=HELP["key list"])
-def list_(tenant: Tenant = None, json: AsJson = False) -> None:
+def list_keys(*, tenant: str | None, json: bool) -> None:
+    """Print the keys, without their secrets."""
     now = datetime.now(UTC)
 
     async def work() -> list[Key]:
@@ -72,12 +57,8 @@ def list_(tenant: Tenant = None, json: AsJson = False) -> None:
         echo_err("there are no keys" if tenant is None else f"tenant {tenant!r} has no keys")
 
 
-@key.command("revoke", help=HELP["key revoke"])
-def revoke(
-    id: Annotated[
-        str, typer.Argument(help="The 8 characters after assay_; `key list` shows them.", metavar="ID")
-    ],
-) -> None:
+def revoke(*, id: str) -> None:
+    """Revoke a key."""
     now = datetime.now(UTC)
 
     async def work() -> Key:

@@ -13,33 +13,20 @@ from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
-import typer.core
 import typer.main
 
 from assay.cli.console import echo, echo_err, echo_err_plain
 from assay.cli.exit_codes import ERROR, PASSED, USAGE
 from assay.cli.help import APP, HELP
+from assay.cli.options import Group
 from assay.errors import BadLine, EnvironmentFailure, Refusal
 from assay.terminal import one_line
 from assay.version import __version__
 
-VERBS = {  # where each verb is: a function, or a Typer with verbs of its own
-    "evaluate": "evaluate:evaluate",
-    "run": "run:run",
-    "verify": "verify:verify",
-    "respond": "verify:respond",
-    "serve": "serve:serve",
-    "list": "runs:list_",
-    "show": "runs:show",
-    "export": "export:export",
-    "annotate": "annotate:annotate",
-    "rekey": "rekey:rekey",
-    "schema": "schema:schema",
-    "suite": "suite:suite",
-    "providers": "providers:providers",
-    "key": "key:key",
-    "audit": "audit:audit",
-}
+VERBS = (  # each is a file in `verbs`, with a function or a Typer of this name
+    "evaluate", "run", "verify", "respond", "serve", "list", "show", "export", "annotate", "rekey", "schema", "suite",
+    "providers", "key", "audit",
+)  # fmt: skip
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[
     2
 ]  # the base of all complaints about the command line
@@ -52,6 +39,8 @@ class _Commands(MutableMapping[str, Any]):
         self._loaded: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
+        if name not in VERBS:
+            raise KeyError(name)
         if name not in self._loaded:
             self._loaded[name] = _load(name)
         return self._loaded[name]
@@ -73,8 +62,7 @@ class _Commands(MutableMapping[str, Any]):
 
 
 def _load(name: str) -> Any:
-    module, _, attribute = VERBS[name].partition(":")
-    verb = getattr(import_module(f"assay.cli.{module}"), attribute)
+    verb = getattr(import_module(f"assay.cli.verbs.{name}"), "list_" if name == "list" else name)
     if not isinstance(verb, typer.Typer):
         function, verb = verb, typer.Typer(rich_markup_mode=None, add_completion=False)
         verb.command(name, help=HELP[name])(function)
@@ -83,7 +71,7 @@ def _load(name: str) -> Any:
     return command
 
 
-class LazyGroup(typer.core.TyperGroup):
+class LazyGroup(Group):
     """The verbs of `assay`. Listing them imports none of them: the summaries come from the table of help texts."""
 
     def __init__(self, **options: Any) -> None:

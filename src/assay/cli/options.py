@@ -1,8 +1,9 @@
-"""Options that several verbs have."""
+"""Options that several verbs have, and the group of verbs."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RunId = Annotated[str, typer.Argument(help="The run's id, the beginning of it, or `latest`.", metavar="ID")]
@@ -18,3 +19,13 @@ CheckModules = Annotated[
     list[str] | None,
     typer.Option(help="Your own check, as module:Class (repeatable).", metavar="M"),
 ]
+
+
+class Group(typer.core.TyperGroup):
+    """A verb with verbs of its own. Its `--help` has the default False: for None, Typer would import pydantic."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option

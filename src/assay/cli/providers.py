@@ -13,8 +13,6 @@ from assay.backends.provider_config import VARIABLE, ProviderPolicy
 from assay.backends.providers import OFFLINE, ConfiguredProviders
 from assay.cli.console import echo_json, echo_rows
 from assay.cli.exit_codes import ERROR, PASSED
-from assay.cli.help import HELP
-from assay.cli.options import AsJson
 from assay.errors import Fault, InvalidRequest, Refusal
 from assay.fep.spending import dollars
 from assay.ports import Message, Provider
@@ -54,11 +52,8 @@ class ProviderCheck(Struct):
     structured: bool | None = None
 
 
-providers = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
-
-
-@providers.command("list", help=HELP["providers list"])
-def list_(json: AsJson = False) -> None:
+def list_providers(*, json: bool) -> None:
+    """Print the providers and their models."""
     configured = _configured()
     infos = [
         ProviderInfo(
@@ -89,8 +84,8 @@ def list_(json: AsJson = False) -> None:
     echo_rows([("provider", "address", "key", "models"), *rows])
 
 
-@providers.command("check", help=HELP["providers check"])
-def check(json: AsJson = False) -> None:
+def check(*, json: bool) -> None:
+    """Call every model once and print the outcomes; exit with 1 unless all work."""
     calls = asyncio.run(_call_all(_configured()))
     if json:
         echo_json(msgspec.json.encode(calls))

@@ -1,26 +1,19 @@
 """`assay rekey`: re-encrypt the store with the first key of ASSAY_EVIDENCE_KEY."""
 
 import asyncio
-from typing import Annotated
 
 import msgspec
-import typer
 
 from assay import app, settings
 from assay.cli.console import count_of, echo, echo_json
-from assay.cli.options import AsJson
 from assay.errors import UsageError
 from assay.ports import Transaction
 from assay.ports.audit import audit_entry
 from assay.settings import Settings
 
 
-def rekey(
-    clear: Annotated[
-        bool, typer.Option("--clear", help="Decrypt everything instead; then no key is needed.")
-    ] = False,
-    json: AsJson = False,
-) -> None:
+def main(*, clear: bool, json: bool) -> None:
+    """Re-encrypt or decrypt the store, and print the number of records."""
     chosen = settings.load()
     cipher = app.cipher(chosen)
     if cipher is None:

@@ -3,10 +3,9 @@
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
-import typer
 
 from assay import app, settings
 from assay.agenteval.run_header import KIND as EVAL
@@ -16,7 +15,6 @@ from assay.cli import render_table, render_verdicts
 from assay.cli.console import echo, echo_json
 from assay.cli.console_table import Page, Table
 from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
-from assay.cli.options import AsJson, RunId, Tenant
 from assay.errors import UsageError
 from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
@@ -35,21 +33,10 @@ STATUSES: tuple[RunStatus, ...] = (
 FAILING_CASES = 5  # cases that did not pass and are listed
 
 
-def list_(
-    status: Annotated[
-        str | None,
-        typer.Option(
-            help="Only runs with this status: pending, running, waiting-approval, waiting-input, completed, failed or cancelled.",
-            metavar="S",
-        ),
-    ] = None,
-    experiment: Annotated[
-        str | None, typer.Option(help="Only runs of this experiment.", metavar="NAME")
-    ] = None,
-    tenant: Tenant = None,
-    limit: Annotated[int, typer.Option(help="At most N runs.", metavar="N", min=1, max=1000)] = 20,
-    json: AsJson = False,
+def list_runs(
+    *, status: str | None, experiment: str | None, tenant: str | None, limit: int, json: bool
 ) -> None:
+    """Print the stored runs, newest first."""
     query = RunQuery(tenant=tenant, name=experiment, statuses=_statuses(status), limit=limit)
     runs, documents = with_evaluations(lambda evaluations: _list(evaluations, query))
     if json:
@@ -66,7 +53,9 @@ def list_(
             echo(hint)
 
 
-def show(run: RunId, tenant: Tenant = None, json: AsJson = False) -> None:
+def show_run(*, run: str, tenant: str | None, json: bool) -> None:
+    """Print one run."""
+
     async def work(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
         await audit_read(evaluations.store, stored)

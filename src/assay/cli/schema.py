@@ -1,17 +1,12 @@
 """`assay schema`: the JSON Schemas of the protocol's types."""
 
-from typing import Annotated
-
-import typer
-
 from assay.cli.console import echo, echo_json
 from assay.errors import UsageError
 from assay.protocol.schemas import NOUNS, schema_of
 
 
-def schema(
-    name: Annotated[str, typer.Argument(help="A type, such as TestCaseResult.", metavar="NAME")] = "",
-) -> None:
+def main(*, name: str) -> None:
+    """Print the schema of a type, or the names of all types."""
     if not name:
         for noun in NOUNS:
             echo(noun)

@@ -4,33 +4,17 @@ import asyncio
 import ipaddress
 import socket
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple
-
-import typer
+from typing import Any, Literal, NamedTuple
 
 from assay import app, settings, transports
 from assay.auth.local_key import local_key
 from assay.cli.console import echo, echo_err, echo_err_plain
-from assay.cli.options import CheckModules
 from assay.errors import EnvironmentFailure, MissingExtra, UsageError
 from assay.extras import missing_packages, require
 from assay.ports.telemetry import telemetry
 from assay.serve.web import event_loop, logging
 from assay.serve.web.tls import Tls
-
-
-class LogFormat(StrEnum):
-    text = "text"
-    json = "json"
-
-
-class LogLevel(StrEnum):
-    debug = "debug"
-    info = "info"
-    warning = "warning"
-    error = "error"
 
 
 class ServeOptions(NamedTuple):
@@ -43,53 +27,13 @@ class ServeOptions(NamedTuple):
     modules: list[str]
 
 
-def serve(
-    port: Annotated[
-        int, typer.Option(help="Port for HTTP; 0 takes a free one.", metavar="N", min=0, max=65535)
-    ] = 8321,
-    grpc_port: Annotated[
-        int | None,
-        typer.Option(
-            help="Port for gRPC; 0 takes a free one. [default: the setting grpc_port, 8322; with --port 0, a free one]",
-            metavar="N",
-            min=0,
-            max=65535,
-            show_default=False,
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at. All but loopback addresses need TLS.", metavar="H")
-    ] = "127.0.0.1",
-    tls_cert: Annotated[
-        str | None, typer.Option(help="Certificate of the server with its chain, PEM.", metavar="F")
-    ] = None,
-    tls_key: Annotated[
-        str | None, typer.Option(help="Private key of the certificate, PEM.", metavar="F")
-    ] = None,
-    tls_client_ca: Annotated[
-        str | None,
-        typer.Option(
-            help="CA certificates, PEM; each client needs a certificate of one of them.", metavar="F"
-        ),
-    ] = None,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on a network without TLS, behind a proxy that has it.")
-    ] = False,
-    log_format: Annotated[LogFormat, typer.Option(help="Format of log lines.")] = LogFormat.text,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="Lowest level to log; `info` logs every response.")
-    ] = LogLevel.warning,
-    check_module: CheckModules = None,
+def main(
+    options: ServeOptions, log_format: Literal["text", "json"], log_level: str, **overrides: Any
 ) -> None:
-    options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
-    chosen = settings.load(tls_cert=tls_cert, tls_key=tls_key, tls_client_ca=tls_client_ca)
+    """Serve until a signal stops it. `overrides` are settings."""
+    chosen = settings.load(**overrides)
     _check_extras(chosen, options)
-    logging.configure(log_format.value, log_level.value)
-    main(options, chosen)
-
-
-def main(options: ServeOptions, chosen: settings.Settings) -> None:
-    """Serve until a signal stops it."""
+    logging.configure(log_format, log_level)
     telemetry.tracer = app.tracer()
     try:
         event_loop.run(_serve(chosen, options))

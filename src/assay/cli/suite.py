@@ -1,17 +1,13 @@
 """`assay suite`: write a first suite, validate suites, and show one (RFC 0081 §A)."""
 
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
-import typer
 from msgspec import UNSET
 
 from assay.agenteval.suite import read_suite_file
 from assay.cli.console import count_of, echo, echo_json
 from assay.cli.console_table import Page, Table
-from assay.cli.help import HELP
-from assay.cli.options import AsJson
 from assay.errors import InvalidRequest, Problem, UsageError
 from assay.protocol.suite import AgentEvalSuite, EvalTask
 from assay.settings import load
@@ -48,13 +44,9 @@ tasks:
 """
 MAX_CELL = 70  # characters of a value
 
-suite = typer.Typer(rich_markup_mode=None, no_args_is_help=True, add_completion=False)
 
-
-@suite.command("init", help=HELP["suite init"])
-def init(
-    to: Annotated[str, typer.Argument(help="New .yaml file.", metavar="F")] = "suite.yaml",
-) -> None:
+def init(*, to: str) -> None:
+    """Write the template to a new file."""
     path = Path(to)
     if path.suffix not in (".yaml", ".yml"):
         raise UsageError(f"{to}: expected a file that ends in .yaml")
@@ -64,10 +56,8 @@ def init(
     echo(f"wrote {to}; next: assay run {to} --agent module:function")
 
 
-@suite.command("validate", help=HELP["suite validate"])
-def validate(
-    files: Annotated[list[str], typer.Argument(help="Suite files, .yaml or .json.", metavar="F...")],
-) -> None:
+def validate(*, files: list[str]) -> None:
+    """Read the files, and report every problem in them."""
     problems: list[Problem] = []
     limits = load().limits
     for name in files:
@@ -81,11 +71,8 @@ def validate(
         raise InvalidRequest(problems)
 
 
-@suite.command("show", help=HELP["suite show"])
-def show(
-    file: Annotated[str, typer.Argument(help="Suite file, .yaml or .json.", metavar="F")],
-    json: AsJson = False,
-) -> None:
+def show(*, file: str, json: bool) -> None:
+    """Print the suite as a table."""
     document = read_suite_file(file, load().limits)
     if json:
         echo_json(msgspec.json.encode(document))

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import typer
@@ -15,7 +15,6 @@ from assay.cli import render_verdicts
 from assay.cli.console import echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
-from assay.cli.options import AsJson
 from assay.errors import Conflict, UsageError
 from assay.fep.files import document_of
 from assay.ports import ACTIVE, Principal, Run, RunQuery, Store
@@ -58,63 +57,8 @@ class VerifyOptions(Struct, frozen=True, kw_only=True):
     json: bool
 
 
-def verify(
-    workflow: Annotated[
-        str | None, typer.Argument(help="Id of a workflow in assay.toml.", metavar="WORKFLOW")
-    ] = None,
-    task: Annotated[
-        str, typer.Option(help="The task: a text, or @FILE with JSON or YAML.", metavar="T")
-    ] = "",
-    actor: Annotated[
-        str | None,
-        typer.Option(help="Agent that does the task: an id, module:function, cmd:…", metavar="A"),
-    ] = None,
-    critic: Annotated[
-        list[str] | None, typer.Option(help="Agent that reviews the result (repeatable).", metavar="C")
-    ] = None,
-    criterion: Annotated[
-        list[str] | None,
-        typer.Option(help="Key of a criterion that the critics decide (repeatable).", metavar="KEY"),
-    ] = None,
-    checks: Annotated[
-        str | None, typer.Option(help="File with one check per criterion, by its key.", metavar="F")
-    ] = None,
-    max_turns: Annotated[int, typer.Option(help="Turns that the actor has.", metavar="N", min=1)] = 5,
-    gating: Annotated[
-        bool, typer.Option("--gating/--no-gating", help="Whether verdicts decide, or are only recorded.")
-    ] = True,
-    on_fail: Annotated[
-        str, typer.Option(help="After a `fail` verdict: escalate, retry or give-up.", metavar="WHAT")
-    ] = "escalate",
-    resume: Annotated[str | None, typer.Option(help="Continue an interrupted run.", metavar="RUN")] = None,
-    json: AsJson = False,
-) -> None:
-    options = VerifyOptions(
-        workflow=workflow,
-        task=task,
-        actor=actor,
-        critics=critic or [],
-        criteria=criterion or [],
-        checks=checks,
-        max_turns=max_turns,
-        gating=gating,
-        on_fail=on_fail,
-        resume=resume,
-        json=json,
-    )
-    raise typer.Exit(main(options))
-
-
-def respond(
-    run: Annotated[str, typer.Argument(help="Id of the run that waits, or `latest`.", metavar="RUN")],
-    accept: Annotated[bool, typer.Option("--accept", help="Approve and continue.")] = False,
-    reject: Annotated[bool, typer.Option("--reject", help="Reject; the run ends.")] = False,
-    answer: Annotated[
-        str | None,
-        typer.Option(help="Answer to a question: a text, or @FILE with JSON or YAML.", metavar="T"),
-    ] = None,
-    json: AsJson = False,
-) -> None:
+def respond(*, run: str, accept: bool, reject: bool, answer: str | None, json: bool) -> None:
+    """Answer a run that waits; exit as `assay verify` does."""
     if accept + reject + (answer is not None) != 1:
         raise UsageError("expected one of --accept, --reject and --answer")
     chosen = settings.load()

@@ -1,0 +1,65 @@
+"""Declares the options of `assay serve`."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from assay.cli.options import CheckModules
+
+
+class LogFormat(StrEnum):
+    text = "text"
+    json = "json"
+
+
+class LogLevel(StrEnum):
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
+
+
+def serve(
+    port: Annotated[
+        int, typer.Option(help="Port for HTTP; 0 takes a free one.", metavar="N", min=0, max=65535)
+    ] = 8321,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for gRPC; 0 takes a free one. [default: the setting grpc_port, 8322; with --port 0, a free one]",
+            metavar="N",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen at. All but loopback addresses need TLS.", metavar="H")
+    ] = "127.0.0.1",
+    tls_cert: Annotated[
+        str | None, typer.Option(help="Certificate of the server with its chain, PEM.", metavar="F")
+    ] = None,
+    tls_key: Annotated[
+        str | None, typer.Option(help="Private key of the certificate, PEM.", metavar="F")
+    ] = None,
+    tls_client_ca: Annotated[
+        str | None,
+        typer.Option(
+            help="CA certificates, PEM; each client needs a certificate of one of them.", metavar="F"
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Listen on a network without TLS, behind a proxy that has it.")
+    ] = False,
+    log_format: Annotated[LogFormat, typer.Option(help="Format of log lines.")] = LogFormat.text,
+    log_level: Annotated[
+        LogLevel, typer.Option(help="Lowest level to log; `info` logs every response.")
+    ] = LogLevel.warning,
+    check_module: CheckModules = None,
+) -> None:
+    from assay.cli.serve import ServeOptions, main
+
+    options = ServeOptions(host, port, grpc_port, insecure, check_module or [])
+    chosen = {"tls_cert": tls_cert, "tls_key": tls_key, "tls_client_ca": tls_client_ca}
+    main(options, log_format.value, log_level.value, **chosen)

@@ -30,6 +30,7 @@ EXTRAS: dict[str, dict[str, str]] = {  # extra: its packages, as in pyproject.to
         "uvicorn": "uvicorn",
     },
     "similarity": {"wordllama": "wordllama"},
+    "tables": {"pandas": "pandas", "pyarrow": "pyarrow", "xlsxwriter": "xlsxwriter"},
     "telemetry": {
         "opentelemetry-exporter-otlp-proto-http": "opentelemetry.exporter.otlp.proto.http",
         "opentelemetry-sdk": "opentelemetry.sdk",

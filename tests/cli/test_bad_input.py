@@ -165,7 +165,7 @@ def test_a_line_of_a_hundred_megabytes_is_refused_and_not_held(tmp_path):
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "no/o.jsonl"], 2, "no/o.jsonl: there is no folder no"),
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "folder.jsonl"], 2, "folder.jsonl: this is a folder"),
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "x.jsonl/o.csv"], 2, "x.jsonl/o.csv: cannot be written: Not a directory"),
-        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "o.txt"], 2, "o.txt: expected an output that ends in .jsonl, .json or .csv"),
+        (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "o.txt"], 2, "o.txt: expected an output that ends in .jsonl, .json, .csv, .xlsx or .parquet"),
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.jsonl"], 1, "full.jsonl: cannot be written: No space left on device"),
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.json"], 1, "full.json: cannot be written: No space left on device"),
         (["--contexts", "x.jsonl", "--checks", "checks.json", "-o", "full.csv"], 1, "full.csv: cannot be written: No space left on device"),

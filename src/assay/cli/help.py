@@ -72,7 +72,7 @@ For a workflow it shows the verdicts.
 """,
     "export": """Write the results of a stored run to files.
 
-The files are .jsonl, .json or .csv. For a workflow they hold the verdicts.
+The files are .jsonl, .json, .csv, .xlsx or .parquet. For a workflow they hold the verdicts: .jsonl, .json or .csv.
 """,
     "annotate": """Correct, rate, label or flag the result of an eval run.
 

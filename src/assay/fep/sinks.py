@@ -1,4 +1,4 @@
-"""Sinks for results: JSON lines, one EvaluationRunResult, or a CSV table (FEP 4.1, 4.2)."""
+"""Sinks for results: JSON lines, one EvaluationRunResult, or a table (FEP 4.1, 4.2)."""
 
 import errno
 import os
@@ -10,12 +10,11 @@ import msgspec
 from msgspec import Struct
 
 from assay.errors import EnvironmentFailure, UsageError
-from assay.fep.csv_cells import encode_row
-from assay.protocol.json_types import is_object
 from assay.protocol.results import EvaluationSummary, Status
 from assay.terminal import as_json_escapes
 
 BUFFER = 1 << 18
+EXTENSIONS = ".jsonl, .json, .csv, .xlsx or .parquet"
 
 
 class RunFooter(Struct, frozen=True, omit_defaults=True):
@@ -169,77 +168,15 @@ class JsonSink:
         self._file.close()
 
 
-class _Result(Struct):
-    check_type: str
-    status: str
-    results: dict[str, Any]
-    error: dict[str, Any] = {}
-
-
-class _Named(Struct):
-    id: str = ""
-
-
-class _Context(Struct):
-    test_case: _Named
-    output: _Named
-
-
-class _Case(Struct):
-    execution_context: _Context
-    check_results: list[_Result]
-
-
-_read = msgspec.json.Decoder(_Case).decode
-COLUMNS = (
-    "test_case_id", "output_id", "check", "check_type", "status", "passed", "results", "error_type", "error_message",
-)  # fmt: skip
-
-
-class CsvSink:
-    """`.csv`: one row per check of a case, so that a spreadsheet can filter and pivot it."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._file = File(name)
-        self._row(COLUMNS)
-
-    def write(self, line: bytes) -> None:
-        case = _read(line)
-        context = case.execution_context
-        for at, result in enumerate(case.check_results):
-            response = result.results.get("response")
-            passed = result.results.get("passed", response.get("passed") if is_object(response) else None)
-            self._row(
-                (
-                    context.test_case.id,
-                    context.output.id,
-                    at,
-                    result.check_type,
-                    result.status,
-                    "" if passed is None else str(passed).lower(),
-                    msgspec.json.encode(result.results).decode() if result.results else "",
-                    result.error.get("type", ""),
-                    result.error.get("message", ""),
-                )
-            )
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self, closing: RunFooter) -> None:
-        self._file.close()
-
-    def _row(self, cells: tuple[Any, ...]) -> None:
-        self._file.write(encode_row(cells))
-
-
 def sink_for(name: str) -> Sink:
     """The sink for a file name, by its extension. `-` writes JSON lines to standard output."""
     if name == "-" or name.endswith((".jsonl", ".ndjson")):
         return JsonlSink(name)
     if name.endswith(".json"):
         return JsonSink(name)
-    if name.endswith(".csv"):
-        return CsvSink(name)
-    raise UsageError(f"{name}: expected an output that ends in .jsonl, .json or .csv")
+    if name.endswith((".csv", ".xlsx", ".parquet")):
+        from assay.fep import table_sinks  # deferred import: most runs write no table
+
+        kinds = {"csv": table_sinks.CsvSink, "xlsx": table_sinks.XlsxSink, "parquet": table_sinks.ParquetSink}
+        return kinds[name.rpartition(".")[2]](name)
+    raise UsageError(f"{name}: expected an output that ends in {EXTENSIONS}")

@@ -29,7 +29,7 @@ def evaluate(
         typer.Option(
             "-o",
             "--output",
-            help="File for results: .jsonl, .json or .csv; '-' is JSONL on standard output (repeatable).",
+            help="File for results: .jsonl, .json, .csv, .xlsx or .parquet; '-' is JSONL on standard output (repeatable).",
             metavar="F",
         ),
     ] = None,

@@ -1,0 +1,227 @@
+"""Why a check passed or failed, in words. It reads the JSON of a check's result, so it works for every stored run."""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from assay.fep.differences import json_differences
+from assay.protocol.json_types import JSON, is_list, is_object
+
+MAX_VALUE = 80  # characters of a value in a reason
+MAX_ITEMS = 5
+LARGEST = sys.float_info.max
+NOT_RUN = "not run: the run was stopped before this check"
+EXPLANATIONS = ("reason", "reasoning", "explanation", "rationale", "feedback", "comment", "message")
+Arguments = Mapping[str, Any]
+
+
+def check_name(check: JSON) -> str:
+    """The name of a check in tables: its own (decision 45), or its type."""
+    name = check.get("metadata", {}).get("check_name")
+    return name if isinstance(name, str) and name else str(check["check_type"])
+
+
+def passed_of(check: JSON) -> bool | None:
+    """Whether the check passed (decision 30); None if it was not measured or has neither a pass nor a fail."""
+    results: JSON = check.get("results", {})
+    response = results.get("response")
+    passed = results.get("passed", response.get("passed") if is_object(response) else None)
+    return passed if isinstance(passed, bool) else None
+
+
+def is_failing(check: JSON) -> bool:
+    """Whether the check failed or was not measured."""
+    return check["status"] != "completed" or passed_of(check) is False
+
+
+def score_of(check: JSON) -> float | None:
+    """The score that a check reports; else 1 for a pass and 0 for a fail; None if it was not measured."""
+    results: JSON = check.get("results", {})
+    response = results.get("response")
+    for part in (results, response if is_object(response) else {}):
+        if (score := number_of(part.get("score"))) is not None:
+            return score
+    passed = passed_of(check)
+    return None if passed is None else float(passed)
+
+
+def number_of(value: Any) -> float | None:
+    """A JSON number as a float; None for any other value and for a number that a float cannot hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > LARGEST:
+        return None
+    return float(value)
+
+
+def reason_of(check: JSON) -> str:
+    """One sentence that says what was expected and what came. Long values are cut."""
+    if check["status"] == "error":
+        return str(check.get("error", {}).get("message") or "an error without a message")
+    if check["status"] == "skip":
+        return NOT_RUN
+    passed = passed_of(check)
+    metadata = check.get("metadata", {})
+    if isinstance(note := metadata.get("reason"), str):
+        return note
+    resolved = check.get("resolved_arguments")
+    explained = _explanation(check["results"])
+    if explained:
+        return explained
+    describe = _REASONS.get(check["check_type"])
+    if describe is not None and is_object(resolved):
+        arguments = {
+            name: argument.get("value") for name, argument in resolved.items() if is_object(argument)
+        }
+        text = describe(arguments, check["results"], passed is not False)
+        if text:
+            return text
+    verdict = {True: "passed", False: "failed", None: ""}[passed]
+    values = {name: value for name, value in check["results"].items() if name not in ("passed", "metadata")}
+    details = short(values.get("response", values)) if values else ""
+    missing = "its arguments are not stored" if describe is not None and not is_object(resolved) else ""
+    return "; ".join(filter(None, (verdict, details, missing))) or "completed without a pass or a fail"
+
+
+def short(value: Any, limit: int = MAX_VALUE) -> str:
+    """A value on one line: a text in quotes, anything else as JSON; cut after `limit` characters."""
+    if isinstance(value, str):
+        return repr(value if len(value) <= limit else f"{value[: limit - 1]}…")
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _explanation(results: JSON) -> str:
+    """The explanation of a judge or of a custom check: its own text, or one text for each criterion."""
+    response = results.get("response")
+    parts = [results, response] if is_object(response) else [results]
+    for part in parts:
+        for name in EXPLANATIONS:
+            if isinstance(text := part.get(name), str) and text:
+                return text
+    criteria = [
+        f"{'met' if one.get('met') else 'not met'}: {one['reason']}"
+        for one in (response.values() if is_object(response) else ())
+        if is_object(one) and isinstance(one.get("reason"), str)
+    ]
+    return "; ".join(criteria)
+
+
+def _exact_match(arguments: Arguments, results: JSON, passed: bool) -> str:
+    actual, expected = arguments.get("actual"), arguments.get("expected")
+    if passed:
+        return f"differs from {short(expected)}" if arguments.get("negate") else f"equals {short(expected)}"
+    if arguments.get("negate"):
+        return f"expected anything but {short(expected)}, got it"
+    return f"expected {short(expected)}, got {short(actual)}"
+
+
+def _contains(arguments: Arguments, results: JSON, passed: bool) -> str:
+    text, phrases = arguments.get("text"), arguments.get("phrases")
+    if not is_list(phrases):
+        return ""
+    negate = bool(arguments.get("negate"))
+    if passed:
+        return f"contains {'none' if negate else 'all'} of {_listed(phrases)}"
+    fold = str if arguments.get("case_sensitive") is not False else str.casefold
+    shown = text if isinstance(text, str) else msgspec.json.encode(text).decode()
+    wrong = [phrase for phrase in phrases if (fold(str(phrase)) in fold(shown)) is negate] or phrases
+    if negate:
+        return f"expected a text without {_listed(wrong)}, got {short(text)}"
+    return f"expected a text that contains {_listed(wrong)}, got {short(text)}"
+
+
+def _regex(arguments: Arguments, results: JSON, passed: bool) -> str:
+    pattern, text = arguments.get("pattern"), arguments.get("text")
+    negate = bool(arguments.get("negate"))
+    if passed:
+        return f"{'does not match' if negate else 'matches'} {short(pattern)}"
+    return f"expected {'no' if negate else 'a'} match of {short(pattern)}, got {short(text)}"
+
+
+def _threshold(arguments: Arguments, results: JSON, passed: bool) -> str:
+    outside = "outside of " if arguments.get("negate") else ""
+    bounds = _bounds(arguments)
+    if passed:
+        return f"{short(arguments.get('value'))} is {outside}{bounds}"
+    return f"expected a number {outside}{bounds}, got {short(arguments.get('value'))}"
+
+
+def _bounds(arguments: Arguments) -> str:
+    minimum, maximum = arguments.get("min_value"), arguments.get("max_value")
+    low = "at least" if arguments.get("min_inclusive") is not False else "above"
+    high = "at most" if arguments.get("max_inclusive") is not False else "below"
+    parts = [f"{low} {short(minimum)}"] if minimum is not None else []
+    return " and ".join(parts + ([f"{high} {short(maximum)}"] if maximum is not None else []))
+
+
+def _exists(arguments: Arguments, results: JSON, passed: bool) -> str:
+    if arguments.get("negate"):
+        return "finds nothing, as expected" if passed else "expected nothing at the path, got a value"
+    return "finds a value" if passed else "expected a value at the path, got nothing"
+
+
+def _has_items(arguments: Arguments, results: JSON, passed: bool) -> str:
+    if passed:
+        return "has every required item and no forbidden one"
+    order = " in this order" if arguments.get("ordered") else ""
+    parts = [f"lacks {_listed(results['missing'])}{order}"] if results.get("missing") else []
+    parts += [f"has the forbidden {_listed(results['forbidden'])}"] if results.get("forbidden") else []
+    return "; ".join(parts)
+
+
+def _json_match(arguments: Arguments, results: JSON, passed: bool) -> str:
+    expected, actual = arguments.get("expected"), arguments.get("actual")
+    if arguments.get("negate"):
+        return "differs, as expected" if passed else f"expected another value than {short(expected)}"
+    subset = arguments.get("mode") == "subset"
+    if passed:
+        return f"{'contains' if subset else 'equals'} {short(expected)}"
+    lines = json_differences(expected, actual, subset=subset, limit=MAX_ITEMS)
+    return "; ".join(lines) or f"expected {short(expected)}, got {short(actual)}"
+
+
+def _json_schema(arguments: Arguments, results: JSON, passed: bool) -> str:
+    errors: list[JSON] = results.get("errors", [])
+    if arguments.get("negate"):
+        return (
+            "does not match the schema, as expected"
+            if passed
+            else "expected a value that does not match the schema"
+        )
+    if passed:
+        return "matches the schema"
+    texts = [f"{error.get('path', '$')}: {error.get('message', '')}" for error in errors[:MAX_ITEMS]]
+    more = f"; {len(errors) - MAX_ITEMS} more" if len(errors) > MAX_ITEMS else ""
+    return f"does not match the schema: {'; '.join(texts)}{more}"
+
+
+def _similarity(arguments: Arguments, results: JSON, passed: bool) -> str:
+    response, bounds = results.get("response"), arguments.get("threshold")
+    score = response.get("score") if is_object(response) else None
+    if not isinstance(score, int | float):
+        return ""
+    if not is_object(bounds):
+        return f"similarity {score:.3f}"
+    outside = "outside of " if bounds.get("negate") else ""
+    if passed:
+        return f"similarity {score:.3f} is {outside}{_bounds(bounds)}"
+    return f"expected a similarity {outside}{_bounds(bounds)}, got {score:.3f}"
+
+
+def _listed(values: list[Any]) -> str:
+    more = f" and {len(values) - MAX_ITEMS} more" if len(values) > MAX_ITEMS else ""
+    return ", ".join(map(short, values[:MAX_ITEMS])) + more
+
+
+_REASONS: dict[str, Callable[[Arguments, JSON, bool], str]] = {
+    "contains": _contains,
+    "exact_match": _exact_match,
+    "exists": _exists,
+    "has_items": _has_items,
+    "json_match": _json_match,
+    "json_schema": _json_schema,
+    "regex": _regex,
+    "semantic_similarity": _similarity,
+    "threshold": _threshold,
+}

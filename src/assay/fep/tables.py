@@ -1,0 +1,99 @@
+"""Results as a table: one row for each check of each case. CSV, XLSX, Parquet and `to_pandas` have the same columns."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from assay.fep.reasons import check_name, number_of, passed_of, reason_of, score_of
+from assay.protocol.json_types import JSON, is_list, is_object
+
+COLUMNS: dict[str, type] = {
+    "test_case_id": str,
+    "output_id": str,
+    "trial": int,
+    "check": int,  # its number in the case, from 0
+    "check_name": str,
+    "check_type": str,
+    "status": str,
+    "passed": bool,
+    "score": float,
+    "reason": str,
+    "input": str,
+    "output": str,
+    "expected": str,
+    "tags": str,
+    "cost_usd": float,  # of the output
+    "latency_ms": float,  # of the output
+    "check_cost_usd": float,
+    "check_ms": float,
+    "results": str,
+    "error_type": str,
+    "error_message": str,
+}
+Row = tuple[Any, ...]  # None: no value
+
+
+def rows_of(line: bytes) -> Iterator[Row]:
+    """The rows of one encoded TestCaseResult."""
+    return case_rows(msgspec.json.decode(line))
+
+
+def case_rows(result: JSON) -> Iterator[Row]:
+    """The rows of one TestCaseResult as JSON."""
+    case: JSON = result["execution_context"]["test_case"]
+    output: JSON = result["execution_context"]["output"]
+    metadata = output.get("metadata")
+    about: JSON = metadata if is_object(metadata) else {}
+    shared = (
+        text_of(case["input"]) if "input" in case else None,
+        text_of(output["value"]) if "value" in output else None,
+        text_of(case["expected"]) if "expected" in case else None,
+        tags_of(case),
+        number_of(about.get("cost_usd")),
+        number_of(about.get("latency_ms")),
+    )
+    trial = about.get("trial")
+    for at, check in enumerate(result["check_results"]):
+        error, results = check.get("error", {}), check["results"]
+        yield (
+            case.get("id"),
+            output.get("id"),
+            trial if type(trial) is int and abs(trial) < 1 << 62 else None,
+            at,
+            check_name(check),
+            check["check_type"],
+            check["status"],
+            passed_of(check),
+            score_of(check),
+            reason_of(check),
+            *shared,
+            _cost(check),
+            number_of(check.get("metadata", {}).get("execution_time_ms")),
+            msgspec.json.encode(results).decode() if results else None,
+            error.get("type"),
+            error.get("message"),
+        )
+
+
+def text_of(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def tags_of(case: JSON) -> str | None:
+    """The tags of a case, from `metadata.tags` or `tags`: a text, or a list joined with commas."""
+    metadata = case.get("metadata")
+    tags = metadata.get("tags") if is_object(metadata) else None
+    tags = case.get("tags") if tags is None else tags
+    if tags is None:
+        return None
+    return ", ".join(map(text_of, tags)) if is_list(tags) else text_of(tags)
+
+
+def _cost(check: JSON) -> float | None:
+    """The cost of a judge or an embedding, if it is known."""
+    for part in (check["results"].get("metadata"), check.get("metadata")):
+        if is_object(part) and (cost := number_of(part.get("cost_usd"))) is not None:
+            return cost
+    return None

@@ -1,0 +1,243 @@
+"""Results as a table: the reason of a check in words, the rows, and the same rows in CSV, XLSX and Parquet."""
+
+import csv
+import json
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from assay.errors import UsageError
+from assay.fep.differences import differences
+from assay.fep.reasons import reason_of, score_of
+from assay.fep.sinks import RunFooter, sink_for
+from assay.fep.tables import COLUMNS, rows_of
+from assay.protocol.results import EvaluationSummary
+
+FOOTER = RunFooter("eval_1", None, None, "completed", EvaluationSummary(
+    total_test_cases=0, completed_test_cases=0, error_test_cases=0, skipped_test_cases=0,
+))  # fmt: skip
+
+
+def check(type, results, arguments=None, status="completed", **more):
+    document = {"check_type": type, "status": status, "results": results, **more}
+    if arguments is not None:
+        document["resolved_arguments"] = {name: {"value": value} for name, value in arguments.items()}
+    return document
+
+
+def result(*checks, case=(), output=()):
+    context = {
+        "test_case": {"id": "a", "input": "?", **dict(case)},
+        "output": {"value": "Sydney", **dict(output)},
+    }
+    return json.dumps({"status": "completed", "execution_context": context, "check_results": checks}).encode()
+
+
+NO = {"passed": False}
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        (check("exact_match", NO, {"actual": "Sydney", "expected": "Paris"}), "expected 'Paris', got 'Sydney'"),
+        (check("exact_match", {"passed": True}, {"actual": "x", "expected": "x"}), "equals 'x'"),
+        (
+            check("exact_match", NO, {"actual": "x", "expected": "x", "negate": True}),
+            "expected anything but 'x', got it",
+        ),
+        (
+            check("contains", NO, {"text": "Oslo", "phrases": ["Os", "Rome"]}),
+            "expected a text that contains 'Rome', got 'Oslo'",  # only the phrase that is missing
+        ),
+        (
+            check("contains", NO, {"text": "OSLO", "phrases": ["oslo"], "negate": True, "case_sensitive": False}),
+            "expected a text without 'oslo', got 'OSLO'",
+        ),
+        (check("regex", NO, {"text": "x", "pattern": "^y"}), "expected a match of '^y', got 'x'"),
+        (check("threshold", NO, {"value": 0.1, "min_value": 0.3}), "expected a number at least 0.3, got 0.1"),
+        (
+            check("threshold", NO, {"value": 5, "min_value": 1, "max_value": 5, "max_inclusive": False}),
+            "expected a number at least 1 and below 5, got 5",
+        ),
+        (check("exists", NO, {"path": []}), "expected a value at the path, got nothing"),
+        (check("has_items", {"passed": False, "missing": ["b"]}, {"items": []}), "lacks 'b'"),
+        (
+            check("json_match", NO, {"expected": {"a": 1, "b": [1]}, "actual": {"a": 2, "b": [1], "c": 0}}),
+            "$.a: expected 1, got 2; $.c: expected nothing, got 0",
+        ),
+        (
+            check("json_schema", {"passed": False, "errors": [{"path": "$.a", "message": "too small"}]}, {}),
+            "does not match the schema: $.a: too small",
+        ),
+        (
+            check("semantic_similarity", {"response": {"score": 0.4123, "passed": False}}, {"threshold": {"min_value": 0.7}}),
+            "expected a similarity at least 0.7, got 0.412",
+        ),
+        (check("llm_judge", {"response": {"passed": False, "reasoning": "Too short."}}, {}), "Too short."),
+        (
+            check("llm_judge", {"response": {"criterion_1": {"met": False, "reason": "no greeting"}}}, {}),
+            "not met: no greeting",
+        ),
+        (check("mine", {"passed": False, "distance": 3}, {}), 'failed; {"distance":3}'),
+        (check("exact_match", NO), "failed; its arguments are not stored"),
+        (check("exact_match", {}, status="error", error={"message": "path finds nothing"}), "path finds nothing"),
+        (check("exact_match", {}, status="skip"), "not run: the run was stopped before this check"),
+        (check("threshold", NO, {"value": "x"}, metadata={"reason": "'x' is not a number"}), "'x' is not a number"),
+    ],
+)  # fmt: skip
+def test_a_reason_says_what_was_expected_and_what_came(document, reason):
+    assert reason_of(document) == reason
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    type=st.sampled_from(
+        ["exact_match", "contains", "has_items", "json_match", "threshold", "llm_judge", "x"]
+    ),
+    results=st.dictionaries(st.sampled_from(["passed", "response", "score", "y"]), JSON_VALUES),
+    values=st.lists(JSON_VALUES, min_size=6, max_size=6),
+)
+def test_every_stored_result_has_a_reason_and_its_row(type, results, values):
+    names = ("actual", "expected", "text", "phrases", "value", "negate")
+    document = check(type, results, dict(zip(names, values, strict=True)))
+    assert reason_of(document)
+    (row,) = rows_of(
+        result(document, case={"expected": values[0], "metadata": values[1]}, output={"metadata": values[2]})
+    )
+    assert len(row) == len(COLUMNS)
+    for value, kind in zip(row, COLUMNS.values(), strict=True):
+        assert value is None or type_of(value) is kind
+
+
+type_of = type
+
+
+@given(left=JSON_VALUES, right=JSON_VALUES)
+def test_a_value_differs_from_another_and_never_from_itself(left, right):
+    assert differences(left, left) == []
+    if json.dumps(left, sort_keys=True) != json.dumps(right, sort_keys=True) and left != right:
+        assert differences(left, right)
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "lines"),
+    [
+        ("Paris", "Sydney", ["- Paris", "+ Sydney"]),
+        ("a\nb\nc\nd\ne", "a\nb\nc\nD\ne", ["  b", "  c", "- d", "+ D", "  e"]),
+        ('{"a": 1}', '{"a": 2}', ["$.a: expected 1, got 2"]),  # texts that hold JSON are compared as JSON
+        ("a", "a\n", ["they differ only in line ends or lines after 400"]),
+        ([1, 2], [1], ["$: expected a list of 2, got a list of 1"]),
+        ({"a": True}, {"a": 1}, ["$.a: expected true, got 1"]),
+    ],
+)
+def test_a_difference_shows_lines_of_texts_and_paths_of_values(expected, actual, lines):
+    assert differences(expected, actual) == lines
+
+
+RESULT = result(
+    check("exact_match", NO, {"actual": "Sydney", "expected": "=Paris"}, metadata={"check_name": "city"}),
+    check("llm_judge", {"response": {"score": 0.25, "reason": "-1 for style"}, "metadata": {"cost_usd": 0.002}}, {},
+          metadata={"execution_time_ms": 12.5}),
+    case={"expected": "=Paris", "metadata": {"tags": ["geo", "easy"]}},
+    output={"id": "+o1", "metadata": {"trial": 2, "cost_usd": 0.01, "latency_ms": 340}},
+)  # fmt: skip
+
+
+def test_a_row_has_what_a_person_works_with():
+    first, second = (dict(zip(COLUMNS, row, strict=True)) for row in rows_of(RESULT))
+    assert first["check_name"] == "city"
+    assert (first["trial"], first["cost_usd"], first["latency_ms"]) == (2, 0.01, 340.0)
+    assert (first["input"], first["output"], first["expected"]) == ("?", "Sydney", "=Paris")
+    assert (first["tags"], first["passed"], first["score"]) == ("geo, easy", False, 0.0)
+    assert (second["score"], second["reason"], second["passed"]) == (0.25, "-1 for style", None)
+    assert (second["check_cost_usd"], second["check_ms"]) == (0.002, 12.5)
+    assert score_of(check("x", {"score": 10**400, "passed": True})) == 1.0  # no float holds that score
+
+
+def write(path, lines):
+    sink = sink_for(str(path))
+    for line in lines:
+        sink.write(line)
+    sink.close(FOOTER)
+
+
+def test_csv_neutralises_formulas_and_leaves_numbers(tmp_path):
+    write(tmp_path / "r.csv", [RESULT])
+    first, second = csv.DictReader((tmp_path / "r.csv").read_text().splitlines())
+    assert (first["expected"], first["output_id"], second["reason"]) == ("'=Paris", "'+o1", "'-1 for style")
+    assert (first["latency_ms"], first["passed"], first["trial"]) == ("340", "false", "2")
+
+
+def test_xlsx_has_the_same_rows_and_no_formula(tmp_path):
+    pytest.importorskip("xlsxwriter")
+    write(tmp_path / "r.xlsx", [RESULT] * 3)
+    with zipfile.ZipFile(tmp_path / "r.xlsx") as book:
+        sheet = book.read("xl/worksheets/sheet1.xml").decode()
+    assert sheet.count("<row ") == 1 + 6
+    texts = re.findall(r"<t[^>]*>([^<]*)</t>", sheet)
+    assert "'=Paris" in texts
+    assert "'-1 for style" in texts
+    assert "<f>" not in sheet
+    assert "<v>0.25</v>" in sheet
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_sheet_that_is_full_continues_on_the_next(tmp_path, monkeypatch):
+    pytest.importorskip("xlsxwriter")
+    monkeypatch.setattr("assay.fep.table_sinks.MAX_ROWS", 3)
+    write(tmp_path / "r.xlsx", [RESULT] * 3)
+    with zipfile.ZipFile(tmp_path / "r.xlsx") as book:
+        counts = [book.read(f"xl/worksheets/sheet{at}.xml").decode().count("<row ") for at in (1, 2, 3)]
+    assert counts == [3, 3, 3]
+
+
+def test_parquet_has_the_same_rows_typed(tmp_path, monkeypatch):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    monkeypatch.setattr("assay.fep.table_sinks.GROUP_ROWS", 4)
+    write(tmp_path / "r.parquet", [RESULT] * 5)
+    table = parquet.read_table(tmp_path / "r.parquet")
+    assert [tuple(row.values()) for row in table.to_pylist()] == list(rows_of(RESULT)) * 5
+    assert parquet.ParquetFile(tmp_path / "r.parquet").num_row_groups == 3
+
+
+def test_a_table_without_results_has_its_header(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    write(tmp_path / "r.parquet", [])
+    assert parquet.read_table(tmp_path / "r.parquet").column_names == list(COLUMNS)
+
+
+@pytest.mark.parametrize("name", ["none/r.xlsx", "none/r.parquet", "none/r.csv"])
+def test_a_table_in_no_folder_is_refused(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    with pytest.raises(UsageError, match="there is no folder"):
+        sink_for(str(tmp_path / name))
+
+
+@pytest.mark.parametrize(("name", "module"), [("r.xlsx", "xlsxwriter"), ("r.parquet", "pyarrow")])
+def test_a_missing_extra_is_named_with_its_command(tmp_path, name, module):
+    program = f"""
+import sys
+import assay.extras
+assay.extras._installed = lambda name: name != {module!r}
+from assay.errors import MissingExtra
+from assay.fep.sinks import sink_for
+try:
+    sink_for({str(tmp_path / name)!r})
+except MissingExtra as missing:
+    print(missing)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "[tables]" in done.stdout

@@ -183,7 +183,7 @@ def start_command(folder: Path) -> Generator[ServerProcess]:
     process = subprocess.Popen(
         [sys.executable, "-m", "assay", "serve", "--port", "0"],
         cwd=folder,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", "OPENWOP_CONFORMANCE_SEED": "true"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -1,5 +1,7 @@
 """Attacks by values that are too deep, too large or too odd."""
 
+import time
+
 from bench.attacking.target import Attack, Target, at_once
 
 
@@ -36,7 +38,29 @@ def wide(target: Target) -> None:
     assert set(statuses) <= {400, 404, 413, 429}, statuses
 
 
+def large(target: Target) -> None:
+    """Workflow runs whose inputs have the largest size allowed; every event of such a run repeats them, without secrets."""
+    texts = (b"sk-abc eyJ ", "é lorem \u2028 api_key".encode(), b"lorem ipsum ")
+    bodies = [
+        b'{"workflowId": "conformance-identity", "inputs": {"payload": "%b"}}'
+        % (text * (4_100_000 // len(text)))
+        for text in texts
+    ]
+
+    def run(at: int) -> str:
+        reply = target.request("POST", "/v1/runs", bodies[at % len(bodies)])
+        assert reply.status == 201, reply.body[:300]
+        status = "pending"
+        while status in ("pending", "running"):
+            time.sleep(0.1)
+            status = target.request("GET", f"/v1/runs/{reply.json['runId']}").json["status"]
+        return status
+
+    assert set(at_once(4, run)) == {"completed"}
+
+
 ATTACKS: dict[str, Attack] = {
     "values that are too deep": deep,
     "values of many parts": wide,
+    "large inputs": large,
 }

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from assay.protocol import redaction
-from assay.runs.off_loop import LARGE, json_size, off_loop
+from assay.runs.off_loop import LARGE, FairThread, json_size, off_loop
 from support.rest_client import Server, sqlite
 
 
@@ -15,6 +15,19 @@ from support.rest_client import Server, sqlite
 def test_a_large_value_is_worked_on_in_a_thread(size, in_thread):
     worker = asyncio.run(off_loop(size, threading.current_thread))
     assert (worker is not threading.main_thread()) == in_thread
+
+
+def test_owners_take_turns():
+    """The thread is busy while A submits three pieces of work and B one: B's comes second."""
+    thread, busy, order = FairThread(), threading.Event(), []
+    first = thread.submit("A", lambda: busy.wait(60))
+    later = [thread.submit(owner, lambda owner=owner: order.append(owner)) for owner in "AAAB"]
+    unwanted = thread.submit("B", lambda: order.append("cancelled"))
+    assert unwanted.cancel()
+    busy.set()
+    assert first.result(60)
+    assert [one.result(60) for one in later] == [None] * 4
+    assert order in (["A", "B", "A", "A"], ["B", "A", "A", "A"])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +52,7 @@ TASK = {
 }
 
 
-@pytest.mark.parametrize("what", ["create", "snapshot", "note", "correction", "suite"])
+@pytest.mark.parametrize("what", ["create", "run", "snapshot", "note", "correction", "suite"])
 def test_the_event_loop_does_not_look_through_large_values(server, what, monkeypatch):
     host, client = server
     loop = host._thread.ident
@@ -65,6 +78,10 @@ def test_the_event_loop_does_not_look_through_large_values(server, what, monkeyp
     if what == "create":
         client.post("/v1/runs", json={**start, "workflowId": "conformance-delay"}).raise_for_status()
         client.post("/v1/runs", json={**start, "workflowId": "conformance-noop", "inputs": {"x": TEXT}})
+    elif what == "run":
+        another = client.post("/v1/runs", json=start).json()["runId"]
+        while client.get(f"/v1/runs/{another}").json()["status"] not in ("completed", "failed"):
+            time.sleep(0.05)
     elif what == "snapshot":
         assert client.get(path).json()["inputs"] == start["inputs"]
     elif what == "suite":

@@ -36,7 +36,7 @@ class TwoTenants:
     def __enter__(self):
         start, folder = self._zygote.start, self._folder
         environ = {name: value for name, value in os.environ.items() if not name.startswith("ASSAY_")}
-        environ |= {"PYTHONUNBUFFERED": "1", **self._environ}
+        environ |= {"PYTHONUNBUFFERED": "1", "OPENWOP_CONFORMANCE_SEED": "true", **self._environ}
         self.process = start(
             "serve", "--port", "0", *self._options,
             folder=folder, pipe=True, environ=environ, limits=self._limits,

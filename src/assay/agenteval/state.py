@@ -28,6 +28,8 @@ _trial = msgspec.json.Decoder(TrialResult).decode
 class EvalState:
     """The scorecard folded from the log, and the tasks in the order of the suite."""
 
+    size = 0
+
     def __init__(
         self,
         run: Run,

@@ -49,6 +49,7 @@ All errors.
     backends/stores/*                             a database and its driver
     backends/telemetry/*                          a traced block: recorded and raised again
     ports/supervise.py                            a background task: its crash is logged and counted
+    runs/off_loop.py                                work in a thread: its exception goes to the caller
     runs/conductor.py                               a kind of run: its bug ends only its own run
     cli/evaluate_io.py                            anything: results are written first, then it is raised again
     cli/main.py                                   a bug in assay: reported in one line, without a traceback

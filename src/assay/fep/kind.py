@@ -93,6 +93,8 @@ class EvaluationKind:
 class EvaluationState:
     """The state of one run, folded from its events."""
 
+    size = 0
+
     def __init__(
         self,
         run: Run,

@@ -47,6 +47,8 @@ class Ending(NamedTuple):
 class RunState(Protocol):
     """The state of a run in progress: the fold of its recorded events, and the units that remain."""
 
+    size: int  # bytes, as JSON, of the values that every unit may have to copy
+
     def add(self, event: Event) -> None: ...
     def on_commit(self) -> None:
         """All events added so far are durable: units that depend on them may start."""

@@ -34,7 +34,7 @@ class Conductor:
         self._attempts = attempts
         self._stopped = asyncio.Event()
         self._draining = self._write_failed = False
-        self._largest = 0  # bytes of a unit or a result so far
+        self._largest = 0  # bytes of the run's own values, a unit or a result so far
         self._working: asyncio.Task[None] | None = None
 
     @property
@@ -104,6 +104,7 @@ class Conductor:
             )
             return
         state = await self._kind.restore(self._store, self._run)
+        self._largest = state.size
         count = await self._replay_events(state)
         writer = LogWriter(
             self._store, self._run.id, self._holder, state, self._on_write_failed, events=count

@@ -11,10 +11,10 @@ from assay.ports import Limits
 from assay.protocol.event_record import PendingEvent
 from assay.protocol.events import CapBreached, ErrorOf
 from assay.protocol.orchestration import VariableChanged
-from assay.protocol.redaction import redact
 from assay.protocol.verification import Role, TurnFailure
 from assay.workflow.definition import DISPATCH, Node, Workflow
 from assay.workflow.effects import Effect, Result, Wait, stable_id
+from assay.workflow.redactor import Redactor
 
 T = TypeVar("T")
 Steps = Generator[Effect, Result, T]
@@ -100,6 +100,8 @@ class Execution:
         self.variables: dict[str, Any] = {
             one.name: one.defaultValue for one in self.workflow.variables if one.defaultValue is not UNSET
         } | request.inputs
+        self._redactor = Redactor()
+        self._redactor.remember(request.inputs)
         self.outputs: dict[str, dict[str, Any]] = {}
         self.pending_events: list[PendingEvent] = []
         self.event_count = 1  # run.started comes first
@@ -145,7 +147,11 @@ class Execution:
         """Emit an event with the id `next_event_id()`. Secrets are removed from its content."""
         self._places[event.id] = self.event_count
         self.event_count += 1
-        self.pending_events.append(msgspec.structs.replace(event, content=redact(event.content)))
+        self.pending_events.append(msgspec.structs.replace(event, content=self.redact(event.content)))
+
+    def redact(self, value: Any) -> Any:
+        """A copy without secrets. Large inputs and results of this run are searched once, not each time."""
+        return self._redactor.redact(value)
 
     def source_event_id(self, event: str) -> str:
         """In a replay: the id that an event of this run has in the source. Other ids are returned as they are."""
@@ -174,6 +180,7 @@ class Execution:
     def perform(self, effect: Effect) -> Steps[Result]:
         """Perform an effect and return its result. The run ends here if its time is up."""
         result = yield effect
+        self._redactor.remember(result.value)
         if self.started_at == NEVER:
             self.started_at = result.at
         self.now = result.at

@@ -100,6 +100,7 @@ class WorkflowState:
         self, kind: WorkflowKind, run: Run, replayer: Replayer, facts: list[PendingEvent], clock: Clock
     ) -> None:
         self._kind, self._run, self.replayer, self._clock = kind, run, replayer, clock
+        self.size = replayer.size
         self._expected = deque(["run.started", *(fact.type for fact in facts)])
         self._events = 0
         self._durable = asyncio.Event()

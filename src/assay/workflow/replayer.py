@@ -30,13 +30,17 @@ class Replayer:
         request: WorkflowRequest,
         environment: ExecutionEnvironment,
         source: Sequence[Event] = (),
+        *,
+        size: int = 0,
     ) -> None:
+        """`size`: bytes, as JSON, of the inputs and the recorded results."""
         self.execution = Execution(run, request, environment.limits)
         self._apply_overlay(0)
         self._generator = interpret(self.execution, environment.nodes)
         self.end: RunEnd | None = None
         self.effect: Effect | None = next(self._generator)
         self.step = 0
+        self.size = size
         self.turn: tuple[int, datetime] = (0, NEVER)  # the step and the time at which the newest turn started
         self._attempts: Counter[tuple[type, str]] = Counter()
         self._source = deque(source)  # of a replay: the log that it is compared with
@@ -124,8 +128,12 @@ async def replay_run(
     """Replay a recorded run: its replayer, its steps, and every event after the first."""
     request = await read_request(store, run.id)
     log = await store.events(request.source, limit=LONGEST) if request.replay and request.source else ()
-    replayer = Replayer(run.id, request, environment, log)
     steps = await read_steps(store, run.id)
-    size = sum(map(json_size, (request.inputs, request.metadata, *(record.result.value for record in steps))))
-    facts = await off_loop(size, lambda: [fact for record in steps for fact in replayer.feed(record.result)])
+    size = sum(map(json_size, (request.inputs, *(record.result.value for record in steps))))
+
+    def replay() -> tuple[Replayer, list[PendingEvent]]:
+        replayer = Replayer(run.id, request, environment, log, size=size)
+        return replayer, [fact for record in steps for fact in replayer.feed(record.result)]
+
+    replayer, facts = await off_loop(size, replay)
     return replayer, steps, facts

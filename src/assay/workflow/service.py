@@ -252,7 +252,9 @@ class WorkflowService:
         if now_at.interrupt != wait.interrupt:
             raise Conflict("status", f"run {run.id}", "another answer came first, and the run continues")
         state.skip_verified(run.events)
-        events, evidence, documents = state.answer(Result(at=now, value=answer))
+        events, evidence, documents = await off_loop(
+            state.size + json_size(answer), lambda: state.answer(Result(at=now, value=answer))
+        )
         entry = RunUpdate(
             run=run.id,
             when=frozenset({run.status}),
@@ -296,8 +298,9 @@ class WorkflowService:
         }
         if request.metadata:
             content["metadata"] = request.metadata
+        size = replayer.size + json_size(request.metadata) + json_size(content["configurable"])
         safe = await off_loop(
-            json_size(content), lambda: {name: redact(value) for name, value in content.items()}
+            size, lambda: {name: execution.redact(value) for name, value in content.items()}
         )
         shown: dict[str, Any] = {"workflowId": run.name, **safe}
         if (parent := request.parent) is not None:

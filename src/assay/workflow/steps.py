@@ -4,6 +4,7 @@ import msgspec
 
 from assay.errors import NotFound
 from assay.ports import EvidenceChunk, Store
+from assay.runs.off_loop import off_loop
 from assay.runs.paging import read_chunks
 from assay.workflow.effects import StepRecord
 from assay.workflow.execution import WorkflowRequest
@@ -27,7 +28,8 @@ async def read_request(store: Store, run: str) -> WorkflowRequest:
     pieces = await store.chunks(run, REQUEST)
     if not pieces:
         raise NotFound(f"the request of run {run} is erased")
-    return _request(pieces[0].data)
+    data = pieces[0].data
+    return await off_loop(len(data), lambda: _request(data))
 
 
 async def read_steps(store: Store, run: str) -> list[StepRecord]:

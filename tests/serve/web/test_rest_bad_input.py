@@ -25,6 +25,7 @@ from support.rest_client import CONTAINS, NOBODY, Server, events_of, lines_of, r
 
 SMALL = ServerLimits(
     max_body_bytes=200_000,
+    max_document_bytes=150_000,
     max_upload_bytes=2_000_000,
     head_seconds=0.6,
     body_seconds=0.6,
@@ -223,13 +224,28 @@ def large():
     yield from (b"x" * 65_536 for _ in range(64))
 
 
-@pytest.mark.parametrize("path", ["/v1/evaluate", "/v1/evaluations/eval_x:cancel"])
+@pytest.mark.parametrize(
+    ("path", "setting", "limit"),
+    [
+        ("/v1/evaluate", "max_body_bytes", 200_000),
+        *[
+            (path, "max_document_bytes", 150_000)
+            for path in (
+                "/v1/evaluations/eval_x:cancel",
+                "/v1/runs",
+                "/v1/runs:bulk-cancel",
+                "/v1/runs/run-x/cancel",
+                "/v1/host/assay/suites",
+            )
+        ],
+    ],
+)
 @pytest.mark.parametrize("content", [b"x" * 200_001, large], ids=["announced", "in chunks"])
-def test_too_large_a_body_is_413(client, path, content):
+def test_too_large_a_body_is_413(client, path, setting, limit, content):
     answer = client.post(path, content=content if isinstance(content, bytes) else content(), headers=JSON)
     assert refused(answer, 413, "payload_too_large").details == {
-        "limit": 200_000,
-        "setting": "max_body_bytes",
+        "limit": limit,
+        "setting": setting,
     }
 
 

@@ -15,7 +15,7 @@ from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.fep.state import evaluation_of, fep_of, find_evaluation
 from assay.serve.fep.submit import submit_body
 from assay.serve.web import pagination as pages
-from assay.serve.web.body_reader import read_body
+from assay.serve.web.body_reader import read_document
 from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest, RequestContext
@@ -130,7 +130,7 @@ def not_finished(evaluations: EvaluationService, run: Run) -> RunNotFinished:
 async def cancel_evaluation(call: HttpRequest) -> Response:
     """POST /v1/evaluations/{id}:cancel: completed cases keep their results, the rest is skipped."""
     call.query()
-    body, run = await read_body(call) or b"{}", call.run_id
+    body, run = await read_document(call) or b"{}", call.run_id
     decode_body(_cancel, body, call.server.limits)
     once = IdempotentRequest(call, "POST /v1/evaluations/{id}:cancel", lambda: f"{run} {digest_of(body)}")
 

@@ -16,7 +16,7 @@ from assay.runs.event_docs import all_events as whole_log
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -36,7 +36,7 @@ async def annotate_run(call: HttpRequest) -> Response:
     host = host_of(call)
     _require_feedback(host)
     body_format(call)
-    body = await read_body(call)
+    body = await read_document(call)
     annotation = decode_body(_create, body, call.server.limits)
     run = await run_of(call, host)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}/annotations", lambda: f"{run.id} {digest_of(body)}")

@@ -51,7 +51,7 @@ def build_host(
         )
         return Capabilities(
             version=__version__,
-            max_body_bytes=serving.max_body_bytes,
+            max_body_bytes=min(serving.max_body_bytes, serving.max_document_bytes),
             max_run_ms=max(1000, int(limits.run_seconds * 1000)),
             evals=eval_capability if features.offer_evals else None,
             agents=bool(cards()),

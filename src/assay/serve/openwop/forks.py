@@ -14,7 +14,7 @@ from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import NotProvided
 from assay.serve.openwop.host import Forkable, host_of, run_of
 from assay.serve.openwop.runs import refuse_test_doubles, urls
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Headers, Response, answer
@@ -31,7 +31,7 @@ async def fork_run(call: HttpRequest) -> Response:
     if not host.replay:
         raise NotProvided("replay")
     body_format(call)
-    body = await read_body(call)
+    body = await read_document(call)
     request = _validate(decode_body(_request, body, call.server.limits))
     overlay = {} if request.run_options_overlay is UNSET else request.run_options_overlay
     refuse_test_doubles(call, overlay.get("configurable", overlay))

@@ -9,7 +9,7 @@ from assay.protocol.agents import AgentCard
 from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.host import OpenWopHost, host_of
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer, encode
 
@@ -64,7 +64,7 @@ async def put_suite(call: HttpRequest) -> Response:
     """201 for a new suite, 200 for the same one again; other content under an existing version is 409."""
     call.query()
     body_format(call)
-    body = await read_body(call)
+    body = await read_document(call)
     limits = call.server.limits
     document = await off_loop(len(body), lambda: decode_body(_any, body, limits))
     entry, new = await host_of(call).suites.put(call.tenant, document)

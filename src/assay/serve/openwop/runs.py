@@ -28,7 +28,7 @@ from assay.runs.off_loop import off_loop
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.errors import ForeignTenant, MockForbidden
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of, snapshot
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.etag import matches
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import NAME, HttpRequest
@@ -52,7 +52,7 @@ async def create_run(call: HttpRequest) -> Response:
     call.server.admission.check_open()
     host = host_of(call)
     body_format(call)
-    body = await read_body(call)
+    body = await read_document(call)
     limits = call.server.limits
     request = await off_loop(len(body), lambda: decode_body(_request, body, limits))
     _authorize(call, request)
@@ -123,7 +123,7 @@ async def cancel_run(call: HttpRequest) -> Response:
     """Cancel a run; its recorded events stay. For a run that has ended, the response is its status (contract §3.5)."""
     call.query()
     host, run = host_of(call), call.run_id
-    body = await read_body(call) or b"{}"
+    body = await read_document(call) or b"{}"
     cancel_request = decode_body(_cancel, body, call.server.limits)
     once = IdempotentRequest(call, "POST /v1/runs/{runId}/cancel", lambda: f"{run} {digest_of(body)}")
 
@@ -161,7 +161,7 @@ async def bulk_cancel(call: HttpRequest) -> Response:
     call.query()
     host = host_of(call)
     body_format(call)
-    body = await read_body(call)
+    body = await read_document(call)
     request = decode_body(_bulk, body, call.server.limits)
     if len(request.run_ids) > MAX_RUNS:
         raise TooMany(len(request.run_ids))

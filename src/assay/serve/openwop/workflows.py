@@ -12,7 +12,7 @@ from assay.protocol.json_types import JSON
 from assay.protocol.runs import ForkRequest, InterruptRequest, InterruptResponse, RunRequest
 from assay.serve.fep.request_parser import decode_body, digest_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.idempotency import REPLAYED, IdempotentRequest
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -115,7 +115,7 @@ async def respond(call: HttpRequest) -> Response:
     params = call.scope["path_params"]
     run = await run_of(call, host, params["run_id"])
     body_format(call)
-    body, node = await read_body(call), params["node_id"]
+    body, node = await read_document(call), params["node_id"]
     interrupt = decode_body(_answer, body, call.server.limits)
     once = IdempotentRequest(
         call, "POST /v1/runs/{runId}/interrupts/{nodeId}", lambda: f"{run.id} {node} {digest_of(body)}"

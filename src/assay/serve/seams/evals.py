@@ -25,7 +25,7 @@ from assay.serve.openwop.evals import evals_of
 from assay.serve.openwop.host import OpenWopHost, host_of, run_of
 from assay.serve.openwop.workflows import workflows_of
 from assay.serve.seams.workflows import BASE
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -89,7 +89,7 @@ async def read_log(call: HttpRequest) -> Response:
 async def reset(call: HttpRequest) -> Response:
     """Delete the emitted events; runs stay."""
     call.query()
-    await read_body(call)
+    await read_document(call)
     _events_of(host_of(call)).pop(call.tenant, None)
     return answer({"ok": True})
 
@@ -98,7 +98,7 @@ async def emit_usage(call: HttpRequest) -> Response:
     call.query()
     host = host_of(call)
     body_format(call)
-    body = decode_body(_emitted, await read_body(call), call.server.limits)
+    body = decode_body(_emitted, await read_document(call), call.server.limits)
     if "secret:" in msgspec.json.encode(body.payload).decode():
         raise CredentialLeak
     try:
@@ -128,7 +128,7 @@ async def eval_run(call: HttpRequest) -> Response:
     """Run an eval to its end, then answer."""
     call.query()
     body_format(call)
-    body = decode_body(_eval_run, await read_body(call) or b"{}", call.server.limits)
+    body = decode_body(_eval_run, await read_document(call) or b"{}", call.server.limits)
     modes: JSON = {} if body.modes is UNSET else {"evalModes": body.modes}
     run = await _ended(call, sample_suite(body.task_count), body.agent_id, modes)
     header = run.head
@@ -148,7 +148,7 @@ async def live_invoke(call: HttpRequest) -> Response:
     """One agent invocation, as the only task of an eval or the only node of a workflow."""
     call.query()
     body_format(call)
-    body = decode_body(_live, await read_body(call) or b"{}", call.server.limits)
+    body = decode_body(_live, await read_document(call) or b"{}", call.server.limits)
     agent = body.agent_id
     if agent is UNSET:
         agent = STRICT if body.return_schema_ref == STRICT_SCHEMA else SAMPLE

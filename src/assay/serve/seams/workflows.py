@@ -12,7 +12,7 @@ from assay.seams import routes as seams
 from assay.serve.fep.request_parser import decode_body
 from assay.serve.openwop.host import host_of
 from assay.serve.openwop.workflows import workflows_of
-from assay.serve.web.body_reader import body_format, read_body
+from assay.serve.web.body_reader import body_format, read_document
 from assay.serve.web.handler import Endpoint
 from assay.serve.web.request import HttpRequest
 from assay.serve.web.responses import Response, answer
@@ -59,7 +59,7 @@ async def _dispatch(call: HttpRequest) -> Response:
             workflows,
             call.principal,
             card,
-            decode_body(_any, await read_body(call) or b"{}", call.server.limits),
+            decode_body(_any, await read_document(call) or b"{}", call.server.limits),
         )
     )
 
@@ -73,7 +73,7 @@ def _route(path: str, id: str, seam: Seam) -> RouteSpec:
             await seam(
                 workflows,
                 call.principal,
-                decode_body(_any, await read_body(call) or b"{}", call.server.limits),
+                decode_body(_any, await read_document(call) or b"{}", call.server.limits),
             )
         )
 

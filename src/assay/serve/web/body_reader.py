@@ -37,14 +37,23 @@ def body_format(call: HttpRequest, *, lines: bool = False) -> str:
 
 async def read_body(call: HttpRequest, *, in_parts: bool = False) -> bytes:
     """Read a body into memory; it counts against the limits with its decoded form. `in_parts`: it is not decoded in one call."""
-    body = await _read_all(call)
+    body = await _read_all(call, call.server.serving.max_body_bytes, "max_body_bytes")
     if not in_parts:
         check_elements(body, call.server.serving.max_elements)
     return body
 
 
-async def _read_all(call: HttpRequest) -> bytes:
-    limit = call.server.serving.max_body_bytes
+async def read_document(call: HttpRequest) -> bytes:
+    """Read a body that is decoded in one call and stored as a whole, such as the inputs of a run."""
+    serving = call.server.serving
+    if serving.max_body_bytes <= serving.max_document_bytes:
+        return await read_body(call)
+    body = await _read_all(call, serving.max_document_bytes, "max_document_bytes")
+    check_elements(body, serving.max_elements)
+    return body
+
+
+async def _read_all(call: HttpRequest, limit: int, setting: str) -> bytes:
     first: Any = None
     if b"content-encoding" not in call.headers and _content_length(call) <= limit:
         first = await _next_message(call)
@@ -53,7 +62,7 @@ async def _read_all(call: HttpRequest) -> bytes:
             return without_bom(first["body"])
     parts: list[bytes] = []
     taken = Footprint()
-    async for part in stream_body(call, limit, "max_body_bytes", call.server.serving.max_body_seconds, first):
+    async for part in stream_body(call, limit, setting, call.server.serving.max_body_seconds, first):
         call.reservation.reserve_bytes(taken.add(part))
         parts.append(part)
     return without_bom(parts[0] if len(parts) == 1 else b"".join(parts))

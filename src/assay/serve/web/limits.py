@@ -9,6 +9,7 @@ class ServerLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Each is a setting, under `[serving]` in assay.toml and flat in the environment. Bytes are counted decompressed."""
 
     max_body_bytes: int = 64 * MB  # of a JSON body, which is held in memory
+    max_document_bytes: int = 4 * MB  # of a JSON body that is stored whole, such as the inputs of a run
     max_upload_bytes: int = 4096 * MB  # of an NDJSON body, which is spooled to disk
     max_held_bytes: int = 512 * MB  # of all JSON bodies in memory at the same time, with their decoded form
     max_tenant_held_bytes: int = 256 * MB  # the same, of one tenant

@@ -96,6 +96,7 @@ places = st.builds(
 ) | st.sampled_from(["$.", "$.output[", "$.output.value[?", "$..*"])
 anything = places | values
 flags = st.booleans() | places
+parses = st.sampled_from(["json", "number", "$.test_case.xtext"])
 some_of = lambda **optional: st.fixed_dictionaries({}, optional=optional)  # noqa: E731
 patterns = st.sampled_from(["REF-\\d{5}", "^a+$", "p", "(", "[a-z]*é", "(a|b)?$", "\\bParis\\b"])
 
@@ -134,11 +135,16 @@ checks = st.one_of(
             min_inclusive=flags,
             max_inclusive=flags,
             negate=flags,
+            parse=parses,
         ),
     ),
     st.tuples(
         st.just("json_match"),
-        arguments({"actual": anything, "expected": anything}, mode=st.sampled_from(["equal", "subset"])),
+        arguments(
+            {"actual": anything, "expected": anything},
+            mode=st.sampled_from(["equal", "subset"]),
+            parse=parses,
+        ),
     ),
     st.tuples(st.just("exists"), arguments({"path": places}, negate=flags)),
     st.tuples(
@@ -147,11 +153,12 @@ checks = st.one_of(
             {"items": st.lists(scalars, max_size=3) | places},
             required_items=st.lists(scalars, max_size=2),
             ordered=flags,
+            parse=parses,
         ),
     ),
     st.tuples(
         st.just("json_schema"),
-        arguments({"value": anything, "schema": st.just({"type": "string"}) | places}),
+        arguments({"value": anything, "schema": st.just({"type": "string"}) | places}, parse=parses),
     ),
     st.tuples(st.just("mine"), arguments({"text": anything}, weight=st.integers(0, 3) | places)),
 )

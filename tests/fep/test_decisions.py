@@ -603,6 +603,75 @@ def test_decision_45_a_check_has_a_name(tmp_path):
     }  # fmt: skip
 
 
+def holds(text: Any, type: str, parse: str | None, **arguments: Any):
+    """What a check says of an output that is this text: passed, an error's type, or the reason why it was not parsed."""
+    name = {"json_match": "actual", "has_items": "items"}.get(type, "value")
+    how = {"parse": parse} if parse else {}
+    one = check(type, **{name: "$.output.value"}, **arguments, **how)
+    (found,) = answers(one, outputs=[{"value": text}], cases=[CASE | {"expected": '{"a": 1.0}'}])
+    if found.status == "error":
+        return found.error.type
+    assert ("parse_error" in found.metadata) <= (found.results == {"passed": False})
+    return found.metadata.get("parse_error", found.results["passed"])
+
+
+A_NUMBER: dict[str, Any] = {"min_value": 1}
+AN_OBJECT: dict[str, Any] = {"schema": {"type": "object"}}
+FROM_CASE = {"expected": "$.test_case.expected"}
+
+
+@pytest.mark.parametrize(
+    ("text", "type", "parse", "arguments", "found"),
+    [
+        ("2", "threshold", None, A_NUMBER, "validation_error"),
+        ("2", "threshold", "number", A_NUMBER, True),
+        (" +2.5e0\n", "threshold", "number", A_NUMBER, True),
+        (".5", "threshold", "number", A_NUMBER, False),
+        ("2", "threshold", "json", A_NUMBER, True),
+        (2, "threshold", "number", A_NUMBER, True),
+        ("~~~\n3\n~~~", "threshold", "number", A_NUMBER, True),
+        ("", "threshold", "number", A_NUMBER, "expected a number, got an empty text"),
+        ("two", "threshold", "number", A_NUMBER | {"negate": True}, "the text is not a number"),
+        ("1,234", "threshold", "number", A_NUMBER, "the text is not a number"),
+        ("٣", "threshold", "number", A_NUMBER, "the text is not a number"),
+        ("1e999", "threshold", "number", A_NUMBER, "the number is too large"),
+        ("9" * 5_000, "threshold", "number", A_NUMBER, "the number has too many digits"),
+        ("{}", "threshold", "json", A_NUMBER, "expected a number, got JSON that is an object"),
+        (None, "threshold", "json", A_NUMBER, "validation_error"),
+        (True, "threshold", "number", A_NUMBER, "validation_error"),
+        ("{}", "json_schema", None, AN_OBJECT, False),
+        ("{}", "json_schema", "json", AN_OBJECT, True),
+        ({}, "json_schema", "json", AN_OBJECT, True),
+        ("So:\n````json\n{}\n````\nand so on", "json_schema", "json", AN_OBJECT, True),
+        ("```\nno\n```\n```json\n{}", "json_schema", "json", AN_OBJECT, True),
+        ("`{}`", "json_schema", "json", AN_OBJECT, "not JSON: invalid character (byte 0)"),
+        ("", "json_schema", "json", AN_OBJECT | {"negate": True}, "expected JSON, got an empty text"),
+        ("[" * 600 + "]" * 600, "json_schema", "json", AN_OBJECT, "the JSON is nested more than 500 deep, which is the limit"),
+        ("[" * 90_000, "json_schema", "json", AN_OBJECT, "the JSON is nested too deeply to be read"),
+        ('{"a": 1}', "json_match", "json", FROM_CASE, True),  # a text in expected is read too
+        ('{"a": 1}', "json_match", None, FROM_CASE, False),
+        ('"x"', "json_match", "json", {"expected": "x"}, True),
+        ("5", "json_match", "number", {"expected": 5.0}, True),
+        ("5", "json_match", "number", {"expected": 5, "negate": True}, False),
+        ('["a", "b"]', "has_items", "json", {"required_items": ["b"]}, True),
+        (["a", "b"], "has_items", "json", {"required_items": ["b"]}, True),
+        ('["a"]', "has_items", None, {"required_items": ["a"]}, False),
+        ('{"a": 1}', "has_items", "json", {"required_items": ["a"]}, "expected a JSON list, got an object"),
+        (["1", 2], "has_items", "number", {"required_items": [1, 2]}, True),
+    ],
+)  # fmt: skip
+def test_decision_49_texts_are_parsed(text, type, parse, arguments, found):
+    assert holds(text, type, parse, **arguments) == found
+
+
+def test_decision_49_what_parse_may_be():
+    value = {"value": "$.output.value", "min_value": 1}
+    assert refused(check("threshold", **value, parse="xml")) == {"checks[0].arguments.parse"}
+    assert refused(check("contains", text="x", phrases=["x"], parse="json")) == {"checks[0].arguments.parse"}
+    assert refused(check("threshold", value="5", min_value=1)) == {"checks[0].arguments.value"}
+    assert answer("threshold", value="5", min_value=1, parse="number") == {"passed": True}
+
+
 def test_decision_50_yaml_is_the_core_schema_and_the_docs_say_so(tmp_path):
     rows = table(section(PAGE.parent / "evaluate.md", "### YAML"), "in YAML", "is")
     shown = {text for row in rows for text in re.findall("`([^`]+)`", row[0])}

@@ -142,7 +142,7 @@ def _with_step(
         step()
         return problems
     except InvalidRequest as refusal:
-        more = [Problem(f"{path}.arguments.{one.place}", one.message) for one in refusal.problems]
+        more = [Problem(f"{path}.arguments.{one.place}".rstrip("."), one.message) for one in refusal.problems]
     except UsageError as wrong:
         more = [Problem(path, str(wrong))]
     except InvalidArgument as wrong:

@@ -19,6 +19,16 @@ FALLBACK: Final[Answer] = {
 }
 
 
+class AnswerWithMetadata(dict[str, Any]):
+    """An answer whose check result has additional metadata."""
+
+    __slots__ = ("metadata",)
+
+    def __init__(self, results: Answer, metadata: Mapping[str, Any]) -> None:
+        super().__init__(results)
+        self.metadata = dict(metadata)
+
+
 class Text(str):
     """Any JSON value except null, as text. A string stays as it is; any other value is canonical JSON (decision 19)."""
 

@@ -4,13 +4,16 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from msgspec import field
+from msgspec import UNSET, UnsetType, field
+from msgspec.structs import replace
 
 from assay.checks.checker import Answer
 from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.worker_tasks import WorkerTask
-from assay.ports import Services
+from assay.ports import Limits, Services
 from assay.protocol.canonical import exact
+from assay.protocol.json_types import is_list, kind_of
 
 
 class Absent(list[Any]):
@@ -35,8 +38,15 @@ class HasItems(OffloadableChecker):
     required_items: list[Any] = field(default_factory=Absent)
     forbidden_items: list[Any] = field(default_factory=Absent)
     ordered: bool = False
+    parse: Parse | UnsetType = UNSET
 
     def run(self, services: Services) -> Answer | WorkerTask:
+        if self.parse is not UNSET:
+            try:
+                items = parse_items(self.items, self.parse, services.limits)
+            except Unparsable as reason:
+                return not_parsed(reason)
+            return replace(self, items=items, parse=UNSET).run(services)
         if is_large(self.items, self.required_items, self.forbidden_items):
             return offload(self)
         return self.answer(services)
@@ -58,6 +68,18 @@ class HasItems(OffloadableChecker):
         """Raise ValueError if both lists are absent. An empty list, as a literal or from a path, requires nothing."""
         if all(isinstance(literals.get(name), Absent) for name in ("required_items", "forbidden_items")):
             raise ValueError("expected required_items, forbidden_items or both, got neither")
+
+
+def parse_items(items: list[Any], how: Parse, limits: Limits) -> list[Any]:
+    """The list that a single text holds as JSON. With "number", every item that is a text is read as a number."""
+    if how == "number":
+        return [parse_value(item, how, limits) for item in items]
+    if len(items) != 1 or not isinstance(items[0], str):
+        return items
+    parsed = parse_value(items[0], how, limits)
+    if not is_list(parsed):
+        raise Unparsable(f"expected a JSON list, got {kind_of(parsed)}")
+    return parsed
 
 
 def item_key(item: Any) -> str:

@@ -1,9 +1,14 @@
 """json_match (an extension to FEP): passes if two JSON values are equal, or if the expected one is part of the actual one."""
 
+from contextlib import suppress
 from typing import Any, Literal
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from assay.checks.checker import PASSED_SCHEMA, Answer, verdict
 from assay.checks.offload import OffloadableChecker, is_large, offload
+from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.worker_tasks import WorkerTask
 from assay.ports import Services
 from assay.protocol.json_types import is_list, is_object
@@ -18,10 +23,24 @@ class JsonMatch(OffloadableChecker):
     expected: Any
     mode: Literal["equal", "subset"] = "equal"
     negate: bool = False
+    parse: Parse | UnsetType = UNSET
 
     def run(self, services: Services) -> Answer | WorkerTask:
+        if self.parse is not UNSET:
+            try:
+                return self._parsed(services).run(services)
+            except Unparsable as reason:
+                return not_parsed(reason)
         # the comparison visits only as many values as the smaller one has
         return offload(self) if is_large(self.actual) and is_large(self.expected) else self.answer(services)
+
+    def _parsed(self, services: Services) -> "JsonMatch":
+        """The check with the values that its texts hold. A text in `expected` may also stand for itself."""
+        actual, expected = parse_value(self.actual, self.parse, services.limits), self.expected
+        if isinstance(expected, str) and expected != actual:
+            with suppress(Unparsable):
+                expected = parse_value(expected, self.parse, services.limits)
+        return replace(self, actual=actual, expected=expected, parse=UNSET)
 
     def answer(self, services: Services) -> Answer:
         compare = equal if self.mode == "equal" else is_part

@@ -4,9 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
 
 from assay.checks.checker import Answer, InvalidArgument
 from assay.checks.offload import OffloadableChecker, offload
+from assay.checks.parse import Parse, Unparsable, not_parsed, parse_value
 from assay.checks.schema_validator import Validator, format_path, validator_for
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import ValueFault
@@ -38,8 +41,15 @@ class JsonSchema(OffloadableChecker):
     value: Any
     schema: dict[str, Any] | bool
     negate: bool = False
+    parse: Parse | UnsetType = UNSET
 
     def run(self, services: Services) -> Answer | WorkerTask:
+        if self.parse is not UNSET:
+            try:
+                value = parse_value(self.value, self.parse, services.limits)
+            except Unparsable as reason:
+                return not_parsed(reason)
+            return replace(self, value=value, parse=UNSET).run(services)
         if self._validator().is_expensive(self.value):
             return offload(self, "schema", "negate")
         return self.answer(services)

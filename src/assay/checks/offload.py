@@ -46,7 +46,8 @@ def is_large(*values: Any) -> bool:
 def offload(checker: Checker, *common: str) -> WorkerTask:
     """A task that runs this check in a worker process. `common`: arguments that are equal in all cases; they are sent once per batch."""
     kind = type(checker)
-    arguments = {name: getattr(checker, name) for name in kind.__struct_fields__}
+    every = {name: getattr(checker, name) for name in kind.__struct_fields__}
+    arguments = {name: value for name, value in every.items() if value is not msgspec.UNSET}
     shared = {name: arguments.pop(name) for name in common}
     class_name = f"{kind.__module__}:{kind.__qualname__}", shared
     return WorkerTask(TASK, _encode(class_name), _encode(arguments), SECONDS, _answer)

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck, build, resolve
-from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, Checker
+from assay.checks.checker import FAILED, FALLBACK, PASSED, Answer, AnswerWithMetadata, Checker
 from assay.checks.worker_tasks import WorkerTask, run_tasks
 from assay.errors import ErrorType, Fault, ForeignFault, TimeFault, ValueFault
 from assay.ports import Services
@@ -150,8 +150,11 @@ def to_result(
 ) -> CheckResult:
     """The result of a check from its answer or fault."""
     bound = prepared.bound
-    outcome = validate_answer(answer, bound.checker)
     metadata = bound.metadata
+    if isinstance(answer, AnswerWithMetadata):
+        metadata |= answer.metadata
+        answer = dict(answer)
+    outcome = validate_answer(answer, bound.checker)
     if bound.checker.waits or options.timings:
         spent = time.perf_counter() - prepared.began if seconds is None else seconds
         metadata["execution_time_ms"] = round(spent * 1000, 3)

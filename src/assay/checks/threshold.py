@@ -1,9 +1,9 @@
 """threshold (FEP 2.3.5): a number lies within bounds, or with `negate` outside them (decision 23)."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from assay.checks.checker import (
     FAILED,
@@ -12,11 +12,16 @@ from assay.checks.checker import (
     PASSED_SCHEMA,
     Answer,
     Checker,
+    InvalidArgument,
     Number,
     Run,
     verdict,
 )
+from assay.checks.parse import Parse, Unparsable, not_parsed, number, parse_number
+from assay.errors import InvalidRequest, Problem
 from assay.ports import Services
+
+NumberOrText = Annotated[Any, Meta(description="a number; with `parse` also a text that holds one")]
 
 
 class Threshold(Checker):
@@ -24,28 +29,50 @@ class Threshold(Checker):
     waits = False
     results_schema = PASSED_SCHEMA
 
-    value: Number
+    value: NumberOrText
     min_value: Number | UnsetType = UNSET
     max_value: Number | UnsetType = UNSET
     min_inclusive: bool = True
     max_inclusive: bool = True
     negate: bool = False
+    parse: Parse | UnsetType = UNSET
 
     def __post_init__(self) -> None:
+        try:
+            _check_value(self.value, self.parse)
+        except InvalidArgument as wrong:
+            raise ValueError(f"value: {wrong}") from None
         check_bounds(self.min_value, self.max_value)
 
     def run(self, services: Services) -> Answer:
-        inside = within(self.value, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
+        value = self.value
+        if self.parse is not UNSET:
+            try:
+                value = parse_number(value, self.parse, services.limits)
+            except Unparsable as reason:
+                return not_parsed(reason)
+        inside = within(value, self.min_value, self.max_value, self.min_inclusive, self.max_inclusive)
         return verdict(inside != self.negate)
 
     @classmethod
     def validate_literals(cls, literals: Mapping[str, Any]) -> None:
-        if "min_value" in literals and "max_value" in literals:
-            check_bounds(literals["min_value"], literals["max_value"])
+        problems: list[Problem] = []
+        try:
+            if "value" in literals and "parse" in literals:
+                _check_value(literals["value"], literals["parse"])
+        except InvalidArgument as wrong:
+            problems.append(Problem(wrong.argument, str(wrong)))
+        try:
+            if "min_value" in literals and "max_value" in literals:
+                check_bounds(literals["min_value"], literals["max_value"])
+        except ValueError as wrong:
+            problems.append(Problem("", str(wrong)))
+        if problems:
+            raise InvalidRequest(problems)
 
     @classmethod
     def compile(cls, literals: Mapping[str, Any]) -> Run | None:
-        if set(literals) != set(cls.__struct_fields__) - {"value"}:
+        if set(literals) != set(cls.__struct_fields__) - {"value"} or literals["parse"] is not UNSET:
             return None
         minimum, maximum = literals["min_value"], literals["max_value"]
         min_inclusive, max_inclusive, negate = (
@@ -66,6 +93,15 @@ class Threshold(Checker):
             return inside if value >= minimum else outside
 
         return measure_from if maximum is UNSET and min_inclusive else measure
+
+
+def _check_value(value: Any, parse: Parse | UnsetType) -> None:
+    """Raise InvalidArgument for a value that is not a number, nor a text that `parse` reads."""
+    if type(value) is not float and type(value) is not int and (parse is UNSET or not isinstance(value, str)):
+        try:
+            number(value)
+        except ValueError as wrong:
+            raise InvalidArgument("value", str(wrong)) from None
 
 
 def check_bounds(minimum: float | UnsetType, maximum: float | UnsetType) -> None:

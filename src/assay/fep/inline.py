@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import cast
 
+from msgspec import UNSET
+
 from assay.checks.arguments import BoundCheck
 from assay.checks.checker import Checker
 from assay.checks.contains import SEARCH_LIMIT, Contains
@@ -32,6 +34,7 @@ from assay.jsonpath.query import stopping
 from assay.protocol.cache import memoize_on
 
 MOST = 512 * 1024  # limit of the bytes of all contexts
+PARSED = 32 * 1024  # the same if a check parses texts
 LINEAR: frozenset[type[Checker]] = frozenset({Contains, ExactMatch, Exists, JsonMatch, Threshold})
 STEPS = 4_000_000  # limit of the steps of all searches of a request
 ONLY_BYTES = {bytes}
@@ -131,7 +134,8 @@ def _runs_inline(bound: BoundCheck) -> int:
         phrases = bound.literals.get("phrases")
         return 0 if phrases is None else min(MOST, SEARCH_LIMIT // len(phrases))
     if bound.checker in LINEAR:
-        return MOST
+        parses = any(path.field.name == "parse" for path in bound.paths)
+        return PARSED if parses or bound.literals.get("parse", UNSET) is not UNSET else MOST
     return _searched(bound) if bound.checker is Regex else 0
 
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.checks.arguments import BoundCheck, PathArgument, build, follow
-from assay.checks.checker import FALLBACK, Checker
+from assay.checks.checker import FALLBACK, AnswerWithMetadata, Checker
 from assay.checks.runner import (
     PreparedCheck,
     ResultOptions,
@@ -340,6 +340,8 @@ def default(bound: BoundCheck, services: Services) -> Run:
         values = dict(zip(names, arguments, strict=True))
         prepared = PreparedCheck(bound, values, build(bound, values), 0.0)
         answer = call(prepared, services)
-        return answer if isinstance(answer, WorkerTask) else validate_answer(answer, bound.checker)
+        if isinstance(answer, WorkerTask | AnswerWithMetadata):
+            return answer
+        return validate_answer(answer, bound.checker)
 
     return run

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from assay.checks.arguments import BoundCheck
-from assay.checks.checker import FAILED, FALLBACK, PASSED
+from assay.checks.checker import FAILED, FALLBACK, PASSED, AnswerWithMetadata
 from assay.checks.worker_tasks import WorkerTask
 from assay.errors import Fault
 from assay.jsonpath import MISSING
@@ -109,7 +109,7 @@ class _SourceBuilder:
         self.lines: list[str] = []
         self.scope: dict[str, Any] = {
             "Fault": Fault,
-            "unusual": (Fault, WorkerTask),
+            "unusual": (Fault, WorkerTask, AnswerWithMetadata),
             "PASSED": PASSED,
             "FAILED": FAILED,
             "PLAIN": FALLBACK,

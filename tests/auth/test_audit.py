@@ -107,6 +107,10 @@ CASES = {
         "the lane is missing",
     ),
     "a head": (["DELETE FROM audit_heads WHERE tenant = 't' AND lane = 1"], "the lane has no head"),
+    "another first line in a head": (
+        ["UPDATE audit_heads SET root = digest WHERE tenant = 't' AND lane = 1"],
+        "the head of its lane names another first line",
+    ),
     "one put behind": ([FORGED.format(number=5)], ""),
     "one put between": ([FORGED.format(number=1)], ""),
 }  # fmt: skip

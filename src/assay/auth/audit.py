@@ -96,6 +96,9 @@ class _Verifier:
             self._report(record, "it is out of order")
         elif link(before, record.data) != record.digest or not _in_place(record):
             self._report(record, "it was changed")
+        head = self._heads.get(lane)
+        if record.number == 0 and head is not None and head.lines and head.root != record.digest:
+            self._report(record, "the head of its lane names another first line")
         if self._anchors.pop((*lane, record.number), record.digest) != record.digest:
             self._report(record, "it differs from the line that was verified before")
         self._ends[lane] = max(number, record.number + 1), record.digest

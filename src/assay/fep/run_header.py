@@ -33,6 +33,18 @@ CONTEXTS, RESULTS, TALLY, REQUEST = "contexts", "results", "tally", "request"
 _encode = msgspec.json.Encoder().encode
 
 
+class AgentRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The agent of a run that asks one. A unit of such a run is one trial of one case."""
+
+    agent_id: str
+    agent_version: str
+    spec: str = ""  # as the command line has it
+    trials: int = 1
+    seconds: float = 0.0  # that the agent has for a case
+    max_cost: float | None = None
+    fail_fast: bool = False
+
+
 class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The stored request, without its contexts."""
 
@@ -43,16 +55,18 @@ class StoredRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     resolved_arguments: bool = True
     timings: bool = False
     own: int = 0  # the number of own checks of all cases
+    agent: AgentRequest | None = None
     tally: TallyRecord | UnsetType = UNSET  # the tally of an inline run; in other runs each unit has its own
 
 
-class ShardCompleted(Struct, frozen=True, kw_only=True):
+class ShardCompleted(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An event: a range of cases is done. Counts, never content."""
 
     unit: int
     first: int
     last: int
     summary: EvaluationSummary
+    cost_usd: float = 0.0  # the known cost of an agent and its judges; 0 in an evaluation without an agent
 
 
 class EvaluationEnded(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,6 +1,7 @@
 """Recognises connection errors of HTTP clients, so that an unreachable service is not an agent's failure (decision 48)."""
 
 import socket
+from typing import cast
 from urllib.error import HTTPError, URLError
 
 # By the package and the name of the class, so that no client is imported. A subclass counts too.
@@ -30,7 +31,8 @@ CLIENT_ERRORS = frozenset(
 def is_connection_error(error: BaseException) -> bool:
     """Whether it is a connection error of Python or of a usual HTTP client. A group counts if all of its errors do."""
     if isinstance(error, BaseExceptionGroup):
-        return all(is_connection_error(one) for one in error.exceptions)
+        errors = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        return all(map(is_connection_error, errors))
     if isinstance(error, ConnectionError | socket.gaierror):
         return True
     if isinstance(error, URLError):

@@ -1,0 +1,146 @@
+"""
+An evaluation that asks an agent, as a kind of run: one trial of one case is a unit, recorded when it ends (decision 0043).
+
+A stored context of such a run has no output yet: only the number of its trial. A context that has an outcome was answered in the
+run that this one continues; it is scored again, and the agent is not asked.
+"""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.checks.registry import Registry
+from assay.errors import BudgetExceeded, Refusal
+from assay.fep.agent_output import ask_agent, recorded_output, score_output
+from assay.fep.context import read_context
+from assay.fep.execute import ExecutionOptions
+from assay.fep.kind import EvaluationKind, EvaluationState
+from assay.fep.plan import Plan
+from assay.fep.run_header import (
+    AgentRequest,
+    ShardCompleted,
+    ShardUnit,
+    StoredRequest,
+    UnitResult,
+    read_request,
+    recorded,
+)
+from assay.fep.tally import Tally
+from assay.ports import Event, Run, RunStatus, Services, Store
+from assay.ports.agents import Agent, ToolBox
+from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
+from assay.runs.budgets import CostBudget, TimeBudget
+
+DIGEST, AGENT, VERSION, TRIALS, SOURCE = "inputDigest", "agentId", "agentVersion", "trials", "sourceRunId"
+KEPT = (LOCAL_ONLY, DIGEST, AGENT, VERSION, TRIALS, SOURCE)  # members of the head that a run keeps
+_encode = msgspec.json.Encoder().encode
+_pack = msgspec.msgpack.encode
+_unit = msgspec.msgpack.Decoder(ShardUnit).decode
+
+
+class AgentUnitResult(Struct, frozen=True):
+    """The result of one trial of one case, and its known cost."""
+
+    unit: UnitResult
+    cost_usd: float
+
+
+_result = msgspec.msgpack.Decoder(AgentUnitResult).decode
+
+
+class AgentDependencies(Struct, frozen=True, kw_only=True):
+    """What this process brings to the run: the agent, its live tools, and the plan of the checks."""
+
+    agent: Agent
+    tools: ToolBox | None
+    plan: Plan
+
+
+class AgentEvaluationKind(EvaluationKind):
+    """It is stored as an evaluation. Only the process that has the agent can continue it."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        services: Services,
+        options: ExecutionOptions,
+        dependencies: AgentDependencies,
+    ) -> None:
+        super().__init__(store, registry, services, options)
+        self._dependencies = dependencies
+        self._requests: dict[str, AgentRequest] = {}
+
+    async def restore(self, store: Store, run: Run) -> "AgentEvaluationState":
+        request = await read_request(store, run.id)
+        hours = TimeBudget(self._services.clock, run.started, self._options.run_seconds)
+        return AgentEvaluationState(run, request, self._services, hours)
+
+    async def perform(self, unit: bytes) -> bytes:
+        work, request, deps = _unit(unit), await self._request(_unit(unit).run), self._dependencies
+        (line,) = work.lines
+        limits = deps.plan.services.limits
+        context = read_context(line, limits)
+        output = recorded_output(context)
+        if output is None:
+            output = await ask_agent(
+                deps.agent,
+                context,
+                trial=work.number % request.trials,
+                trials=request.trials,
+                seconds=request.seconds,
+                tools=deps.tools,
+                limits=limits,
+            )
+        tally = Tally(part=True)
+        scored = await score_output(deps.plan, work.number // request.trials, output, tally, self._options)
+        result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary())
+        return _pack(AgentUnitResult(result, tally.spending.known_cost_usd))
+
+    async def _request(self, run: str) -> AgentRequest:
+        if run not in self._requests:
+            request = (await read_request(self._store, run)).agent
+            assert request is not None
+            self._requests[run] = request
+        return self._requests[run]
+
+
+class AgentEvaluationState(EvaluationState):
+    """The state of one run. It starts no more units when the cost limit is reached, or after an error with `fail_fast`."""
+
+    def __init__(self, run: Run, request: StoredRequest, services: Services, hours: TimeBudget) -> None:
+        super().__init__(run, request, services, hours)
+        assert request.agent is not None
+        self._agent = request.agent
+        self._budget = CostBudget(request.agent.max_cost)
+        self._kept: dict[str, Any] = {name: run.head[name] for name in KEPT if name in run.head}
+
+    def add(self, event: Event) -> None:
+        super().add(event)
+        if event.type == "evaluation.shard":
+            self._budget.charge(msgspec.json.decode(event.data, type=ShardCompleted).cost_usd)
+
+    async def units(self, store: Store) -> AsyncIterator[bytes]:
+        async for unit in super().units(store):
+            if self._budget.exhausted or (self._agent.fail_fast and self._counts.summary.error_checks):
+                return
+            yield unit
+
+    def outcome(self, result: bytes) -> UnitOutcome:
+        done = _result(result)
+        event, evidence = recorded(done.unit, self._services.clock.now())
+        shard = msgspec.json.decode(event.data, type=ShardCompleted)
+        shard = msgspec.structs.replace(shard, cost_usd=done.cost_usd)
+        return UnitOutcome([msgspec.structs.replace(event, data=_encode(shard))], evidence)
+
+    def head(self) -> dict[str, Any]:
+        return super().head() | self._kept
+
+    def ending(self, status: RunStatus, trouble: Refusal | None = None) -> Ending:
+        missing = self._request.total > self._counts.summary.total_test_cases
+        if status == "completed" and missing and self._budget.exhausted:
+            assert self._budget.ceiling is not None
+            return super().ending("failed", BudgetExceeded(self._budget.spent, self._budget.ceiling))
+        return super().ending(status, trouble)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import tempfile
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import IO, Any, NamedTuple, Self
@@ -133,6 +134,7 @@ class AgentEvaluation:
 
     def __init__(self, store: Store, executor: RunExecutor, plan: Plan, service: EvaluationService) -> None:
         self.store, self.executor, self.plan, self._service = store, executor, plan, service
+        self._at = 0  # the next result that `results` yields
 
     async def start(self, spool: CaseSpool, spec: AgentRunSpec, digest: str = "") -> Run:
         """Store the cases as a new run, and start it."""
@@ -168,41 +170,45 @@ class AgentEvaluation:
         self.executor.start(run)
         return run
 
-    async def resume(self, digest: str) -> Run | None:
-        """Continue the newest run with this digest: the run itself if it was killed, else a copy. None: there is no such run."""
+    async def resume(self, digest: str, on_wait: Callable[[Run], None]) -> Run | None:
+        """
+        Continue the newest run with this digest: the run itself if it was killed, else a copy. None: there is no such run.
+
+        A killed process holds its run for some seconds; `on_wait` is called before the wait.
+        """
         source = await find_unfinished(self.store, TENANT, digest)
         if source is None or is_complete(source):
             return source
         if source.status in CLOSED:
             source = await copy_results(self.store, source, new_id("eval_"), self.plan.services.clock)
-        until = (
-            asyncio.get_running_loop().time() + 1.5 * self.executor.lease
-        )  # that a killed process still holds
-        while (
-            claimed := await self.store.claim(
-                source.id, self.executor.executor_id, seconds=self.executor.lease
-            )
-        ) is None:
-            if asyncio.get_running_loop().time() > until:
-                raise UsageError(f"--resume: {source.id} is running in another process; wait for its end")
-            await asyncio.sleep(INTERVAL)
+        claimed = await self._claim(source)
+        if claimed is None:
+            on_wait(source)
+            until = time.monotonic() + 1.5 * self.executor.lease
+            while (claimed := await self._claim(source)) is None:
+                if time.monotonic() > until:
+                    raise UsageError(f"--resume: {source.id} is running in another process; wait for its end")
+                await asyncio.sleep(INTERVAL)
         self.executor.start(claimed)
         return claimed
 
-    async def results(self, run: str, tally: Tally, *, skipped: bool = False) -> AsyncIterator[bytes]:
+    async def _claim(self, run: Run) -> Run | None:
+        return await self.store.claim(run.id, self.executor.executor_id, seconds=self.executor.lease)
+
+    async def results(self, run: str, tally: Tally, *, skipped: bool = False) -> AsyncGenerator[bytes]:
         """
         The results in the order of the cases, while the run goes on. They are counted in the tally.
 
-        After the end of the run, cases without a result are left out, or yielded as `skip` with `skipped`.
+        After the end of the run, cases without a result are left out, or yielded as `skip` with `skipped`. A second call goes on
+        where the first one stopped.
         """
         waiter = asyncio.ensure_future(self.executor.wait(run))
         try:
-            at = 0
             while True:
                 await asyncio.wait({waiter}, timeout=INTERVAL)
                 ended = waiter.result() if waiter.done() else None
-                async for chunk, record in self._recorded(run, at, gaps=ended is not None):
-                    at = chunk.last + 1
+                async for chunk, record in self._recorded(run, self._at, gaps=ended is not None):
+                    self._at = chunk.last + 1
                     tally.add(_record(record.data))
                     yield chunk.data
                 if ended is not None:
@@ -210,7 +216,7 @@ class AgentEvaluation:
         finally:
             waiter.cancel()
         if skipped and ended.status == "completed":
-            async for line in self._service.results(ended, start=at, tally=tally):
+            async for line in self._service.results(ended, start=self._at, tally=tally):
                 yield line
 
     async def _recorded(

@@ -14,6 +14,7 @@ from assay import app
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
+from assay.cli.agent_options import AgentReport, validate_agent
 from assay.cli.console import ProgressLine, count_of, echo, echo_err, echo_json, stdout_to_stderr
 from assay.cli.evaluate_io import (
     BadLines,
@@ -48,13 +49,19 @@ def main(options: EvaluateOptions) -> int:
     bad = BadLines()
     inputs = open_inputs(options, settings, bad)
     check_options = ResultOptions(resolved_arguments=options.resolved_arguments, timings=options.timings)
+    agent = None
     with stdout_to_stderr():
-        plan = _plan(options, inputs, app.registry(settings, options.modules), services, check_options)
+        registry = app.registry(settings, options.modules)
+        plan = _plan(options, inputs, registry, services, check_options)
+        if options.agent is not None:
+            from assay.cli.evaluate_agent import AgentExecution  # deferred import: most runs score outputs
+
+            agent = AgentExecution(options, settings, registry)
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     sinks = open_sinks(options, plan, inputs, check_options, tally)
     run = new_id("eval_")
-    if options.save:
+    if agent is None and options.save:
         from assay.fep.save import StoreSink  # deferred import: most runs are not stored
 
         saved = StoreSink(app.store(settings), inputs.checks, inputs.experiment, tally, services.clock)
@@ -62,7 +69,10 @@ def main(options: EvaluateOptions) -> int:
         run = saved.run
     try:
         with _sigterm_interrupts(), stdout_to_stderr(), flushed_on_error(sinks):
-            _execute(plan, inputs, tally, sinks, options, settings, bad)
+            if agent is not None:
+                agent.execute(plan, inputs, tally, sinks, bad)
+            else:
+                _execute(plan, inputs, tally, sinks, options, settings, bad)
     except (EnvironmentFailure, InvalidRequest) as refusal:
         trouble = refusal
     except KeyboardInterrupt:
@@ -70,7 +80,7 @@ def main(options: EvaluateOptions) -> int:
             f"interrupted after {count_of(tally.cases, 'case')}; the others were not measured"
         )
     footer = RunFooter(
-        evaluation_id=run,
+        evaluation_id=agent.run or run if agent else run,
         started_at=started,
         completed_at=services.clock.now(),
         status="error" if trouble or bad.count else tally.status,
@@ -80,7 +90,7 @@ def main(options: EvaluateOptions) -> int:
         trouble=str(trouble or ""),
     )
     trouble = _close(sinks, footer, trouble)
-    _report(options, tally, bad, footer, time.perf_counter() - began, trouble)
+    _report(options, tally, bad, footer, time.perf_counter() - began, trouble, agent)
     return _exit_code(options, tally, bad, trouble)
 
 
@@ -109,6 +119,7 @@ def _plan(
 
 
 def _validate(options: EvaluateOptions) -> None:
+    validate_agent(options)
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     if options.max_cost is not None and not options.max_cost > 0:
@@ -168,6 +179,7 @@ def _report(
     footer: RunFooter,
     seconds: float,
     trouble: Refusal | None,
+    agent: AgentReport | None = None,
 ) -> None:
     from assay.cli import render_table  # deferred import: rich loads slowly
 
@@ -179,18 +191,21 @@ def _report(
             "status": footer.status,
             "seconds": round(seconds, 3),
             "bad_lines": bad.count,
+            **({"agent": agent.summary()} if agent else {}),
             **({"error": str(trouble)} if trouble else {}),
         }
         echo_json(msgspec.json.encode(document), sys.stderr if "-" in options.to else sys.stdout)
     elif "-" not in options.to:
         name = footer.experiment.name if footer.experiment and footer.experiment.name else None
         render_table.show(tally, bar=options.bar, seconds=seconds, experiment=name)
+        for line in agent.lines() if agent else ():
+            echo(line)
         if options.save:
             echo(f"stored as {footer.evaluation_id}: assay show {footer.evaluation_id}")
         for name in options.to:
             echo(f"results in {name}")
     else:
-        for line in render_table.shortfalls(tally, options.bar):
+        for line in (*render_table.shortfalls(tally, options.bar), *(agent.lines() if agent else ())):
             echo_err(line)
     if options.max_cost is not None and (unknown := tally.spending.unknown_costs):
         calls = tally.spending.calls

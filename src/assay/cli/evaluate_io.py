@@ -20,7 +20,7 @@ from assay.fep.plan import Plan
 from assay.fep.request import RequestContexts
 from assay.fep.scorer import ScoredCase
 from assay.fep.sinks import JsonlSink, Sink, sink_for
-from assay.fep.sources import Source, checks_in, from_contexts, from_pair, from_request, planned
+from assay.fep.sources import Source, checks_in, from_cases, from_contexts, from_pair, from_request, planned
 from assay.fep.tally import Tally
 from assay.protocol.evaluation import ExperimentMetadata
 from assay.settings import Settings
@@ -36,6 +36,8 @@ class EvaluateOptions(Struct, frozen=True, kw_only=True):
     contexts: str | None = None
     cases: str | None = None
     outputs: str | None = None
+    agent: str | None = None
+    trials: int = 1
     checks: str | None = None
     to: list[str] = []
     modules: list[str] = []
@@ -105,8 +107,8 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad: BadLines) -> 
         raise UsageError(f"expected one of {', '.join(sources)}; got {' and '.join(names) or 'none'}")
     if [*options.inputs, options.checks].count("-") > 1:
         raise UsageError("only one file can come from standard input ('-')")
-    if (options.cases is None) != (options.outputs is None):
-        missing = "--outputs" if options.outputs is None else "--cases"
+    if options.agent is None and (options.cases is None) != (options.outputs is None):
+        missing = "--outputs, or --agent," if options.outputs is None else "--cases"
         raise UsageError(f"--cases and --outputs go together: {missing} is missing")
     limits = settings.limits
     checks = checks_in(options.checks, limits) if options.checks else None
@@ -118,6 +120,8 @@ def open_inputs(options: EvaluateOptions, settings: Settings, bad: BadLines) -> 
     on_bad = bad if options.skip_bad_lines else None
     if options.contexts:
         source = from_contexts(options.contexts, limits, on_bad)
+    elif options.outputs is None:
+        source = from_cases(str(options.cases), limits, on_bad)
     else:
         source = from_pair(str(options.cases), str(options.outputs), limits, on_bad)
     size = 0 if options.limit else _size(options.contexts or str(options.cases))
@@ -155,6 +159,8 @@ def open_sinks(
 ) -> list[Sink]:
     """Open the files for results. With --resume one `.jsonl` is continued, and the others are written again from it."""
     _check_distinct(options)
+    if options.agent is not None:
+        return [sink_for(name) for name in options.to]  # written from the run, also with --resume
     if options.save and options.resume:
         raise UsageError("--save stores a whole run and --resume continues a part of one: use one of them")
     names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]

@@ -33,6 +33,7 @@ from assay.protocol.results import CheckError, CheckResult
 UNMEASURED = "unmeasured"  # the outcome of an agent that could not be called
 MESSAGE = 2_000  # characters of an error
 INVOCATION, CASE = "$.output.metadata", "$.test_case"
+ENDINGS = f"{INVOCATION}.outcome", f"{INVOCATION}.error"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -179,18 +180,18 @@ async def _without_value(scorer: Scorer, output: AgentOutput, plan: Plan) -> lis
     for bound in scorer.checks:
         if output.fault is not None:
             results.append(_unmeasured(skip_result(bound, services), output.fault))
-        elif reads_only_invocation(bound) and not waits(bound.checker):
+        elif reads_outcome(bound) and not waits(bound.checker):
             results.append(await asyncio.to_thread(run_check, bound, document, services, plan.options))
         else:
             results.append(_failed(skip_result(bound, services), about))
     return results
 
 
-def reads_only_invocation(bound: BoundCheck) -> bool:
-    """Whether the check reads how the invocation went, and not its value. Such a check is also run where there is no value."""
+def reads_outcome(bound: BoundCheck) -> bool:
+    """Whether the check asks how the invocation ended, and does not read its value. Such a check also runs where there is no value."""
     texts = [path.text for path in bound.paths]
     others = "".join(texts).replace(INVOCATION, "").replace(CASE, "")
-    return any(INVOCATION in text for text in texts) and "$" not in others
+    return any(ending in text for text in texts for ending in ENDINGS) and "$" not in others
 
 
 def _failed(result: CheckResult, about: JSON) -> CheckResult:

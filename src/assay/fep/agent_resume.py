@@ -11,7 +11,16 @@ from msgspec import Raw, Struct
 
 from assay.fep.agent_kind import DIGEST, SOURCE
 from assay.fep.agent_output import UNMEASURED
-from assay.fep.run_header import CONTEXTS, KIND, REQUEST, RESULTS, TALLY, ShardCompleted, lines_chunk
+from assay.fep.run_header import (
+    CONTEXTS,
+    KIND,
+    REQUEST,
+    RESULTS,
+    TALLY,
+    EvaluationProgressFold,
+    ShardCompleted,
+    lines_chunk,
+)
 from assay.ports import (
     CLOSED,
     Clock,
@@ -78,7 +87,8 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
     assert source.status in CLOSED
     holder = f"copy-{run}"
     dropped = {"summary", "status", "error", "code"}
-    head = {name: value for name, value in source.head.items() if name not in dropped} | {SOURCE: source.id}
+    head: dict[str, Any] = {name: value for name, value in source.head.items() if name not in dropped}
+    head[SOURCE] = source.id
     opens = CreateRun(tenant=source.tenant, kind=KIND, name=source.name, holder=holder, seconds=LEASE)
     opening = RunUpdate(
         run=run,
@@ -97,13 +107,15 @@ async def copy_results(store: Store, source: Run, run: str, clock: Clock) -> Run
     async for chunk in read_chunks(store, source.id, CONTEXTS, limit=1):
         await write(evidence=await _copied(store, source.id, chunk))
     page: list[Event] = []
+    counts = EvaluationProgressFold()
     async for event in read_events(store, source.id):
         if event.type == "evaluation.shard" and _completed(event):
+            counts.add(event)
             page.append(msgspec.structs.replace(event, sequence=-1))
         if len(page) == RECENT:
             await write(events=page)
             page = []
-    await write(events=page, head=head)
+    await write(events=page, head=head | counts.head(head["total"]))
     await store.release(run, holder)
     copied = await store.run(run)
     assert copied is not None

@@ -76,6 +76,18 @@ def from_contexts(name: str, limits: Limits, on_bad: OnBad | None) -> Source:
     return Source(read_items(name, limits), limits, on_bad, csv=form == "csv")
 
 
+def from_cases(cases: str, limits: Limits, on_bad: OnBad | None) -> Source:
+    """Cases without outputs, for an agent. Each context has the output null."""
+    readable(cases)
+    return Source(_unanswered(cases, limits), limits, on_bad)
+
+
+def _unanswered(cases: str, limits: Limits) -> Iterator[SourceItem]:
+    for case in read_items(cases, limits, member="test_cases"):
+        valid = not case.problems and _json(case.raw)
+        yield case._replace(raw=b'{"test_case":' + case.raw + b',"output":{"value":null}}') if valid else case
+
+
 def from_pair(cases: str, outputs: str, limits: Limits, on_bad: OnBad | None) -> Source:
     """Pairs each case with its output. Raises InvalidRequest before anything runs if the files differ in length."""
     if "-" not in (cases, outputs):

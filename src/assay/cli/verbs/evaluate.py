@@ -16,11 +16,20 @@ def evaluate(
         str | None, typer.Option(help="File with one test case and its output per line.", metavar="F")
     ] = None,
     cases: Annotated[
-        str | None, typer.Option(help="File with test cases; needs --outputs.", metavar="F")
+        str | None, typer.Option(help="File with test cases; needs --outputs or --agent.", metavar="F")
     ] = None,
     outputs: Annotated[
         str | None, typer.Option(help="File with one output for each case of --cases.", metavar="F")
     ] = None,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            help="Agent that answers the cases, such as module:function; see `assay run`.", metavar="WHAT"
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option(help="How often --agent is asked for each case.", metavar="K", min=1, max=100)
+    ] = 1,
     checks: Annotated[
         str | None, typer.Option(help="File with one list of checks, or one list per case.", metavar="F")
     ] = None,
@@ -61,17 +70,19 @@ def evaluate(
         str | None, typer.Option(help="Name of the experiment that the run belongs to.", metavar="NAME")
     ] = None,
     concurrency: Annotated[
-        int | None, typer.Option(help="How many checks may wait at the same time.", metavar="N", min=1)
+        int | None,
+        typer.Option(help="How many checks may wait, or agents run, at the same time.", metavar="N", min=1),
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds that a check may take.", metavar="S", min=0.001)
+        float | None,
+        typer.Option(help="Seconds that a check may take, and --agent for a case.", metavar="S", min=0.001),
     ] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop at the first check that has an error.")
     ] = False,
     max_cost: Annotated[
         float | None,
-        typer.Option(help="Start no more cases once judges have cost this much.", metavar="USD"),
+        typer.Option(help="Start no more cases once judges and --agent have cost this much.", metavar="USD"),
     ] = None,
     cache: Annotated[
         bool,
@@ -106,6 +117,8 @@ def evaluate(
         contexts=contexts,
         cases=cases,
         outputs=outputs,
+        agent=agent,
+        trials=trials,
         checks=checks,
         to=output or [],
         modules=check_module or [],

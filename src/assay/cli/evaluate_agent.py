@@ -1,0 +1,263 @@
+"""`assay evaluate --agent`: run an agent over a dataset, and score what comes back."""
+
+import asyncio
+import signal
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, asynccontextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay import app
+from assay.api.agent_evaluation import AgentEvaluation, AgentRunSpec, CaseSpool, open_agent_evaluation
+from assay.api.agents import agent_from
+from assay.checks.registry import Registry
+from assay.cli.console import ProgressLine, echo_err
+from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs, flush
+from assay.errors import BadLine, EnvironmentFailure, Problem, Refusal, UsageError
+from assay.fep.agent_output import UNMEASURED
+from assay.fep.execute import ExecutionOptions
+from assay.fep.plan import Plan
+from assay.fep.run_header import AgentRequest
+from assay.fep.sinks import Sink
+from assay.fep.sources import planned
+from assay.fep.tally import Tally
+from assay.ports import Run, Store
+from assay.settings import Settings
+
+IN_MEMORY = 10_000  # trials of a run that is not stored; more are in a temporary database
+
+
+class _Metadata(Struct, frozen=True):
+    outcome: str = "completed"
+    error: str = ""
+
+
+class _Output(Struct, frozen=True):
+    metadata: _Metadata = _Metadata()
+
+
+class _Context(Struct, frozen=True):
+    output: _Output
+
+
+class _Result(Struct, frozen=True):
+    execution_context: _Context
+
+
+_read = msgspec.json.Decoder(_Result).decode
+
+
+class AgentExecution:
+    """Runs the agent of the command line over the inputs. `run` is the id of the run, `outcomes` says how its invocations ended."""
+
+    def __init__(self, options: EvaluateOptions, settings: Settings, registry: Registry) -> None:
+        self._options, self._settings, self._registry = options, settings, registry
+        assert options.agent is not None
+        self.agent = agent_from(options.agent, settings)
+        self.run = ""
+        self.outcomes: dict[str, int] = {}
+        self.first_errors: dict[str, str] = {}
+        self._journal = _journal_of(options)
+        self._done = False  # nothing is left for --resume
+
+    def execute(self, plan: Plan, inputs: Inputs, tally: Tally, sinks: list[Sink], bad: BadLines) -> None:
+        """Read all cases, then ask the agent. A Refusal says why the run did not end."""
+        if self._options.contexts is not None:
+            echo_err(f"--agent replaces the outputs in {self._options.contexts}")
+        with CaseSpool(self.agent) as spool:
+            trouble = self._read_cases(spool, plan, inputs, bad)
+            spool.check_coverage(self._options.trials)
+            progress = ProgressLine(quiet=self._options.json)
+            try:
+                interrupted = asyncio.run(self._conduct(spool, plan, inputs, tally, sinks, progress))
+            finally:
+                progress.clear()
+        if interrupted:
+            raise KeyboardInterrupt
+        if trouble is not None:
+            raise trouble
+
+    def _read_cases(self, spool: CaseSpool, plan: Plan, inputs: Inputs, bad: BadLines) -> Refusal | None:
+        """A line that is not a case stops the input there; the cases before it count (decision 34)."""
+        source = inputs.source
+        assert source is not None
+
+        def refuse(problems: list[Problem]) -> None:
+            source.bad(problems)
+
+        try:
+            spool.fill(planned(inputs.contexts, source, plan), refuse)
+        except BadLine as line:
+            if not spool.cases:
+                raise
+            return line
+        return None
+
+    async def _conduct(
+        self,
+        spool: CaseSpool,
+        plan: Plan,
+        inputs: Inputs,
+        tally: Tally,
+        sinks: list[Sink],
+        progress: ProgressLine,
+    ) -> bool:
+        """Whether it was interrupted. Results are written in the order of the cases while the run goes on."""
+        options, settings = self._options, self._settings
+        execution = ExecutionOptions(
+            concurrency=settings.concurrency,
+            seconds=options.timeout or settings.limits.check_seconds,
+            run_seconds=settings.limits.run_seconds,
+        )
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        total = spool.cases * options.trials
+        async with (
+            self._store(total) as store,
+            open_agent_evaluation(settings, store, plan, self._registry, self.agent, execution) as evaluation,
+        ):
+            run = await self._start(evaluation, spool, inputs)
+            self.run, interrupted = run.id, False
+
+            async def write() -> None:
+                results = evaluation.results(run.id, tally, skipped=options.fail_fast)
+                async with aclosing(results) as lines:
+                    async for line in lines:
+                        for sink in sinks:
+                            sink.write(line)
+                        self._count(line)
+                        progress(tally.cases, tally.error_cases, total)
+                flush(sinks)
+
+            try:
+                await write()
+            except asyncio.CancelledError:
+                task.uncancel()
+                interrupted = True
+                progress.clear()
+                await evaluation.cancel(run.id)
+                await write()
+            ended = await store.run(run.id)
+            assert ended is not None
+            if not interrupted:
+                self._finish(ended)
+        return interrupted
+
+    def _count(self, line: bytes) -> None:
+        about = _read(line).execution_context.output.metadata
+        self.outcomes[about.outcome] = self.outcomes.get(about.outcome, 0) + 1
+        if about.error:
+            self.first_errors.setdefault(about.outcome, about.error)
+
+    async def _start(self, evaluation: AgentEvaluation, spool: CaseSpool, inputs: Inputs) -> Run:
+        """A new run, or the one that is resumed."""
+        options, card = self._options, self.agent.card
+        request = AgentRequest(
+            agent_id=card.agent_id,
+            agent_version=card.version,
+            spec=options.agent or "",
+            trials=options.trials,
+            seconds=options.timeout or self._settings.limits.task_seconds,
+            max_cost=options.max_cost,
+            fail_fast=options.fail_fast,
+        )
+        checks = None if inputs.checks is None else msgspec.to_builtins(inputs.checks)
+        shown = list(evaluation.plan.options)
+        digest = spool.digest(
+            checks, evaluation.plan.versions, shown, card.agent_id, card.version, options.trials
+        )
+        if options.resume:
+            resumed = await evaluation.resume(digest, _report_wait)
+            if resumed is not None:
+                done = resumed.head.get("summary", {}).get("total_test_cases", 0)
+                echo_err(f"resuming {resumed.id}: {done:,} of {resumed.head['total']:,} have a result")
+                return resumed
+            echo_err("--resume: there is no run of these cases, checks and agent; this is a new one")
+        return await evaluation.start(spool, AgentRunSpec(inputs.checks, inputs.experiment, request), digest)
+
+    def _finish(self, ended: Run) -> None:
+        """Keep the journal only if something is left to do; raise the reason if the run failed."""
+        if self._journal is not None and ended.status == "completed" and not self.outcomes.get(UNMEASURED):
+            self._done = True
+        if ended.status == "failed":
+            raise EnvironmentFailure(ended.head.get("error", "the run failed"))
+
+    def summary(self) -> dict[str, Any]:
+        """The agent and the outcomes of its invocations, for `--json`."""
+        card = self.agent.card
+        about: dict[str, Any] = {"agentId": card.agent_id, "agentVersion": card.version}
+        about |= {"trials": self._options.trials, "outcomes": self.outcomes}
+        return about | ({"first_errors": self.first_errors} if self.first_errors else {})
+
+    def lines(self) -> list[str]:
+        """`agent local.shop.answer: 8 completed, 1 failed, 1 not measured`, and the first error of each outcome."""
+        counts = [f"{count:,} {_label(outcome)}" for outcome, count in sorted(self.outcomes.items())]
+        errors = [
+            f"  {_label(outcome)}{', the first' if self.outcomes[outcome] > 1 else ''}: {' '.join(error.split())[:200]}"
+            for outcome, error in sorted(self.first_errors.items())
+        ]
+        lines = [f"agent {self.agent.card.agent_id}: {', '.join(counts) or 'not asked'}", *errors]
+        if self.outcomes.get(UNMEASURED) and (self._journal or self._options.save):
+            lines.append("  --resume asks again for the cases that were not measured")
+        return lines
+
+    @asynccontextmanager
+    async def _store(self, total: int) -> AsyncGenerator[Store]:
+        """The store of this host with --save; else a database beside the .jsonl file, in memory, or in a temporary folder."""
+        from assay.backends.stores.open import open_store  # deferred import
+
+        if self._options.save:
+            async with app.store(self._settings) as store:
+                yield store
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            database = self._journal
+            if database is not None and not self._options.resume:
+                _remove(database)
+            if database is None and total > IN_MEMORY and find_spec("sqlalchemy") is not None:
+                database = Path(folder) / "run.db"
+            address = "memory:" if database is None else f"sqlite:///{database}"
+            store = await open_store(address, cipher=app.cipher(self._settings))
+            try:
+                yield store
+            finally:
+                await store.close()
+        if self._journal is not None and self._done:
+            _remove(self._journal)
+
+
+def _journal_of(options: EvaluateOptions) -> Path | None:
+    """The database beside the one .jsonl output, from which --resume continues. None: there is none."""
+    if options.save:
+        return None
+    names = [name for name in options.to if name.endswith((".jsonl", ".ndjson"))]
+    regular = [name for name in names if not Path(name).exists() or Path(name).is_file()]
+    stored = find_spec("sqlalchemy") is not None
+    if len(regular) == 1 and stored:
+        path = Path(regular[0])
+        return path.with_name(f".{path.name}.assay.db")
+    if options.resume:
+        if not stored:
+            raise UsageError("--resume with --agent needs sqlalchemy: pip install 'openassay[store]'")
+        raise UsageError("--resume with --agent continues a run of --save, or one .jsonl file that -o names")
+    return None
+
+
+def _report_wait(run: Run) -> None:
+    echo_err(f"{run.id} still belongs to another process; waiting until that process ends, or its lease does")
+
+
+def _label(outcome: str) -> str:
+    return "not measured" if outcome == UNMEASURED else outcome
+
+
+def _remove(database: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            database.with_name(database.name + suffix).unlink()

@@ -1,0 +1,320 @@
+"""`assay evaluate --agent`: a system over a dataset, with real agents; killed, interrupted and resumed."""
+
+import json
+import os
+import signal
+import time
+from collections import Counter
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+AGENT = """
+import os, time, assay
+
+def log(task):
+    with open("asked.log", "a") as file:
+        file.write(f"{task}\\n")
+
+def answer(task):
+    log(task)
+    if task == "boom":
+        raise ValueError("bad day")
+    if task == "no":
+        raise assay.AgentRefusal("not that")
+    if task == "away" and not os.path.exists("back"):
+        raise assay.NotMeasured("its model is away")
+    if task == "hang":
+        time.sleep(20)
+    return str(task).upper()
+
+def spends(task, ctx):
+    ctx.reason("thinking")
+    ctx.usage(provider="acme", model="m", input_tokens=3, output_tokens=4, cost_usd=0.5)
+    return str(task).upper()
+
+def waits(task):
+    log(task)
+    while not os.path.exists("go") and int(task) > 2:
+        time.sleep(0.01)
+    return str(task)
+"""
+COMMAND = """
+import json, sys
+task = json.loads(sys.stdin.readline())["task"]
+print(json.dumps({"type": "result", "result": task.upper()}), flush=True)
+"""
+CHECKS = [
+    {"type": "exact_match", "arguments": {"actual": "$.output.value", "expected": "$.test_case.expected"}}
+]
+LONG = 60.0  # a hang guard
+
+
+def case(id, input, expected=None):
+    return {"id": id, "input": input, "expected": input.upper() if expected is None else expected}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "mine.py").write_text(AGENT)
+    (tmp_path / "bot.py").write_text(COMMAND)
+    write(tmp_path, "checks.json", CHECKS)
+    write(tmp_path, "cases.jsonl", [case("a", "a"), case("b", "b", "nope"), case("c", "c")])
+    return tmp_path
+
+
+@pytest.fixture
+def evaluate(command, folder):
+    def run(*options, cases="cases.jsonl", agent="mine:answer", checks="checks.json", **more):
+        files = ["--cases", cases] if cases else []
+        arguments = ["evaluate", *files, "--agent", agent, "--checks", checks, *map(str, options)]
+        return command(*arguments, folder=folder, **more)
+
+    return run
+
+
+def write(folder, name, value):
+    text = "".join(json.dumps(line) + "\n" for line in value) if name.endswith("l") else json.dumps(value)
+    (folder / name).write_text(text)
+
+
+def results(folder, name="out.jsonl"):
+    return [json.loads(line) for line in (folder / name).read_text().splitlines()]
+
+
+def asked(folder):
+    return Counter((folder / "asked.log").read_text().split())
+
+
+@contextmanager
+def http_agent():
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            answer = json.dumps({"result": body["task"].upper()}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("kind", ["function", "file", "command", "http", "recorded"])
+def test_every_kind_of_agent_answers_a_dataset(kind, evaluate, folder):
+    write(folder, "answers.json", {"a": "A", "b": "B", "c": "C"})
+    specs = {"function": "mine:answer", "file": "./mine.py:answer", "command": "cmd:python bot.py"}
+    specs |= {"recorded": "recorded:answers.json"}
+    with http_agent() as address:
+        ended = evaluate("-o", "out.jsonl", agent=specs.get(kind, address))
+    assert ended.code == 0, ended.err
+    assert "exact_match       2       1      0     0      3" in ended.out
+    contexts = [one["execution_context"] for one in results(folder)]
+    assert [one["test_case"]["id"] for one in contexts] == ["a", "b", "c"]  # in the order of the cases
+    assert [one["output"]["value"] for one in contexts] == ["A", "B", "C"]
+    assert [one["output"]["metadata"]["outcome"] for one in contexts] == ["completed"] * 3
+    assert not list(folder.glob(".*.db*"))  # nothing is left of a run that is complete
+
+
+def test_checks_read_the_invocation(evaluate, folder):
+    paths = [("latency_ms", 60_000), ("cost_usd", 0.5), ("tokens", 7)]
+    checks = [
+        {"type": "threshold", "arguments": {"value": f"$.output.metadata.{name}", "max_value": most}}
+        for name, most in paths
+    ]
+    trajectory = {"actual": "$.output.metadata.trajectory[0].text", "expected": "thinking"}
+    outcome = {"actual": "$.output.metadata.outcome", "expected": "completed"}
+    checks += [{"type": "exact_match", "arguments": one} for one in (trajectory, outcome)]
+    write(folder, "more.json", checks)
+    ended = evaluate("--json", agent="mine:spends", checks="more.json")
+    assert ended.code == 0, ended.err + ended.out
+    summary = json.loads(ended.out)
+    assert summary["pass_rate"]["rate"] == 1
+    assert summary["spending"]["known_cost_usd"] == 1.5
+
+
+@pytest.mark.parametrize(
+    ("input", "status", "passed", "outcome", "code"),
+    [
+        ("a", "completed", True, "completed", 0),
+        ("boom", "completed", False, "failed", 0),  # the agent's failure is measured
+        ("no", "completed", False, "refused", 0),
+        ("hang", "completed", False, "failed", 0),
+        ("away", "error", None, "unmeasured", 1),  # never a score
+    ],
+)
+def test_what_the_agent_does_is_its_result_and_what_it_cannot_do_is_not_measured(
+    input, status, passed, outcome, code, evaluate, folder
+):
+    write(folder, "one.jsonl", [case("x", input)])
+    # a check of the ending runs even where there is no value; one that forbids a phrase does not pass by saying nothing
+    checks = [
+        *CHECKS,
+        {"type": "contains", "arguments": {"text": "$.output.value", "phrases": ["zzz"], "negate": True}},
+        {"type": "exact_match", "arguments": {"actual": "$.output.metadata.outcome", "expected": outcome}},
+    ]
+    write(folder, "three.json", checks)
+    ended = evaluate("-o", "out.jsonl", "--timeout", 1.5, cases="one.jsonl", checks="three.json")
+    assert ended.code == code, ended.err
+    (result,) = results(folder)
+    about = result["execution_context"]["output"]["metadata"]
+    first, second, third = result["check_results"]
+    assert (about["outcome"], first["status"]) == (outcome, status)
+    assert first["results"].get("passed") == second["results"].get("passed") == passed
+    assert third["results"].get("passed") == (None if status == "error" else True)
+    if outcome in ("failed", "refused"):
+        assert first["metadata"]["reason"].startswith(f"the agent {outcome}: ")
+    assert f"1 {'not measured' if outcome == 'unmeasured' else outcome}" in ended.out
+
+
+def test_trials_repeat_a_case_and_resume_asks_only_what_was_not_measured(evaluate, folder):
+    write(folder, "cases.jsonl", [case("a", "a"), case("b", "away")])
+    first = evaluate("--trials", 3, "-o", "out.jsonl", "--json")
+    assert first.code == 1
+    assert json.loads(first.out)["agent"]["outcomes"] == {"completed": 3, "unmeasured": 3}
+    trials = [one["execution_context"]["output"]["metadata"]["trial"] for one in results(folder)]
+    assert trials == [0, 1, 2, 0, 1, 2]
+    (folder / "back").touch()
+    second = evaluate("--trials", 3, "-o", "out.jsonl", "-o", "out.csv", "--resume")
+    assert second.code == 0, second.err
+    assert "3 of 6 have a result" in second.err
+    assert "pass^3 100.0%" in second.out
+    assert asked(folder) == {"a": 3, "away": 6}
+    assert len(results(folder)) == 6
+    assert len((folder / "out.csv").read_text().splitlines()) == 7
+
+
+def test_an_answer_without_a_result_is_scored_again_and_not_asked_again(command, folder):
+    (folder / "flaky.py").write_text(
+        "import os, assay\n"
+        "class Flaky(assay.Checker):\n"
+        "    type = 'flaky'\n"
+        "    text: assay.Text\n"
+        "    def run(self, services):\n"
+        "        if not os.path.exists('back'):\n"
+        "            raise assay.ForeignFault('no judge')\n"
+        "        return {'passed': self.text == 'A'}\n"
+    )
+    checks = [{"type": "flaky", "arguments": {"text": "$.output.value"}}]
+    write(folder, "cases.jsonl", [case("a", "a") | {"checks": checks}])
+    arguments = [
+        "evaluate",
+        "--cases",
+        "cases.jsonl",
+        "--agent",
+        "mine:answer",
+        "--check-module",
+        "flaky:Flaky",
+    ]
+    assert command(*arguments, "--save", folder=folder).code == 1
+    (folder / "back").touch()
+    ended = command(*arguments, "--save", "--resume", folder=folder)
+    assert ended.code == 0, ended.err
+    assert asked(folder) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        (signal.SIGKILL, ["-o", "out.jsonl"]),
+        (signal.SIGINT, ["--save"]),
+        (signal.SIGTERM, ["-o", "out.jsonl"]),
+    ],
+    ids=["killed", "interrupted", "terminated"],
+)
+def test_a_run_that_is_stopped_goes_on_and_an_answered_case_is_not_asked_again(
+    how, kept, zygote, evaluate, folder
+):
+    write(folder, "cases.jsonl", [case(str(at), str(at)) for at in range(8)])
+    arguments = ["evaluate", "--cases", "cases.jsonl", "--agent", "mine:waits", "--checks", "checks.json"]
+    process = zygote.start(*arguments, *kept, "--concurrency", "2", folder=folder)
+    until = time.monotonic() + LONG
+    log = folder / "asked.log"
+    while not log.exists() or len(log.read_text().split()) < 5:  # three are answered, two are in flight
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    time.sleep(0.5)  # the answers are recorded
+    os.kill(process.pid, how)
+    _, err = process.communicate(timeout=LONG)
+    if how is not signal.SIGKILL:
+        assert process.returncode == 1
+        assert "interrupted after 3 cases" in err
+    (folder / "go").touch()
+    ended = evaluate("--resume", *kept, agent="mine:waits")
+    assert ended.code == 0, ended.err
+    assert "8 cases, 8 checks" in ended.out
+    times = asked(folder)
+    assert [times[str(at)] for at in range(3)] == [1, 1, 1]
+    assert max(times.values()) == 2  # those in flight when it was stopped
+
+
+def test_the_cost_limit_stops_the_run_and_what_was_paid_is_kept(evaluate, folder):
+    ended = evaluate("--max-cost", 1, "--concurrency", 1, "-o", "out.jsonl", agent="mine:spends")
+    assert ended.code == 1
+    assert "the cost limit of $1.000000 is reached: $1.000000 is spent" in ended.err
+    assert len(results(folder)) == 2
+
+
+def test_a_kept_run_is_listed_shown_and_exported(evaluate, command, folder):
+    assert evaluate("--save", "--trials", 2, "--experiment", "capitals").code == 0
+    assert "capitals" in command("list", folder=folder).out
+    assert "exact_match       4       2" in command("show", "latest", folder=folder).out
+    assert command("export", "latest", "-o", "all.jsonl", folder=folder).code == 0
+    assert [one["execution_context"]["output"]["value"] for one in results(folder, "all.jsonl")] == list(
+        "AABBCC"
+    )
+
+
+def test_outputs_of_the_dataset_are_replaced(evaluate, folder):
+    contexts = [{"test_case": case("a", "a"), "output": {"value": "old"}}]
+    write(folder, "old.jsonl", contexts)
+    ended = evaluate("--contexts", "old.jsonl", "-o", "out.jsonl", cases=None)
+    assert ended.code == 0, ended.err
+    assert "--agent replaces the outputs in old.jsonl" in ended.err
+    assert results(folder)[0]["execution_context"]["output"]["value"] == "A"
+
+
+def test_a_line_that_is_not_a_case_stops_the_run_there(evaluate, folder):
+    write(folder, "cases.jsonl", [case("a", "a"), {"id": "b"}, case("c", "c")])
+    stopped = evaluate("-o", "out.jsonl")
+    assert (stopped.code, len(results(folder))) == (1, 1)
+    assert "cases.jsonl:2: test_case.input: expected any JSON value, got nothing" in stopped.err
+    skipped = evaluate("--skip-bad-lines", "--allow-errors")
+    assert (skipped.code, "2 cases" in skipped.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--outputs", "checks.json"], "--agent and --outputs are two sources of outputs"),
+        (["--contexts", "cases.jsonl"], "--agent expects --cases F, or --contexts F"),
+        (["--jobs", "2"], "--jobs divides outputs among processes; with --agent use --concurrency"),
+        (["--resume"], "--resume with --agent continues a run of --save, or one .jsonl file that -o names"),
+        (["--trials", "0"], "trials"),
+    ],
+)
+def test_options_that_contradict_an_agent_are_refused(options, message, evaluate):
+    ended = evaluate(*options)
+    assert ended.code == 2
+    assert message in ended.err
+
+
+def test_an_agent_that_is_not_there_or_does_not_cover_the_cases_is_refused(evaluate, command, folder):
+    assert "cannot be loaded" in evaluate(agent="mine:nothing").err
+    write(folder, "answers.json", {"a": "A", "z": "Z"})
+    ended = evaluate(agent="recorded:answers.json")
+    assert ended.code in (1, 2)
+    assert "task 'b' has 0 records" in ended.err
+    alone = command("evaluate", "--cases", "cases.jsonl", "--trials", "2", folder=folder)
+    assert "--trials needs --agent" in alone.err

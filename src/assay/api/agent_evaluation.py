@@ -16,7 +16,8 @@ from assay.agents.handoff import task_problems
 from assay.checks.redaction import redact_checks
 from assay.checks.registry import Registry
 from assay.errors import InvalidRequest, Problem, UsageError
-from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentDependencies, AgentEvaluationKind
+from assay.fep.agent_kind import AGENT, DIGEST, TRIALS, VERSION, AgentEvaluationKind
+from assay.fep.agent_output import AgentDependencies
 from assay.fep.agent_resume import copy_results, find_unfinished, is_complete
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions

@@ -1,12 +1,20 @@
 """Agents as the library takes them: a function, an Agent, or the text that `assay run --agent` takes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from typing import Any
 
 from assay import app
 from assay.errors import InvalidRequest, Problem
+from assay.fep.context import Context
+from assay.fep.execute import ExecutionOptions
+from assay.fep.plan import Plan
+from assay.fep.tally import Tally
 from assay.ports.agents import Agent
 from assay.settings import Settings
+
+MAX_TRIALS = 100
+UNANSWERED: dict[str, Any] = {"value": None}  # the output of a case before an agent answers it
 
 AgentLike = Agent | Callable[..., Any] | str
 
@@ -34,3 +42,60 @@ def repeated_id(agents: Sequence[Agent], sources: Sequence[Any]) -> str | None:
         if by_id.setdefault(agent.card.agent_id, source) is not source and not isinstance(source, str):
             return agent.card.agent_id
     return None
+
+
+def agent_for(agent: Any, outputs: Any, trials: Any, settings: Settings) -> Agent | None:
+    """The agent that answers the cases of an evaluation; None if they have outputs. Refuses both, and neither."""
+    problems: list[Problem] = []
+    if agent is None and outputs is None:
+        problems.append(
+            Problem("outputs", "expected one output for each case, or an agent that answers them")
+        )
+    if agent is not None and outputs is not None:
+        problems.append(Problem("outputs", "the agent answers the cases: give outputs or an agent, not both"))
+    valid = isinstance(trials, int) and not isinstance(trials, bool) and 1 <= trials <= MAX_TRIALS
+    if not valid or (agent is None and trials != 1):
+        expected = f"a whole number from 1 to {MAX_TRIALS}" if agent is not None else "an agent to repeat"
+        problems.append(Problem("trials", f"expected {expected}, got {trials!r}"))
+    if problems:
+        raise InvalidRequest(problems)
+    return None if agent is None else agent_from(agent, settings)
+
+
+def unanswered(test_cases: Any) -> list[dict[str, Any]]:
+    """An empty output for each case."""
+    return [UNANSWERED] * len(test_cases) if hasattr(test_cases, "__len__") else []
+
+
+async def agent_results(
+    agent: Agent,
+    plan: Plan,
+    contexts: AsyncIterator[Context],
+    tally: Tally,
+    options: ExecutionOptions,
+    settings: Settings,
+    trials: int,
+    timeout: float | None,
+) -> AsyncGenerator[bytes]:
+    """Ask the agent for each case, with the live tools of the settings, and yield the results in order."""
+    from assay.fep.agent_output import AgentDependencies  # deferred import: most evaluations have outputs
+    from assay.fep.agent_stream import stream_agent  # deferred import
+    from assay.fep.run_header import AgentRequest  # deferred import
+
+    tools = app.toolbox(settings)
+    request = AgentRequest(
+        agent_id=agent.card.agent_id,
+        agent_version=agent.card.version,
+        trials=trials,
+        seconds=timeout or settings.limits.task_seconds,
+        max_cost=options.max_cost,
+    )
+    deps = AgentDependencies(agent=agent, tools=tools, plan=plan)
+    options = options._replace(max_cost=None)
+    try:
+        async with aclosing(stream_agent(deps, contexts, request, tally, options)) as lines:
+            async for line in lines:
+                yield line
+    finally:
+        await agent.close()
+        await tools.close()

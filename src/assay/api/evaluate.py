@@ -21,6 +21,7 @@ from typing import Any, TypeGuard, TypeVar
 from msgspec import Struct
 
 from assay import app
+from assay.api.agents import UNANSWERED, AgentLike, agent_for, agent_results, unanswered
 from assay.backends.provider_config import ProviderPolicy
 from assay.checks.registry import Registry
 from assay.checks.runner import ResultOptions
@@ -63,10 +64,12 @@ OnProgress = Callable[[Progress], object]
 
 async def evaluate(
     test_cases: Sequence[TestCase | Document],
-    outputs: Sequence[Output | Document],
+    outputs: Sequence[Output | Document] | None = None,
     checks: Checks | None = None,
     experiment_metadata: ExperimentMetadata | Document | None = None,
     *,
+    agent: AgentLike | None = None,
+    trials: int = 1,
     concurrency: int | None = None,
     timeout: float | None = None,
     fail_fast: bool = False,
@@ -77,9 +80,12 @@ async def evaluate(
     registry: Registry | None = None,
 ) -> EvaluationRunResult:
     """
-    Run the checks on every output.
+    Run the checks on every output: one of `outputs` for each case, or what `agent` answers.
 
-    `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
+        result = await assay.evaluate(cases, agent=my_function, checks=checks)
+
+    `agent` is a function of the input, an Agent, or a text as `assay evaluate --agent` takes it. It is asked `trials` times for each
+    case, and `timeout` is also its time for a case. `checks` is one list for all cases, one list per case, or None if the cases have their own. `timeout` is the time of one
     check, in seconds. If it is cancelled, or if the judges have cost `max_cost` US dollars, it returns what is done and the
     other cases as `skip`. With `cache`, answers of judges are stored in the home folder and used again. Without
     `resolved_arguments`, results leave out the arguments of each check.
@@ -95,8 +101,11 @@ async def evaluate(
     options = ResultOptions(resolved_arguments=resolved_arguments)
     available = collector.read(lambda: _registry(registry, settings)) or app.registry(settings)
     plan = collector.read(lambda: plan_of(checks, available, services, options))
+    subject = collector.read(lambda: agent_for(agent, outputs, trials, settings))
     with gc_paused():
-        parsed = contexts_in(test_cases, outputs, settings.limits)
+        parsed = contexts_in(
+            test_cases, unanswered(test_cases) if subject else outputs or (), settings.limits
+        )
     collector.problems += parsed.problems
     experiment = collector.read(lambda: experiment_from(experiment_metadata))
     if plan is None:
@@ -109,11 +118,22 @@ async def evaluate(
     contexts = parsed.contexts
     tally = Tally()
     lines: list[bytes] = []
+
+    def add(line: bytes) -> None:
+        lines.append(line)
+        if on_progress is not None:
+            on_progress(Progress(len(lines), trials * len(contexts), tally.error_cases))
+
     try:
-        async for scored in stream(plan, iter(contexts), tally, execution):
-            lines.append(scored.line)
-            if on_progress is not None:
-                on_progress(Progress(len(lines), len(contexts), tally.error_cases))
+        if subject is None:
+            async for scored in stream(plan, iter(contexts), tally, execution):
+                add(scored.line)
+        else:
+            cases = _each(contexts)
+            async for line in agent_results(
+                subject, plan, cases, tally, execution, settings, trials, timeout
+            ):
+                add(line)
     finally:
         await services.close()
     with gc_paused():
@@ -122,10 +142,12 @@ async def evaluate(
 
 def evaluate_sync(
     test_cases: Sequence[TestCase | Document],
-    outputs: Sequence[Output | Document],
+    outputs: Sequence[Output | Document] | None = None,
     checks: Checks | None = None,
     experiment_metadata: ExperimentMetadata | Document | None = None,
     *,
+    agent: AgentLike | None = None,
+    trials: int = 1,
     concurrency: int | None = None,
     timeout: float | None = None,
     fail_fast: bool = False,
@@ -142,6 +164,8 @@ def evaluate_sync(
             outputs,
             checks,
             experiment_metadata,
+            agent=agent,
+            trials=trials,
             concurrency=concurrency,
             timeout=timeout,
             fail_fast=fail_fast,
@@ -158,6 +182,8 @@ async def evaluate_stream(
     contexts: Iterable[Any] | AsyncIterable[Any],
     checks: Checks | None = None,
     *,
+    agent: AgentLike | None = None,
+    trials: int = 1,
     concurrency: int | None = None,
     timeout: float | None = None,
     max_cost: float | None = None,
@@ -169,16 +195,31 @@ async def evaluate_stream(
     Yield results in the order of the contexts, with only the cases in flight in memory.
 
     A context is `{"test_case": …, "output": …}` or a pair of the two. An invalid context ends the stream with an
-    InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been yielded.
+    InvalidRequest that names it; reaching `max_cost` US dollars ends it with a Refusal. Earlier results have been yielded. With
+    `agent`, the contexts are test cases, and the agent answers them as in `evaluate`.
     """
     settings = load()
+    subject = agent_for(agent, () if agent is None else None, trials, settings)
     execution = _options(settings, concurrency, timeout, max_cost, fail_fast=False, keep=False)
     services = app.services(settings, ProviderPolicy(seconds=execution.seconds), cache=cache)
     options = ResultOptions(resolved_arguments=resolved_arguments)
     plan = plan_of(checks, _registry(registry, settings), services, options)
+    read = _context if subject is None else _unanswered_context
     source = (
-        _read_async(contexts, settings) if isinstance(contexts, AsyncIterable) else _read(contexts, settings)
+        _read_async(contexts, settings, read)
+        if isinstance(contexts, AsyncIterable)
+        else _read(contexts, settings, read)
     )
+    if subject is not None:
+        tally, cases = Tally(), source if isinstance(source, AsyncIterator) else _each(source)
+        answers = agent_results(subject, plan, cases, tally, execution, settings, trials, timeout)
+        try:
+            async with aclosing(answers) as lines:
+                async for line in lines:
+                    yield read_result(line)
+        finally:
+            await services.close()
+        return
     try:
         async with aclosing(stream(plan, source, Tally(), execution)) as results:
             async for scored in results:
@@ -242,16 +283,28 @@ def _above_zero(value: Any, *, whole: bool) -> bool:
     return not isinstance(value, bool) and isinstance(value, kind) and 0 < float(value) < math.inf
 
 
-def _read(contexts: Iterable[Any], settings: Settings) -> Iterator[Context]:
+Read = Callable[[Any, int, Settings], Context]
+
+
+def _read(contexts: Iterable[Any], settings: Settings, read: Read) -> Iterator[Context]:
     for at, context in enumerate(contexts):
-        yield _context(context, at, settings)
+        yield read(context, at, settings)
 
 
-async def _read_async(contexts: AsyncIterable[Any], settings: Settings) -> AsyncIterator[Context]:
+async def _read_async(contexts: AsyncIterable[Any], settings: Settings, read: Read) -> AsyncIterator[Context]:
     at = 0
     async for context in contexts:
-        yield _context(context, at, settings)
+        yield read(context, at, settings)
         at += 1
+
+
+async def _each(contexts: Iterable[Context]) -> AsyncIterator[Context]:
+    for context in contexts:
+        yield context
+
+
+def _unanswered_context(value: Any, at: int, settings: Settings) -> Context:
+    return _context((value, UNANSWERED), at, settings)
 
 
 def _context(value: Any, at: int, settings: Settings) -> Context:

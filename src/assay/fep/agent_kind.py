@@ -13,11 +13,10 @@ from msgspec import Struct
 
 from assay.checks.registry import Registry
 from assay.errors import BudgetExceeded, Refusal
-from assay.fep.agent_output import ask_agent, recorded_output, score_output
+from assay.fep.agent_output import AgentDependencies, run_trial
 from assay.fep.context import read_context
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind, EvaluationState
-from assay.fep.plan import Plan
 from assay.fep.run_header import (
     AgentRequest,
     ShardCompleted,
@@ -27,9 +26,7 @@ from assay.fep.run_header import (
     read_request,
     recorded,
 )
-from assay.fep.tally import Tally
 from assay.ports import Event, Run, RunStatus, Services, Store
-from assay.ports.agents import Agent, ToolBox
 from assay.ports.kinds import LOCAL_ONLY, Ending, UnitOutcome
 from assay.runs.budgets import CostBudget, TimeBudget
 
@@ -48,14 +45,6 @@ class AgentUnitResult(Struct, frozen=True):
 
 
 _result = msgspec.msgpack.Decoder(AgentUnitResult).decode
-
-
-class AgentDependencies(Struct, frozen=True, kw_only=True):
-    """What this process brings to the run: the agent, its live tools, and the plan of the checks."""
-
-    agent: Agent
-    tools: ToolBox | None
-    plan: Plan
 
 
 class AgentEvaluationKind(EvaluationKind):
@@ -79,23 +68,11 @@ class AgentEvaluationKind(EvaluationKind):
         return AgentEvaluationState(run, request, self._services, hours)
 
     async def perform(self, unit: bytes) -> bytes:
-        work, request, deps = _unit(unit), await self._request(_unit(unit).run), self._dependencies
+        work = _unit(unit)
+        request, deps = await self._request(work.run), self._dependencies
         (line,) = work.lines
-        limits = deps.plan.services.limits
-        context = read_context(line, limits)
-        output = recorded_output(context)
-        if output is None:
-            output = await ask_agent(
-                deps.agent,
-                context,
-                trial=work.number % request.trials,
-                trials=request.trials,
-                seconds=request.seconds,
-                tools=deps.tools,
-                limits=limits,
-            )
-        tally = Tally(part=True)
-        scored = await score_output(deps.plan, work.number // request.trials, output, tally, self._options)
+        context = read_context(line, deps.plan.services.limits)
+        scored, tally = await run_trial(deps, context, request, work.number, self._options)
         result = UnitResult(work.number, work.first, [scored], tally.record(), tally.summary())
         return _pack(AgentUnitResult(result, tally.spending.known_cost_usd))
 

@@ -20,6 +20,7 @@ from assay.fep.context import Context, too_long
 from assay.fep.execute import ExecutionOptions, stream
 from assay.fep.inline import score_contexts
 from assay.fep.plan import Plan
+from assay.fep.run_header import AgentRequest
 from assay.fep.scorer import Scorer, waits
 from assay.fep.spending import NOTHING, Spending
 from assay.fep.tally import Tally
@@ -44,6 +45,33 @@ class AgentOutput(Struct, frozen=True, kw_only=True):
     answered: bool = True
     fault: Fault | None = None
     spending: Spending = NOTHING
+
+
+class AgentDependencies(Struct, frozen=True, kw_only=True):
+    """What a process brings to a run: the agent, its live tools, and the plan of the checks."""
+
+    agent: Agent
+    tools: ToolBox | None
+    plan: Plan
+
+
+async def run_trial(
+    deps: AgentDependencies, context: Context, request: AgentRequest, number: int, options: ExecutionOptions
+) -> tuple[bytes, Tally]:
+    """Ask the agent, unless the context has its answer already, and score it: the TestCaseResult of trial `number` of the run."""
+    output = recorded_output(context)
+    if output is None:
+        output = await ask_agent(
+            deps.agent,
+            context,
+            trial=number % request.trials,
+            trials=request.trials,
+            seconds=request.seconds,
+            tools=deps.tools,
+            limits=deps.plan.services.limits,
+        )
+    tally = Tally(part=True)
+    return await score_output(deps.plan, number // request.trials, output, tally, options), tally
 
 
 async def ask_agent(

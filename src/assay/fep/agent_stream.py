@@ -1,0 +1,133 @@
+"""Asks an agent for each case of a stream and yields the results in order. Nothing is stored; only cases in progress are in memory."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+
+from assay.errors import BudgetExceeded
+from assay.fep.agent_output import AgentDependencies, run_trial
+from assay.fep.context import Context
+from assay.fep.execute import WINDOW, ExecutionOptions
+from assay.fep.run_header import AgentRequest
+from assay.fep.tally import Tally
+from assay.runs.budgets import CostBudget
+
+Trial = asyncio.Task[tuple[bytes, Tally]]
+
+
+async def stream_agent(
+    deps: AgentDependencies,
+    contexts: AsyncIterator[Context],
+    request: AgentRequest,
+    tally: Tally,
+    options: ExecutionOptions,
+) -> AsyncGenerator[bytes]:
+    """
+    A TestCaseResult for each trial of each case.
+
+    It stops when it is cancelled, when the cost limit is reached, or after an error with `fail_fast`. With `options.keep` the
+    other cases are then `skip`; else it raises.
+    """
+    run = _TrialWindow(deps, request, tally, options)
+    try:
+        number, more = 0, False
+        async for context in contexts:
+            if more := run.exhausted and not options.keep:
+                break
+            for _ in range(request.trials):
+                run.add(context, number)
+                number += 1
+                while run.full and not run.stopped:
+                    await run.progress()
+                for line in run.completed():
+                    yield line
+        while run.open:
+            await run.progress()
+            for line in run.completed():
+                yield line
+        if more:
+            assert request.max_cost is not None
+            raise BudgetExceeded(run.budget.spent, request.max_cost)
+    finally:
+        await run.close()
+
+
+class _TrialWindow:
+    """The trials in progress, in order. A trial that was not started, or was cut off, is None: it is skipped."""
+
+    def __init__(
+        self, deps: AgentDependencies, request: AgentRequest, tally: Tally, options: ExecutionOptions
+    ) -> None:
+        self._deps, self._request, self._tally, self._options = deps, request, tally, options
+        self.budget = CostBudget(request.max_cost)
+        self._window: deque[tuple[Context, int, Trial | None]] = deque()
+        self._running: set[Trial] = set()
+        self.stopped = False
+
+    @property
+    def open(self) -> bool:
+        return bool(self._window)
+
+    @property
+    def exhausted(self) -> bool:
+        return self.budget.exhausted
+
+    @property
+    def full(self) -> bool:
+        return len(self._running) >= self._options.concurrency or len(self._window) >= WINDOW
+
+    def add(self, context: Context, number: int) -> None:
+        trial = None
+        if not self.stopped and not self.exhausted:
+            options = self._options._replace(keep=False, fail_fast=False)
+            work = run_trial(self._deps, context, self._request, number, options)
+            trial = asyncio.ensure_future(work)
+            self._running.add(trial)
+        self._window.append((context, number, trial))
+
+    async def progress(self) -> None:
+        """Wait until a trial ends. When cancelled, stop all of them, or raise without `keep`."""
+        if not self._running:
+            return
+        try:
+            done, self._running = await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if not self._options.keep:
+                raise
+            self.stopped = True
+            await self.close()
+            return
+        for trial in done:
+            _, tally = trial.result()
+            self.budget.charge(tally.spending.known_cost_usd)
+            if self._options.fail_fast and tally.error_cases:
+                self.stopped = True
+
+    def completed(self) -> list[bytes]:
+        """The results before the first trial in progress."""
+        lines: list[bytes] = []
+        while self._window:
+            context, number, trial = self._window[0]
+            if trial is not None and not trial.done():
+                break
+            self._window.popleft()
+            if trial is None or trial.cancelled():
+                lines.append(self._skip(context, number))
+                continue
+            line, tally = trial.result()
+            self._tally.add(tally.record())
+            lines.append(line)
+        return lines
+
+    def _skip(self, context: Context, number: int) -> bytes:
+        scorer = self._deps.plan.scorer_for(number // self._request.trials, context)
+        skipped = scorer.skip_case(context, scorer.answers_in(self._tally))
+        self._tally.case(skipped.status)
+        return skipped.line
+
+    async def close(self) -> None:
+        for trial in self._running:
+            trial.cancel()
+        if self._running:
+            await asyncio.wait(self._running)
+        self._running = set()

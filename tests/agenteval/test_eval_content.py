@@ -232,7 +232,7 @@ def test_only_the_agent_its_model_and_the_judge_are_spoken_to(zygote, mode, tmp_
             code, said = run("first.json")
             assert code == 0, said
             tool.came.clear()
-            options += ["--baseline", "latest"]
+            options += ["--baseline", "latest", "--force"]  # the modes of the suite changed
         code, said = run("suite.json")
         assert code == (3 if mode == "live-shadow" else 0), said
         connected = {port for _, port in json.loads((tmp_path / "connected.json").read_text())}

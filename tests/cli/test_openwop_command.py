@@ -73,7 +73,14 @@ def test_a_run_elsewhere_says_what_one_here_says(there, tmp_path):
         "latest",
         "--json",
     )
-    assert json.loads(again.out)["summary"]["regression"]["scoreDelta"] == 0
+    document = json.loads(again.out)
+    assert document["summary"]["regression"]["scoreDelta"] == document["comparison"]["scoreDelta"] == 0
+    beside = there(
+        "run", "suite.yaml", "--agent", "local.who.answer", *GOLDEN, "--baseline", "latest", "--json"
+    )
+    document = json.loads(beside.out)
+    assert "regression" not in document["summary"]
+    assert document["comparison"]["tasks"] == 2
 
 
 def test_a_run_elsewhere_writes_what_one_here_writes(there, tmp_path):
@@ -148,11 +155,8 @@ def test_ctrl_c_where_nobody_answers_any_more_says_what_goes_on(zygote, tmp_path
         (("suite.yaml", "--agent", "local.nobody.here", *GOLDEN), 2, "there is no agent"),
         (("suite.yaml", "--agent", AGENT, "--mode", "rubric"), 2, "rubric"),
         (("suite.yaml", "--agent", AGENT, "--timeout", "3"), 2, "--timeout cannot be used with --server"),
-        (
-            ("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "latest"),
-            2,
-            "--baseline needs the mode regression",
-        ),
+        (("suite.yaml", "--agent", AGENT, "--mode", "regression"), 2, "compares with an earlier run"),
+        (("suite.yaml", "--agent", AGENT, *GOLDEN, "--baseline", "run-unknown"), 2, "there is no run"),
         (("suite.yaml", "--agent", AGENT, "-o", "r.txt"), 2, ".json, .jsonl or .csv"),
         (("--resume", "run-unknown"), 2, "there is no run"),
     ],

@@ -31,6 +31,9 @@ def leaves(task):
         sys.exit(0)
     return task.upper()
 
+def breaks(task):
+    return "?" if task == "b" else task.upper()
+
 def away(task):
     if task == "b" and not os.path.exists("back"):
         raise assay.ForeignFault("its model is away")
@@ -63,7 +66,9 @@ def test_passed_is_0_and_not_passed_is_3_and_runs_are_kept(assay, tmp_path):
         golden("a", "A", "a"), golden("b", "?", "b"), golden("c", "?", "boom"), modes=["golden", "regression"]
     )
     (tmp_path / "suite.json").write_text(json.dumps(worse))
-    failed = assay("run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--trials", "2")
+    failed = assay(
+        "run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--trials", "2", "--force"
+    )
     assert failed.code == 3
     assert "not passed: below the bar of 0.7" in failed.out
     assert "-0.667 against run-" in failed.out
@@ -146,11 +151,88 @@ def test_what_an_agent_prints_is_not_what_we_say(assay):
     assert [ended.err.count(said) for said in ("I greet you", "me too")] == [3, 3]
 
 
-def test_a_baseline_that_nothing_is_compared_with_is_refused(assay):
-    first = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
-    ended = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden", "--baseline", "latest")
-    assert (first.code, ended.code, ended.out) == (0, 2, "")
-    assert "--baseline needs the mode regression, got golden" in ended.err
+def run_against_latest(assay, tmp_path, suite, *options, agent="mine:upper"):
+    (tmp_path / "suite.json").write_text(json.dumps(suite))
+    return assay("run", "suite.json", "--agent", agent, *options)
+
+
+NO_RUN = "assay: suite local.tests.evals.one has no completed run yet: nothing is compared"
+NO_BASELINE = "assay: the mode regression compares only with --baseline RUN: nothing is compared"
+
+
+def test_the_first_run_has_no_baseline_and_a_suite_that_lists_regression_runs(assay):
+    first = assay("run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--json")
+    plain = assay("run", "suite.json", "--agent", "mine:upper")
+    alone = assay("run", "suite.json", "--agent", "mine:upper", "--mode", "regression")
+    assert [(ended.code, ended.told[0]) for ended in (first, plain, alone)] == [
+        (0, NO_RUN), (0, NO_BASELINE), (0, NO_BASELINE)
+    ]  # fmt: skip
+    document = json.loads(first.out)
+    assert document["report"]["modes"] == ["golden"]
+    assert "regression" not in document["summary"]
+    assert "comparison" not in document
+
+
+CHANGED = suite_of(golden("a", "A", "a"), golden("b", "?", "b"), golden("c", "C", "c"), modes=["golden"])
+NEXT = {
+    **suite_of(golden("a", "A", "a"), golden("d", "D", "d"), modes=["golden", "regression"]),
+    "version": "1.1.0",
+}
+COMPARED = {  # a suite and options; the words of the answer, and whether the scorecard has `regression`
+    "the same": (ABC, (), "mine:upper", "+0.000, 0 better, 0 worse, 3 unchanged", (), True),
+    "a mode that does not compare": (
+        ABC, ("--mode", "golden"), "mine:upper", "+0.000, 0 better, 0 worse, 3 unchanged", (), False,
+    ),
+    "worse": (ABC, (), "mine:breaks", "-0.333, 0 better, 1 worse, 2 unchanged",
+              ("  worse  1.00 → 0.00  b", "note: the baseline ran another agent, local.mine.upper, not local.mine.breaks"), True),
+    "other content by force": (
+        CHANGED, ("--force",), "mine:upper", "-0.333, 0 better, 1 worse, 2 unchanged",
+        ("  worse  1.00 → 0.00  b", "note: the baseline ran other content of the suite, under the same version 1.0.0"), False,
+    ),
+    "another version and other tasks": (
+        NEXT, (), "mine:upper", "+0.000, 0 better, 0 worse, 1 unchanged",
+        ("note: the baseline ran version 1.0.0 of the suite, not 1.1.0",
+         "note: not in the baseline: task d", "note: only in the baseline: tasks b, c"), False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", COMPARED)
+def test_a_baseline_is_compared_and_what_differs_is_a_note(assay, tmp_path, which):
+    suite, options, agent, headline, lines, regression = COMPARED[which]
+    assert assay("run", "suite.json", "--agent", "mine:upper", "--mode", "golden").code == 0
+    options = (*options, "--baseline", "latest", "-o", "card.json")
+    ended = run_against_latest(assay, tmp_path, suite, *options, agent=agent)
+    assert ended.code in (0, 3), ended.err
+    assert headline in ended.out
+    for line in lines:
+        assert line in ended.out
+    assert ("regression" in json.loads((tmp_path / "card.json").read_text())) == regression
+
+
+def test_other_content_under_the_same_version_is_refused_without_force(assay, tmp_path):
+    assert assay("run", "suite.json", "--agent", "mine:upper").code == 0
+    ended = run_against_latest(assay, tmp_path, CHANGED, "--baseline", "latest")
+    assert (ended.code, ended.out) == (2, "")
+    assert "it ran other content of suite local.tests.evals.one under the same version 1.0.0" in ended.err
+    other = {**CHANGED, "suiteId": "local.tests.evals.two"}
+    run = assay("list", "--json")
+    baseline = json.loads(run.out)[0]["runId"]
+    ended = run_against_latest(assay, tmp_path, other, "--baseline", baseline)
+    assert (ended.code, ended.out) == (2, "")
+    assert "expected a run of suite local.tests.evals.two, got a run of local.tests.evals.one" in ended.err
+
+
+def test_a_comparison_is_in_the_json_too(assay):
+    assert assay("run", "suite.json", "--agent", "mine:breaks").code == 3
+    ended = assay("run", "suite.json", "--agent", "mine:upper", "--baseline", "latest", "--json")
+    comparison = json.loads(ended.out)["comparison"]
+    assert (comparison["scoreDelta"], comparison["tasks"], comparison["worse"]) == (
+        pytest.approx(1 / 3),
+        3,
+        [],
+    )
+    assert comparison["better"] == [{"taskId": "b", "before": 0.0, "after": 1.0}]
 
 
 WRONG = {
@@ -159,7 +241,7 @@ WRONG = {
     "no such file": (["run", "nope.yaml", "--agent", "mine:upper"], "nope.yaml: there is no such file"),
     "no such agent": (["run", "suite.json", "--agent", "mine:nobody"], "mine:nobody"),
     "no such mode": (["run", "suite.json", "--agent", "mine:upper", "--mode", "vibes"], "--mode: the suite has no mode 'vibes'"),
-    "no baseline": (["run", "suite.json", "--agent", "mine:upper"], "--baseline: the mode regression compares with an earlier run"),
+    "force for nothing": (["run", "suite.json", "--agent", "mine:upper", "--force"], "--force is an option of --baseline"),
     "no such run": (["run", "--resume", "run-x"], "there is no run 'run-x'"),
     "a tag that is none": (["run", "suite.json", "--agent", "mine:upper", "--tag", "x"], "--tag 'x': expected k=v"),
     "an output that is none": (["run", "suite.json", "--agent", "mine:upper", "-o", "x.txt"], "-o x.txt: expected a file"),

@@ -4,7 +4,7 @@ The modes of an agent eval (RFC 0081 §D). To add a mode, add a row to MODES, an
 The table drives what a host offers, which tasks a run covers, and what is refused before anything runs (contract §3.2, §6.3).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 from msgspec import UNSET, Struct
@@ -29,6 +29,8 @@ def check_regression(request: EvalRequest, facts: EvalFacts, suite: AgentEvalSui
     It must have the same suite version, unless the request allows another.
     """
     baseline = facts.baseline
+    if request.skip_regression:
+        return
     if request.baseline_run_id is None:
         raise _bad_baseline("the mode regression compares with an earlier run: expected its id")
     if baseline is None:
@@ -91,6 +93,12 @@ MODES: dict[str, Mode] = {
         Mode(name="live-shadow", live=True, check_last=check_live_shadow),
     )
 }
+
+
+def covered_tasks(suite: AgentEvalSuite, modes: Iterable[str]) -> Tasks:
+    """The tasks that the modes select, in the order of the suite (§6.3). Modes that select nothing cover every task."""
+    kinds = {MODES[mode].covers for mode in modes if mode in MODES} - {None}
+    return tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
 
 
 def offered(*, judge: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from msgspec import UNSET, Struct
 
-from assay.agenteval.modes import MODES, Tasks, offered
+from assay.agenteval.modes import MODES, Tasks, covered_tasks, offered
 from assay.agenteval.request import MAX_TRIALS, Baseline, EvalFacts, EvalLimits, EvalRequest
 from assay.agents.handoff import task_problems
 from assay.errors import EvalRefused, InvalidRequest, Problem
@@ -131,8 +131,9 @@ def _select_tasks(
     if problems:
         unsupported = [mode for mode in modes if mode not in suite.modes or mode not in available]
         raise EvalRefused(problems, field=place, unsupported=unsupported, advertised=available)
-    kinds = {MODES[mode].covers for mode in modes} - {None}
-    tasks = tuple(task for task in suite.tasks if not kinds or task.expected.kind in kinds)
+    if request.skip_regression:  # a run has at least one mode
+        modes = tuple(mode for mode in modes if mode != "regression") or modes
+    tasks = covered_tasks(suite, modes)
     if not tasks:
         message = f"the suite has no task for {', '.join(modes)}"
         raise EvalRefused(Problem(place, message), field=place)

@@ -27,6 +27,9 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     judge: str | None = None  # the judge's model, if not the default
     allow_target_mismatch: bool = False
     allow_suite_version_drift: bool = False
+    skip_regression: bool = (
+        False  # the command runs a suite that lists the mode `regression` without a baseline
+    )
     principal: str = ""  # the opaque id of the caller; "": the operator
     suite_digest: str = ""  # of the uploaded suite
     agent_spec: str = ""  # as given on a command line, to find the same agent again

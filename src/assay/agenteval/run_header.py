@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.plan import EvalPlan
 from assay.agenteval.scoring import PASS_SCORE
-from assay.agenteval.suite_store import digest_of
+from assay.agenteval.suite_store import suite_digest
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
@@ -91,7 +91,7 @@ def request_of(plan: EvalPlan) -> EvalHeader:
         suite_id=suite.suite_id,
         suite_version=suite.version,
         suite_ref=request.suite_ref or "",
-        suite_digest=request.suite_digest or digest_of(msgspec.to_builtins(suite)),
+        suite_digest=request.suite_digest or suite_digest(suite),
         principal=request.principal,
         agent_id=plan.card.agent_id,
         agent_version=plan.card.version,

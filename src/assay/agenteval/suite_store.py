@@ -113,6 +113,10 @@ def digest_of(document: Any) -> str:
     return hashlib.sha256(canonical(document).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+def suite_digest(suite: AgentEvalSuite) -> str:
+    return digest_of(msgspec.to_builtins(suite))
+
+
 def _described(document: Document) -> SuiteEntry:
     content = msgspec.json.decode(document.data)
     return described(msgspec.convert(content, AgentEvalSuite), content)

@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.baseline import Comparison
 from assay.agenteval.detail import Effective, EvalDetail, detail_of
 from assay.agenteval.report import EvalReport, Reason, recorded_results, recorded_summary
 from assay.cli.console import count_of, echo_json
@@ -147,12 +148,12 @@ def _put_hints(page: Page, card: EvalDetail) -> None:
     page.put(f"details: assay show {run}   assay export {run} -o results.jsonl")
 
 
-async def show_json(store: Store, run: Run) -> None:
+async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> None:
     """Print the scorecard of a stored run as JSON."""
-    print_json(await _detail(store, run, 0), await recorded_summary(store, run))
+    print_json(await _detail(store, run, 0), await recorded_summary(store, run), comparison)
 
 
-def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
+def print_json(card: EvalDetail, summary: EvalSummary | None, comparison: Comparison | None = None) -> None:
     document: dict[str, object] = {
         "runId": card.run_id,
         "status": card.status,
@@ -160,6 +161,7 @@ def print_json(card: EvalDetail, summary: EvalSummary | None) -> None:
         "report": card.report,
     }
     document |= {} if card.effective is UNSET else {"effective": card.effective}
+    document |= {} if comparison is None else {"comparison": comparison}
     echo_json(msgspec.json.encode(document))
 
 

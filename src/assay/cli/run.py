@@ -2,13 +2,14 @@
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
 
 from assay import app
+from assay.agenteval.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.fork import same_agent, scored_of
 from assay.agenteval.report import recorded_summary
 from assay.agenteval.request import EvalRequest
@@ -16,6 +17,7 @@ from assay.agenteval.run_header import KIND, read_request
 from assay.api.suites import TENANT, suite_from, with_model
 from assay.app import EvalRuntime, open_evals
 from assay.cli import render_scorecard
+from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
 from assay.cli.console import echo, echo_err, stdout_to_stderr
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
@@ -36,6 +38,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     modes: tuple[str, ...] | None = None
     baseline: str | None = None
+    force: bool = False
     trials: int = 1
     model: str | None = None
     judge: str | None = None
@@ -71,6 +74,8 @@ def _validate(options: RunOptions) -> None:
         raise UsageError(
             "--resume continues a run with its own suite, modes, baseline and trials: leave these options out"
         )
+    if options.force and options.baseline is None:
+        raise UsageError("--force is an option of --baseline: add --baseline RUN")
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     for tag in options.tags:
@@ -83,27 +88,18 @@ def _validate(options: RunOptions) -> None:
             raise UsageError(f"-o {name}: there is no folder {Path(name).parent}")
 
 
-def check_baseline_mode(modes: Sequence[str]) -> None:
-    """Refuse a baseline for a run that does not compare."""
-    if "regression" not in modes:
-        raise UsageError(
-            f"--baseline needs the mode regression, got {', '.join(modes)}: add --mode regression,"
-            " and regression to the modes of the suite"
-        )
-
-
 async def _run_local(options: RunOptions, settings: Settings) -> int:
     async with app.store(settings) as store:
         source = None if options.resume is None else await find_run(store, options.resume, KIND)
         with stdout_to_stderr():
             async with _open_evals(options, settings, store, source) as (evals, agent):
                 if source is not None:
-                    run = await _resume(evals, source)
+                    run, baseline = await _resume(evals, source), await _recorded_baseline(store, source)
                 else:
                     assert agent is not None
-                    run = await _start(options, settings, evals, agent)
+                    run, baseline = await _start(options, settings, evals, agent)
                 ended = await _wait(evals, run, quiet=options.json)
-        return await _report(options, store, ended)
+        return await _report(options, store, ended, baseline)
 
 
 @asynccontextmanager
@@ -119,17 +115,28 @@ async def _open_evals(
         yield evals, agent
 
 
-async def _start(options: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent) -> Run:
+async def _start(
+    options: RunOptions, settings: Settings, evals: EvalRuntime, agent: Agent
+) -> tuple[Run, BaselineRun | None]:
+    """
+    Start the run. The mode `regression` compares if the baseline fits it; any other baseline is compared beside the scorecard.
+    """
     assert options.suite is not None
     suite = suite_from(options.suite, settings)
-    baseline = None
+    modes, baseline = options.modes or suite.modes, None
     if options.baseline is not None:
-        baseline = (await find_run(evals.store, options.baseline, KIND, name=suite.suite_id)).id
+        baseline = await find_baseline(evals.store, options.baseline, suite)
+    if baseline is not None:
+        check_baseline(baseline, suite, force=options.force)
+    else:
+        note_no_baseline(suite, modes, options.baseline)
+    regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
     request = EvalRequest(
         suite_ref=f"{suite.suite_id}@{suite.version}",
         agent_id=agent.card.agent_id,
         modes=options.modes,
-        baseline_run_id=baseline,
+        baseline_run_id=baseline.run_id if baseline is not None and regression else None,
+        skip_regression=not regression,
         trials=options.trials,
         seconds=options.timeout,
         judge=options.judge,
@@ -141,11 +148,16 @@ async def _start(options: RunOptions, settings: Settings, evals: EvalRuntime, ag
         plan = await evals.service.plan(request, TENANT, suite)
     except EvalRefused as refused:
         raise InvalidRequest([_option_problem(problem, refused) for problem in refused.problems]) from None
-    if baseline is not None:
-        check_baseline_mode(plan.modes)
     run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
     evals.executor.start(run)
-    return run
+    return run, baseline
+
+
+async def _recorded_baseline(store: Store, run: Run) -> BaselineRun | None:
+    """The baseline of a run that is resumed, if it is still stored."""
+    recorded = (await read_request(store, run.id)).baseline_run_id
+    found = None if recorded is None else await store.run(recorded, tenant=run.tenant)
+    return None if found is None else await read_baseline(store, found)
 
 
 OPTIONS = {
@@ -210,15 +222,21 @@ async def _wait(evals: EvalRuntime, run: Run, *, quiet: bool) -> Run:
         progress.clear()
 
 
-async def _report(options: RunOptions, store: Store, run: Run) -> int:
+async def _report(options: RunOptions, store: Store, run: Run, baseline: BaselineRun | None) -> int:
     assert run.status in CLOSED
     summary = await recorded_summary(store, run)
+    comparison = None
+    if baseline is not None:
+        current = await read_baseline(store, run)
+        comparison = compare(baseline, current.report, current.suite_digest)
     for name in options.to:
         await _write(name, store, run, summary)
     if options.json:
-        await render_scorecard.show_json(store, run)
+        await render_scorecard.show_json(store, run, comparison)
     else:
         await render_scorecard.show(store, run, reasons=10)
+        if comparison is not None:
+            show_comparison(comparison)
         for name in options.to:
             echo(f"written to {name}")
     if summary is None:

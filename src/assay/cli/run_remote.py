@@ -7,18 +7,21 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from assay.agenteval.baseline import BaselineRun, compare, fits_regression
 from assay.agenteval.detail import EvalDetail
 from assay.api.suites import suite_from
 from assay.cli import render_scorecard
+from assay.cli.baseline import check_baseline, note_no_baseline, show_comparison
 from assay.cli.client import HostClient
 from assay.cli.console import echo, echo_err
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.result_export import ResultExport
-from assay.cli.run import RunOptions, check_baseline_mode
+from assay.cli.run import RunOptions
 from assay.cli.run_progress import RunProgress
 from assay.errors import EnvironmentFailure, UsageError
 from assay.protocol.runs import EventPage, ForkCreated, RunCreated
 from assay.protocol.scorecard import EvalSummary
+from assay.protocol.suite import AgentEvalSuite
 from assay.settings import Settings
 
 _created = msgspec.json.Decoder(RunCreated).decode
@@ -33,9 +36,13 @@ def run_remote(options: RunOptions, settings: Settings) -> int:
     assert options.server is not None
     _validate(options)
     host = HostClient(options.server, options.key_file)
-    run = _start(options, settings, host) if options.resume is None else _resume(host, options.resume)
+    baseline = None
+    if options.resume is None:
+        run, baseline = _start(options, settings, host)
+    else:
+        run = _resume(host, options.resume)
     _follow(host, run, quiet=options.json)
-    return _report(options, host, run)
+    return _report(options, host, run, baseline)
 
 
 def _validate(options: RunOptions) -> None:
@@ -47,19 +54,30 @@ def _validate(options: RunOptions) -> None:
             raise UsageError(f"--{name} cannot be used with --server: the server sets it")
 
 
-def _start(options: RunOptions, settings: Settings, host: HostClient) -> str:
+def _start(options: RunOptions, settings: Settings, host: HostClient) -> tuple[str, BaselineRun | None]:
+    """
+    Start the run. The server compares if the baseline fits the mode `regression`; any other baseline is compared here.
+    """
     assert options.suite is not None
     suite = suite_from(options.suite, settings)
+    modes, baseline = options.modes or suite.modes, None
     if options.baseline is not None:
-        check_baseline_mode(options.modes or suite.modes)
+        baseline = _baseline(host, options.baseline, suite)
+    if baseline is not None:
+        check_baseline(baseline, suite, force=options.force)
+    elif set(modes) != {"regression"}:  # the server refuses that, and says why
+        note_no_baseline(suite, modes, options.baseline)
+    regression = "regression" in modes and baseline is not None and fits_regression(baseline, suite, modes)
+    if not regression:
+        modes = tuple(mode for mode in modes if mode != "regression") or modes
     host.request("POST", "/v1/host/assay/suites", suite)
     configurable: dict[str, Any] = {"trials": options.trials} if options.trials != 1 else {}
-    configurable |= {} if options.modes is None else {"evalModes": list(options.modes)}
+    configurable |= {} if modes == suite.modes else {"evalModes": list(modes)}
     configurable |= {} if options.judge is None else {"judge": options.judge}
     configurable |= {} if options.model is None else {"model": options.model}
     configurable |= {"allowTargetMismatch": True} if options.any_agent else {}
-    if options.baseline is not None:
-        configurable["baselineRunId"] = _run_id(host, options.baseline, suite.suite_id)
+    if regression and baseline is not None:
+        configurable["baselineRunId"] = baseline.run_id
     body: dict[str, Any] = {
         "mode": "eval",
         "evalSuiteRef": f"{suite.suite_id}@{suite.version}",
@@ -69,27 +87,41 @@ def _start(options: RunOptions, settings: Settings, host: HostClient) -> str:
     }
     headers = {"Idempotency-Key": secrets.token_hex(16)}
     try:
-        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id
+        return _created(host.request("POST", "/v1/runs", body, **headers)).run_id, baseline
     except KeyboardInterrupt:
         raise EnvironmentFailure(
             f"interrupted while the run was starting: {host.address}/v1/host/assay/runs lists it if it did start"
         ) from None
 
 
-def _run_id(host: HostClient, which: str, suite: str | None = None) -> str:
-    """The id of a run; `latest` is looked up."""
-    if which != "latest":
-        return which
-    query = "mode=eval&page_size=1" + (f"&workflowId={suite}&status=completed" if suite else "")
-    runs = msgspec.json.decode(host.request("GET", f"/v1/host/assay/runs?{query}"))["runs"]
-    if not runs:
-        raise UsageError(f"{host.address}: there is no eval run yet")
-    return runs[0]["runId"]
+def _latest(host: HostClient, query: str = "") -> str | None:
+    runs = msgspec.json.decode(host.request("GET", f"/v1/host/assay/runs?mode=eval&page_size=1{query}"))[
+        "runs"
+    ]
+    return runs[0]["runId"] if runs else None
+
+
+def _baseline(host: HostClient, reference: str, suite: AgentEvalSuite) -> BaselineRun | None:
+    """The baseline; None if `latest` is given and the suite has no completed run there yet."""
+    run: str | None = reference
+    if reference == "latest":
+        run = _latest(host, f"&workflowId={suite.suite_id}&status=completed")
+    return None if run is None else _baseline_run(_card(host, run))
+
+
+def _baseline_run(card: EvalDetail) -> BaselineRun:
+    return BaselineRun(report=card.report, suite_digest=card.suite_digest)
+
+
+def _card(host: HostClient, run: str) -> EvalDetail:
+    return _detail(host.request("GET", f"/v1/host/assay/runs/{run}/eval-report?limit=0"))
 
 
 def _resume(host: HostClient, which: str) -> str:
     """Copy the tasks that have a score, and run the others."""
-    source = _run_id(host, which)
+    source = _latest(host) if which == "latest" else which
+    if source is None:
+        raise UsageError(f"{host.address}: there is no eval run yet")
     page = _page(host.request("GET", f"/v1/runs/{source}/events/poll?timeout=1&lastSequence=999999999"))
     if page.run_status == "completed":
         raise UsageError(f"{source} is completed: there is nothing to resume")
@@ -131,9 +163,9 @@ def _cancel(host: HostClient, run: str) -> None:
         pass
 
 
-def _report(options: RunOptions, host: HostClient, run: str) -> int:
-    path = f"/v1/host/assay/runs/{run}/eval-report"
-    card = _detail(host.request("GET", f"{path}?limit=0"))
+def _report(options: RunOptions, host: HostClient, run: str, baseline: BaselineRun | None) -> int:
+    path, card = f"/v1/host/assay/runs/{run}/eval-report", _card(host, run)
+    comparison = None if baseline is None else compare(baseline, card.report, card.suite_digest)
     summary = None
     if card.status == "completed":
         summary = _summary(host.request("GET", f"/v1/runs/{run}/eval-summary"))
@@ -145,9 +177,11 @@ def _report(options: RunOptions, host: HostClient, run: str) -> int:
         else:
             render_scorecard.write(name, summary)
     if options.json:
-        render_scorecard.print_json(card, summary)
+        render_scorecard.print_json(card, summary, comparison)
     else:
         render_scorecard.display(card, f"details: {host.address}{path}")
+        if comparison is not None:
+            show_comparison(comparison)
         for name in options.to:
             echo(f"written to {name}")
     if summary is None:

@@ -16,7 +16,7 @@ TEMPLATE = """\
 # A suite: the tasks of an agent and the expected results (OpenWOP RFC 0081). `assay schema AgentEvalSuite` prints its schema.
 suiteId: local.mine.evals.first      # <scope>.<org>.evals.<name>
 version: 1.0.0
-modes: [golden]                      # golden, rubric (needs a judge), regression (needs --baseline), live-shadow
+modes: [golden]                      # golden, rubric (needs a judge), regression (with --baseline), live-shadow
 thresholds:
   passScore: 0.8                     # the mean score that passes
   # maxCostUsd: 0.50                 # an unknown cost does not pass

@@ -23,8 +23,14 @@ def run(
         ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="For regression: run to compare with, or `latest`.", metavar="RUN")
+        str | None, typer.Option(help="Run of this suite to compare with, or `latest`.", metavar="RUN")
     ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force", help="Compare with --baseline even if the suite changed and its version did not."
+        ),
+    ] = False,
     trials: Annotated[
         int, typer.Option(help="How often each task is tried.", metavar="K", min=1, max=100)
     ] = 1,
@@ -75,6 +81,7 @@ def run(
         agent=agent,
         modes=tuple(mode) if mode else None,
         baseline=baseline,
+        force=force,
         trials=trials,
         model=model,
         judge=judge,

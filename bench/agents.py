@@ -10,8 +10,8 @@ import msgspec
 
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite
+from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.suites import TENANT
-from assay.app import EvalRuntime, open_evals
 from assay.backends.stores.open import open_store
 from assay.ports import Run
 from assay.protocol.agents import AgentCard, InvocationResult

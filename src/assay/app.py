@@ -6,7 +6,7 @@ one run needs.
 """
 
 import os
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,6 +25,7 @@ from assay.errors import EnvironmentFailure, UsageError
 from assay.extras import missing_extra
 from assay.fep.execute import ExecutionOptions
 from assay.fep.kind import EvaluationKind
+from assay.fep.plan import Plan
 from assay.fep.service import EvaluationService
 from assay.ports import Cipher, Provider, Providers, RepeatCounter, Secret, Services, Store
 from assay.ports.agents import Agent, Agents, ToolBox
@@ -194,7 +195,12 @@ def conformance_routes_enabled(environment: Mapping[str, str] | None = None) -> 
 
 
 def build_evals(
-    settings: Settings, store: Store, registry: Registry, services: Services, agents: Agents
+    settings: Settings,
+    store: Store,
+    registry: Registry,
+    services: Services,
+    agents: Agents,
+    checks: Plan | None = None,
 ) -> AgentEvalService:
     """The service for agent evals, with the live tools of the settings and the providers that judges use."""
     dependencies = EvalDependencies(
@@ -204,6 +210,7 @@ def build_evals(
         tools=toolbox(settings),
         memory=lambda tenant, agent: live_memory(store, services.clock, tenant, agent),
         limits=limits_of(settings.limits),
+        checks=checks,
     )
     return AgentEvalService(store, dependencies)
 
@@ -215,36 +222,6 @@ def build_executor(
     by_name = {kind.name: kind for kind in kinds}
     engine = LocalEngine(lambda name, unit: by_name[name].perform(unit), settings.concurrency)
     return RunExecutor(store, engine, by_name, attempts=attempts)
-
-
-class EvalRuntime(NamedTuple):
-    """The parts that run agents against suites in this process."""
-
-    store: Store
-    executor: RunExecutor
-    service: AgentEvalService
-
-
-@asynccontextmanager
-async def open_evals(
-    settings: Settings, store: Store, provided: Sequence[Agent] = (), *, cache: bool = False
-) -> AsyncGenerator[EvalRuntime]:
-    """Agent evals for the library and the command, with the provided agents and those of the settings. It adopts no run of another process."""
-    from assay.backends.agents.overlay import AgentOverlay  # deferred import
-
-    deps = services(settings, cache=cache)
-    overlay = AgentOverlay(provided, agents(settings, deps.providers))
-    evals = build_evals(settings, store, registry(settings), deps, overlay)
-    executor = build_executor(settings, store, [AgentEvalKind(store, evals.dependencies)])
-    await executor.open(adopting=False)
-    try:
-        yield EvalRuntime(store, executor, evals)
-    finally:
-        await executor.close()
-        for agent in provided:
-            await agent.close()
-        await _close_evals(evals)
-        await deps.close()
 
 
 class WorkflowRuntime(NamedTuple):
@@ -324,11 +301,12 @@ async def open_runtime(
         finally:
             expiry.cancel()
             await executor.close(stop)
-            await _close_evals(evals)
+            await close_evals(evals)
             await deps.close()
 
 
-async def _close_evals(evals: AgentEvalService) -> None:
+async def close_evals(evals: AgentEvalService) -> None:
+    """Close the agents and the tools of a service."""
     await evals.dependencies.agents.close()
     if evals.dependencies.tools is not None:
         await evals.dependencies.tools.close()

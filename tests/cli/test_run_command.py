@@ -343,3 +343,69 @@ def test_an_interrupted_run_keeps_what_is_done_and_can_be_completed(assay, zygot
     (tmp_path / "quick").touch()
     whole = assay("run", "--resume", "latest")
     assert whole.code == 0, whole.err
+
+
+CHECKS = [
+    {"type": "regex", "arguments": {"text": "$.output.value", "pattern": "^[A-B]$"}},
+    {"type": "exact_match", "arguments": {"actual": "$.output.metadata.outcome", "expected": "completed"}},
+    {"type": "threshold", "arguments": {"value": "$.output.metadata.latency_ms", "max_value": 60000}},
+]
+
+
+def check_rows(ended):
+    checks = json.loads(ended.out)["checks"]["checks"]
+    return {label: [row["passed"], row["failed"], row["error"]] for label, row in checks.items()}
+
+
+def test_checks_stand_beside_the_scorecard_and_never_in_its_score(assay, tmp_path):
+    (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
+    run = ("run", "suite.json", "--agent", "mine:upper", "--mode", "golden")
+    plain = json.loads(assay(*run, "--json").out)
+    ended = assay(*run, "--checks", "checks.json")
+    assert ended.code == 0, ended.err  # one check fails, and the score is 1
+    table = ended.out[ended.out.index("checks beside the scorecard, not part of its score:") :]
+    assert "regex             2       1" in table
+    assert table in assay("show", "latest").out  # it is stored with the run
+    shown = assay("show", "latest", "--json")
+    assert check_rows(shown) == {"regex": [2, 1, 0], "exact_match": [3, 0, 0], "threshold": [3, 0, 0]}
+    for summary in (plain["summary"], json.loads(shown.out)["summary"]):
+        assert (summary["aggregateScore"], sorted(summary)) == (1, sorted(plain["summary"]))
+
+    async def log():
+        store = await open_store(f"sqlite:///{tmp_path}/.assay/assay.db")
+        try:
+            (run, *_) = await store.runs(RunQuery())
+            return run.head, [event.data for event in await store.events(run.id)]
+        finally:
+            await store.close()
+
+    head, events = asyncio.run(log())
+    assert "checks" not in head
+    assert not [one for one in events if b"regex" in one or b"checks" in one]
+
+
+def test_a_resumed_run_keeps_its_checks(assay, tmp_path):
+    (tmp_path / "checks.json").write_text(json.dumps(CHECKS))
+    first = assay(
+        "run", "suite.json", "--agent", "mine:away", "--mode", "golden", "--checks", "checks.json", "--json"
+    )
+    assert first.code == 1
+    assert check_rows(first)["regex"] == [1, 1, 1]  # not measured is not a failure
+    (tmp_path / "back").touch()
+    second = assay("run", "--resume", "latest", "--json")
+    assert second.code == 0, second.err
+    assert check_rows(second)["regex"] == [2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("checks", "options", "message"),
+    [
+        ([{"type": "vibes", "arguments": {}}], [], "checks.json: checks[0].type: no check 'vibes'"),
+        ([[CHECKS[0]]] * 3, [], "expected one list of checks for all tasks, got one list a case"),
+        (CHECKS, ["--server", "http://localhost:1"], "--checks runs checks on this machine"),
+    ],
+)
+def test_checks_that_cannot_run_are_refused(checks, options, message, assay, tmp_path):
+    (tmp_path / "checks.json").write_text(json.dumps(checks))
+    ended = assay("run", "suite.json", "--agent", "mine:upper", "--checks", "checks.json", *options)
+    assert (ended.code, message in ended.err) == (2, True), ended.err

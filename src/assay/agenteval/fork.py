@@ -8,13 +8,14 @@ from msgspec import UNSET
 
 from assay.agenteval.run_header import REQUEST, RESULTS, TASKS, EvalHeader, read_request, read_tasks
 from assay.agenteval.scorecard import Scorecard
+from assay.agenteval.task_checks import CHECK_TALLY, CHECKS
 from assay.errors import EvalRefused, Problem
 from assay.ports import Event, Run, Store
 from assay.ports.agents import Agents
 from assay.protocol.event_record import decode_event
 from assay.runs.paging import read_events
 
-EVIDENCE = (REQUEST, TASKS, RESULTS)
+EVIDENCE = (REQUEST, TASKS, RESULTS, CHECKS, CHECK_TALLY)
 ALWAYS = frozenset({"run.started", "eval.started"})
 
 
@@ -28,7 +29,11 @@ class ScoredUnits(msgspec.Struct, frozen=True):
     @property
     def evidence(self) -> dict[str, Callable[[int], bool]]:
         trials = self.request.trials
-        return {REQUEST: _all, TASKS: _all, RESULTS: lambda first: first // trials in self.numbers}
+
+        def scored(first: int) -> bool:
+            return first // trials in self.numbers
+
+        return {REQUEST: _all, TASKS: _all, RESULTS: scored, CHECKS: scored, CHECK_TALLY: scored}
 
     def keep(self, event: Event) -> bool:
         """Whether to copy an event: those of scored tasks, by node, and not the end of the run."""

@@ -12,6 +12,7 @@ from assay.agenteval.request import EvalLimits, overrides_of
 from assay.agenteval.run_header import KIND, EvalHeader, read_request, read_tasks
 from assay.agenteval.scorecard import Scorecard
 from assay.agenteval.state import EvalState
+from assay.agenteval.task_checks import plan_checks
 from assay.agenteval.trial import TrialEnvironment, TrialRunner, TrialUnit, perform
 from assay.checks.registry import Registry
 from assay.errors import EnvironmentFailure
@@ -40,6 +41,7 @@ class EvalDependencies(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None = None
     memory: LiveMemory | None = None
     limits: EvalLimits = EvalLimits()
+    checks: Plan | None = None  # of a run that was submitted here; else they are read from the store
     progress: EvalProgress = msgspec.field(default_factory=EvalProgress)
 
 
@@ -151,7 +153,14 @@ class AgentEvalKind:
             tools=dependencies.tools,
             memory=memory,
             judge={"model": request.judge} if request.judge else {},
+            checks=self._checks(request),
         )
+
+    def _checks(self, request: EvalHeader) -> Plan | None:
+        dependencies = self._dependencies
+        if request.checks is None or dependencies.checks is not None:
+            return dependencies.checks
+        return plan_checks(request.checks, dependencies.registry, dependencies.services)
 
 
 class _Id(Struct):

@@ -36,6 +36,7 @@ class EvalRequest(Struct, frozen=True, kw_only=True):
     configurable: dict[str, Any] = {}  # options, unchanged
     tags: tuple[str, ...] = ()
     metadata: dict[str, Any] = {}  # the caller's own; stored and returned, not interpreted
+    checks: Any = None  # FEP checks beside the scorecard, never in its score
 
 
 class Baseline(Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The stored request of an eval run: its header, and its tasks as lines."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, Struct
@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct
 from assay.agenteval.plan import EvalPlan
 from assay.agenteval.scoring import PASS_SCORE
 from assay.agenteval.suite_store import suite_digest
+from assay.checks.redaction import redact_checks
 from assay.ports import EvidenceChunk, Run, Store
 from assay.protocol.agents import ModelClass
 from assay.protocol.json_types import JSON
@@ -47,6 +48,7 @@ class EvalHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     configurable: JSON = {}
     tags: tuple[str, ...] = ()
     metadata: JSON = {}
+    checks: Any = None  # beside the scorecard, as JSON, without secrets
 
     @property
     def pass_score(self) -> float:
@@ -110,6 +112,7 @@ def request_of(plan: EvalPlan) -> EvalHeader:
         configurable=request.configurable,
         tags=request.tags,
         metadata=request.metadata,
+        checks=None if request.checks is None else redact_checks(msgspec.to_builtins(request.checks)),
     )
 
 

@@ -10,6 +10,7 @@ from assay.agenteval.request import EvalLimits
 from assay.agenteval.run_header import RESULTS, read_tasks
 from assay.agenteval.scorecard import Scorecard, delta, summary_of, task_score
 from assay.agenteval.scoring import bar_of
+from assay.agenteval.task_checks import check_chunks
 from assay.agenteval.trial import TrialResult, TrialUnit
 from assay.agenteval.trial_events import task_node, trial_events
 from assay.errors import EnvironmentFailure, Refusal
@@ -81,6 +82,7 @@ class EvalState:
         events, pieces, _ = split(facts, self._clock.now())
         if trial.line:
             pieces.append(EvidenceChunk(kind=RESULTS, first=trial.number, last=trial.number, data=trial.line))
+        pieces += check_chunks(trial.checked, trial.number)
         return UnitOutcome(events, pieces)
 
     def _trial_ended(self, trial: TrialResult) -> TrialEnded:

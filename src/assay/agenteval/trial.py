@@ -10,6 +10,7 @@ from msgspec import UNSET, Struct
 
 from assay.agenteval.run_header import EvalHeader
 from assay.agenteval.scoring import checks_of, context_of, score_of
+from assay.agenteval.task_checks import CheckedTrial, check_trial
 from assay.agents.fixtures import FixtureTools, SeededMemory, read_seeds
 from assay.agents.invocation import Invocation, invoke
 from assay.agents.usage import MeteredProviders
@@ -58,6 +59,7 @@ class TrialResult(Struct, frozen=True, kw_only=True):
     judge: list[Usage]
     score: float | None
     line: bytes  # the evidence: a TestCaseResult
+    checked: CheckedTrial | None = None  # the checks beside the scorecard
 
 
 class TrialEnvironment(Struct, frozen=True, kw_only=True):
@@ -71,6 +73,7 @@ class TrialEnvironment(Struct, frozen=True, kw_only=True):
     tools: ToolBox | None
     memory: Callable[[], Memory] | None  # makes the live memory of one trial
     judge: JSON
+    checks: Plan | None = None  # beside the scorecard
 
 
 class TrialRunner:
@@ -82,6 +85,7 @@ class TrialRunner:
         self._fault: Fault | None = None
         self._score: float | None = None
         self._line = b""
+        self._checked: CheckedTrial | None = None
         self._judge: list[Usage] = []
         self._seeds: tuple[MemoryEntry, ...] = ()
         self._invocation = self._open_invocation()
@@ -101,6 +105,17 @@ class TrialRunner:
             self._fault = fault
             self._finish = InvocationResult(outcome="failed", error=redact_text(str(fault)))
         await self._score_result(self._finish)
+        if self._environment.checks is not None:
+            self._checked = await check_trial(
+                self._environment.checks,
+                self._task,
+                self._finish,
+                self._invocation.steps,
+                seconds=self._invocation.seconds,
+                card=self._environment.agent.card,
+                fault=self._fault,
+                trial=self._unit.trial,
+            )
 
     def result(self, *, stopped: bool = False) -> TrialResult:
         invocation, unit = self._invocation, self._unit
@@ -120,6 +135,7 @@ class TrialRunner:
             judge=self._judge,
             score=None if stopped else self._score,
             line=redact_json(self._line),  # scored as it came, stored without secrets (contract §6.5)
+            checked=None if stopped else self._checked,
         )
 
     def _open_invocation(self) -> Invocation:

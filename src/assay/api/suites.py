@@ -8,14 +8,17 @@ from typing import Any, cast, get_args
 import msgspec
 from msgspec import Struct
 
-from assay import app
 from assay.agenteval.report import EvalReport, Reason, failure_reasons, report_of
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.suite import read_suite, read_suite_file
+from assay.agenteval.task_checks import recorded_checks
 from assay.api.agents import AgentLike, agent_from
+from assay.api.eval_runtime import EvalRuntime, open_evals
+from assay.fep.request import checks_from
 from assay.fep.run_result import read_result
 from assay.ports import CLOSED, Run, Store
 from assay.protocol.agents import ModelClass
+from assay.protocol.evaluation import Check
 from assay.protocol.results import TestCaseResult
 from assay.protocol.scorecard import EvalSummary
 from assay.protocol.suite import AgentEvalSuite
@@ -38,6 +41,7 @@ class SuiteRun(Struct, frozen=True, kw_only=True):
     report: EvalReport
     reasons: list[Reason]
     results: list[TestCaseResult]
+    check_results: list[TestCaseResult] = []  # of `checks`, which are beside the score
     error: str | None = None
 
 
@@ -52,6 +56,7 @@ async def run_suite(
     judge: str | None = None,
     concurrency: int | None = None,
     timeout: float | None = None,
+    checks: Sequence[Check | Mapping[str, Any]] | None = None,
     tags: Sequence[str] = (),
     free: bool = False,
     store: str | Store = "memory:",
@@ -63,7 +68,8 @@ async def run_suite(
 
     `suite` is a file name, a document or an AgentEvalSuite. `agent` is a function of the task (or of the task and a context), an Agent,
     or a text as `assay run --agent` takes it. Set `free` for a function that costs nothing; otherwise an agent that reports no usage has
-    an unknown cost. `store` is a database address or an open store; the default keeps the run in memory only.
+    an unknown cost. `checks` is one list of FEP checks for the output and trajectory of every task: their results are `check_results`,
+    and never part of the score. `store` is a database address or an open store; the default keeps the run in memory only.
     """
     settings = with_model(load(concurrency=concurrency), model)
     document = suite_from(suite, settings)
@@ -78,10 +84,11 @@ async def run_suite(
         judge=judge,
         agent_spec=agent if isinstance(agent, str) else "",
         tags=tuple(tags),
+        checks=None if checks is None else checks_from(checks),
     )
     async with AsyncExitStack() as stack:
         opened = await _open_store(store, stack)
-        evals = await stack.enter_async_context(app.open_evals(settings, opened, [subject]))
+        evals = await stack.enter_async_context(open_evals(settings, opened, [subject], checks=checks))
         plan = await evals.service.plan(request, TENANT, document)
         run = await evals.service.submit(plan, TENANT, evals.executor.executor_id)
         evals.executor.start(run)
@@ -93,7 +100,7 @@ async def run_suite(
         return await result_of(evals, ended)
 
 
-async def result_of(evals: app.EvalRuntime, run: Run) -> SuiteRun:
+async def result_of(evals: EvalRuntime, run: Run) -> SuiteRun:
     """The result of a run that has ended, read from its store."""
     assert run.status in CLOSED
     summary = await evals.service.summary(run)
@@ -110,6 +117,7 @@ async def result_of(evals: app.EvalRuntime, run: Run) -> SuiteRun:
         report=await report_of(evals.store, run),
         reasons=reasons,
         results=[read_result(line) async for line in evals.service.results(run)],
+        check_results=[read_result(line) async for line in recorded_checks(evals.store, run.id)],
         error=run.head.get("error"),
     )
 

@@ -1,6 +1,8 @@
 """The scorecard of an eval run: the verdict, the tasks that did not pass and why, and the commands for details."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 from msgspec import UNSET
@@ -11,6 +13,7 @@ from assay.agenteval.report import EvalReport, Reason, recorded_results, recorde
 from assay.cli.console import count_of, echo_json
 from assay.cli.console_table import Page, Table, Text, cell
 from assay.cli.render_table import rate
+from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
@@ -18,12 +21,14 @@ from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 
 MAX_TRIALS = 4  # with more trials pass^k is shown for three k
+NOTHING: Mapping[str, object] = MappingProxyType({})
 FILE_WIDTH = 160  # columns where standard output is not a terminal
 
 
 async def show(store: Store, run: Run, *, reasons: int = 50) -> None:
     """Print the scorecard of a stored run, with at most `reasons` tasks that did not pass."""
     display(await _detail(store, run, reasons))
+    await show_checks(store, run)
 
 
 async def _detail(store: Store, run: Run, reasons: int) -> EvalDetail:
@@ -150,10 +155,16 @@ def _put_hints(page: Page, card: EvalDetail) -> None:
 
 async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> None:
     """Print the scorecard of a stored run as JSON."""
-    print_json(await _detail(store, run, 0), await recorded_summary(store, run), comparison)
+    checks = await checks_document(store, run)
+    print_json(await _detail(store, run, 0), await recorded_summary(store, run), comparison, checks)
 
 
-def print_json(card: EvalDetail, summary: EvalSummary | None, comparison: Comparison | None = None) -> None:
+def print_json(
+    card: EvalDetail,
+    summary: EvalSummary | None,
+    comparison: Comparison | None = None,
+    more: Mapping[str, object] = NOTHING,
+) -> None:
     document: dict[str, object] = {
         "runId": card.run_id,
         "status": card.status,
@@ -162,6 +173,7 @@ def print_json(card: EvalDetail, summary: EvalSummary | None, comparison: Compar
     }
     document |= {} if card.effective is UNSET else {"effective": card.effective}
     document |= {} if comparison is None else {"comparison": comparison}
+    document |= more
     echo_json(msgspec.json.encode(document))
 
 

@@ -14,8 +14,8 @@ from assay.agenteval.fork import same_agent, scored_of
 from assay.agenteval.report import recorded_summary
 from assay.agenteval.request import EvalRequest
 from assay.agenteval.run_header import KIND, read_request
+from assay.api.eval_runtime import EvalRuntime, open_evals
 from assay.api.suites import TENANT, suite_from, with_model
-from assay.app import EvalRuntime, open_evals
 from assay.cli import render_scorecard
 from assay.cli.baseline import check_baseline, find_baseline, note_no_baseline, read_baseline, show_comparison
 from assay.cli.console import echo, echo_err, stdout_to_stderr
@@ -23,6 +23,7 @@ from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.cli.find_run import find_run
 from assay.cli.run_progress import RunProgress
 from assay.errors import EvalRefused, InvalidRequest, Problem, UsageError
+from assay.fep.sources import checks_in, placed
 from assay.ports import ACTIVE, CLOSED, Run, Store
 from assay.ports.agents import Agent
 from assay.protocol.scorecard import EvalSummary
@@ -42,6 +43,7 @@ class RunOptions(Struct, frozen=True, kw_only=True):
     trials: int = 1
     model: str | None = None
     judge: str | None = None
+    checks: str | None = None
     concurrency: int | None = None
     timeout: float | None = None
     resume: str | None = None
@@ -69,18 +71,24 @@ def _validate(options: RunOptions) -> None:
         missing = "a SUITE" if options.suite is None else "--agent WHAT"
         raise UsageError(f"assay run needs {missing}: assay run suite.yaml --agent module:function")
     if options.resume is not None and (
-        options.suite or options.modes or options.baseline or options.trials != 1
+        options.suite or options.modes or options.baseline or options.trials != 1 or options.checks
     ):
         raise UsageError(
-            "--resume continues a run with its own suite, modes, baseline and trials: leave these options out"
+            "--resume continues a run with its own suite, modes, baseline, trials and checks: leave these options out"
         )
     if options.force and options.baseline is None:
         raise UsageError("--force is an option of --baseline: add --baseline RUN")
+    if options.checks is not None and options.server is not None:
+        raise UsageError("--checks runs checks on this machine; with --server use a suite alone")
     if options.timeout == math.inf:
         raise UsageError("--timeout: expected a number of seconds, got inf")
     for tag in options.tags:
         if "=" not in tag or len(tag) > 256:
             raise UsageError(f"--tag {tag!r}: expected k=v, of at most 256 characters")
+    _validate_outputs(options)
+
+
+def _validate_outputs(options: RunOptions) -> None:
     for name in options.to:
         if name == "-" or not name.endswith((".json", ".jsonl", ".csv")):
             raise UsageError(f"-o {name}: expected a file that ends in .json, .jsonl or .csv")
@@ -111,8 +119,14 @@ async def _open_evals(
     if source is not None and spec is None:
         spec = (await read_request(store, source.id)).agent_spec or None
     agent = None if spec is None else app.resolve_agent(spec, settings)
-    async with open_evals(settings, store, [agent] if agent else []) as evals:
-        yield evals, agent
+    checks = None if options.checks is None else checks_in(options.checks, settings.limits)
+    try:
+        async with open_evals(settings, store, [agent] if agent else [], checks=checks) as evals:
+            yield evals, agent
+    except InvalidRequest as refusal:
+        if not all(problem.place.startswith("checks") for problem in refusal.problems):
+            raise
+        raise InvalidRequest(placed(str(options.checks), refusal.problems)) from None
 
 
 async def _start(
@@ -143,6 +157,7 @@ async def _start(
         allow_target_mismatch=options.any_agent,
         agent_spec=options.agent or "",
         tags=options.tags,
+        checks=evals.service.dependencies.checks and evals.service.dependencies.checks.checks,
     )
     try:
         plan = await evals.service.plan(request, TENANT, suite)

@@ -40,6 +40,10 @@ def run(
     judge: Annotated[
         str | None, typer.Option(help="Model that judges rubrics, PROVIDER:MODEL.", metavar="NAME")
     ] = None,
+    checks: Annotated[
+        str | None,
+        typer.Option(help="File with checks for every task, beside the scorecard.", metavar="F"),
+    ] = None,
     concurrency: Annotated[
         int | None, typer.Option(help="How many tasks run at the same time.", metavar="N", min=1)
     ] = None,
@@ -85,6 +89,7 @@ def run(
         trials=trials,
         model=model,
         judge=judge,
+        checks=checks,
         concurrency=concurrency,
         timeout=timeout,
         resume=resume,

@@ -27,15 +27,41 @@ SERIES = "series"  # the fixture of tests that have a long form
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--soak", action="store_true", help="run only the tests that have a long series, in full"
+        "--soak", action="store_true", help="run only the tests that have a long series or a sample, in full"
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "sample(n): `make test` runs one of n cases, so that every value of every parameter is in one; `make soak` runs all",
     )
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--soak"):
-        short = [item for item in items if SERIES not in item.fixturenames]
-        items[:] = [item for item in items if SERIES in item.fixturenames]
-        config.hook.pytest_deselected(items=short)
+    selected = long_items(items) if config.getoption("--soak") else sampled_items(items)
+    chosen = {id(item) for item in selected}
+    others = [item for item in items if id(item) not in chosen]
+    items[:] = selected
+    if others:
+        config.hook.pytest_deselected(items=others)
+
+
+def long_items(items):
+    return [item for item in items if SERIES in item.fixturenames or item.get_closest_marker("sample")]
+
+
+def sampled_items(items):
+    """Of a table the diagonals: of 2 x 4 cases every second one, and none of the 2 or of the 4 values is missing."""
+    selected, values = [], {}
+    for item in items:
+        marker, diagonal = item.get_closest_marker("sample"), 0
+        for name, value in item.callspec.params.items() if marker else ():
+            known = values.setdefault((item.function, name), {})
+            diagonal += known.setdefault(repr(value), len(known))
+        if marker is None or diagonal % marker.args[0] == 0:
+            selected.append(item)
+    return selected
 
 
 @pytest.fixture(scope="session")

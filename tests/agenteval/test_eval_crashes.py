@@ -118,6 +118,7 @@ class Host:
         assert all(event.get("causationId", next(iter(ids))) in ids for event in events)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, alone):
     host = Host(zygote, record, tmp_path)

@@ -137,6 +137,7 @@ class Host:
         return len(torn)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("type", CASES)
 @pytest.mark.parametrize("failpoint", FAILPOINTS)
 def test_killed_at_a_commit_it_ends_as_if_left_alone(zygote, record, tmp_path, failpoint, type):

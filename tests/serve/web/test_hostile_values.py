@@ -300,10 +300,11 @@ def field(number, data):
 
 def deep_value(deep):
     """A google.protobuf.Value, which protobuf itself would not write so deep."""
-    value = b"\x20\x01"
-    for _ in range(deep):
-        value = field(6, field(1, value))
-    return value
+    parts, size = [b"\x20\x01"], 2
+    for number in (1, 6) * deep:
+        parts.append(varint(number << 3 | 2) + varint(size))
+        size += len(parts[-1])
+    return b"".join(reversed(parts))
 
 
 def members(value):

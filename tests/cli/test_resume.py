@@ -95,18 +95,22 @@ def test_killed_at_random_moments_it_ends_as_if_left_alone(work, options, series
 
 
 def test_a_torn_last_line_is_cut_and_the_other_files_are_made_again(work):
-    whole = (work / "whole.jsonl").read_bytes()
+    lines = (work / "cases.jsonl").read_text().splitlines(keepends=True)[:200]
+    (work / "some.jsonl").write_text("".join(lines))
+    finished(work, "intact.jsonl", contexts="some.jsonl")
+    whole = (work / "intact.jsonl").read_bytes()
     for cut in (0, 1, len(whole) // 3, len(whole) - 1):
         (work / "torn.jsonl").write_bytes(whole[:cut])
-        (work / ".torn.jsonl.assay").write_bytes((work / ".whole.jsonl.assay").read_bytes())
-        code, told = finished(work, "torn.jsonl", "--resume", "-o", "torn.json", "-o", "torn.csv")
+        (work / ".torn.jsonl.assay").write_bytes((work / ".intact.jsonl.assay").read_bytes())
+        files = ("-o", "torn.json", "-o", "torn.csv")
+        code, told = finished(work, "torn.jsonl", "--resume", *files, contexts="some.jsonl")
         assert code == 1
-        assert timeless(work / "torn.jsonl") == timeless(work / "whole.jsonl")
+        assert timeless(work / "torn.jsonl") == timeless(work / "intact.jsonl")
         held = whole[:cut].count(b"\n")
         assert ("already has " in told) is bool(held)
         document = json.loads((work / "torn.json").read_bytes())
-        assert document["summary"]["total_test_cases"] == len(document["results"]) == CASES
-        assert (work / "torn.csv").read_bytes().count(b"\n") == CASES * len(CHECKS) + 1
+        assert document["summary"]["total_test_cases"] == len(document["results"]) == len(lines)
+        assert (work / "torn.csv").read_bytes().count(b"\n") == len(lines) * len(CHECKS) + 1
 
 
 def test_what_it_holds_is_not_evaluated_again(work):

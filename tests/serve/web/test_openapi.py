@@ -135,7 +135,7 @@ def test_schemathesis(route, api, host):
     tried(host=host)
 
 
-@settings(max_examples=8, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
+@settings(max_examples=settings.default.max_examples // 12, deadline=None, derandomize=True, phases=[Phase.explicit, Phase.generate],
           suppress_health_check=list(HealthCheck))  # fmt: skip
 def conforms(case, host):
     key = _key(host)

@@ -1,15 +1,19 @@
-"""Runs foreign code that may hang: threads that can be abandoned, and tasks that can be left behind (decision 32)."""
+"""Runs foreign code that may hang: threads that can be abandoned (decision 32). Describes the exceptions of foreign code."""
 
 import asyncio
 import contextvars
+import sysconfig
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from traceback import walk_tb
 from typing import Any
 
 from assay.errors import ForeignFault
 
 ABANDONED = 64  # hanging threads in one process
 
+_LIBRARIES = tuple({*map(sysconfig.get_path, ("stdlib", "purelib", "platlib")), str(Path(__file__).parent)})
 _abandoned = 0
 _lock = threading.Lock()
 
@@ -82,3 +86,27 @@ def detach_task(task: "asyncio.Future[Any]") -> None:
     if isinstance(task, asyncio.Task):
         asyncio.tasks._unregister_task(task)  # pyright: ignore[reportPrivateUsage, reportUnknownArgumentType]
         task._log_destroy_pending = False  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def exception_text(surprise: BaseException) -> str:
+    """`KeyError: 'id' (shop.py:12 in answer)`: the exception, and the last line of foreign code that raised it."""
+    try:
+        text = f"{type(surprise).__name__}: {surprise}"
+    except Exception as another:  # noqa: BLE001  # its message is foreign code too
+        text = f"{type(surprise).__name__} (no message: its text raised {type(another).__name__})"
+    return f"{text}{_location(surprise)}"
+
+
+def _location(surprise: BaseException) -> str:
+    """The innermost frame that is not of a library or of assay. A path outside of the working directory is only its name."""
+    frames = [
+        (frame.f_code, line)
+        for frame, line in walk_tb(surprise.__traceback__)
+        if not frame.f_code.co_filename.startswith(("<", *_LIBRARIES))
+    ]
+    if not frames:
+        return ""
+    code, line = frames[-1]
+    path, folder = Path(code.co_filename), Path.cwd()
+    name = path.relative_to(folder) if path.is_relative_to(folder) else path.name
+    return f" ({name}:{line} in {code.co_qualname})"

@@ -22,7 +22,7 @@ from assay.fep.scorer import Scorer
 from assay.fep.tally import Tally
 from assay.ports import Services
 from assay.ports.agents import Agent, Memory, ToolBox
-from assay.protocol.agents import InvocationResult, MemoryEntry, Step, Usage
+from assay.protocol.agents import InvocationResult, MemoryEntry, ReasoningStep, Step, Usage
 from assay.protocol.json_types import JSON
 from assay.protocol.redaction import redact_json, redact_text
 from assay.protocol.results import CheckError, CheckResult, TestCaseResult
@@ -169,6 +169,7 @@ class TrialRunner:
         metadata: JSON = {"outcome": finish.outcome, "latency_ms": round(self._invocation.seconds * 1000)}
         metadata |= {"trial": self._unit.trial} if environment.request.trials > 1 else {}
         metadata |= {"error": finish.error} if finish.error else {}
+        metadata |= {"step_ms": times} if (times := self._step_times()) else {}
         context = context_of(task, finish, metadata, checks)
         scorer = environment.plan.scorer_for(0, context)
         if self._fault is None and not scorer.waits:
@@ -182,6 +183,12 @@ class TrialRunner:
         )
         self._line = scorer.result_of(context, results, scorer.answers_in(Tally())).line
         self._score = score_of(task, results)
+
+    def _step_times(self) -> list[int]:
+        """When each step of the log happened, in milliseconds since the start; the events of a trial are written together."""
+        hidden = ReasoningStep if self._environment.request.verbosity == "off" else ()
+        steps = [step for step in self._invocation.steps if not isinstance(step, hidden)]
+        return [step.at_ms for step in steps if step.at_ms is not UNSET]
 
     async def _run_checks(self, scorer: Scorer, context: Context) -> list[CheckResult]:
         """Run the checks one by one, and meter the judge."""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from assay.agents.fixtures import FixtureTools, SeededMemory
 from assay.agents.handoff import validate_result
 from assay.errors import ForeignFault, NotMeasured, TimeFault
+from assay.foreign import exception_text
 from assay.ports import Limits
 from assay.ports.agents import Agent, Memory, ToolBox, ToolFailure
 from assay.ports.connection_errors import is_connection_error
@@ -194,9 +195,9 @@ class Invocation:
         self.note(HandoffStep(to_agent_id=to_agent_id, reason=redact_text(str(reason))))
 
     def note(self, step: Step) -> None:
-        """Add a step, unless the invocation is closed."""
+        """Add a step and its time, unless the invocation is closed."""
         if self._closed is None:
-            self.steps.append(step)
+            self.steps.append(replace(step, at_ms=round((time.monotonic() - self._began) * 1000)))
 
     def _check_open(self) -> None:
         if self._closed is not None:
@@ -290,18 +291,11 @@ async def invoke(
         finish = InvocationResult(outcome="failed", error="the agent did not end in time")
     except Exception as surprise:  # an agent is foreign code
         if is_connection_error(surprise):
-            raise NotMeasured(_words(surprise)) from surprise
-        finish = InvocationResult(outcome="failed", error=_words(surprise))
+            raise NotMeasured(exception_text(surprise)) from surprise
+        finish = InvocationResult(outcome="failed", error=exception_text(surprise))
     finally:
         invocation.close()
     return _error_text(validate_result(agent.card, _sensible(finish), floor, invocation.max_depth))
-
-
-def _words(surprise: Exception) -> str:
-    try:
-        return f"{type(surprise).__name__}: {surprise}"
-    except Exception as another:  # noqa: BLE001  # its message is foreign code too
-        return f"{type(surprise).__name__} (no message: its text raised {type(another).__name__})"
 
 
 def _sensible(finish: InvocationResult) -> InvocationResult:

@@ -70,19 +70,23 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
     transport: ToolTransport = "native"
 
 
-class ReasoningStep(Struct, frozen=True, kw_only=True, tag="reasoned"):
+class TimedStep(Struct, frozen=True, kw_only=True):
+    at_ms: int | UnsetType = UNSET  # since the start of the invocation
+
+
+class ReasoningStep(TimedStep, frozen=True, kw_only=True, tag="reasoned"):
     text: str
     verbosity: Literal["summary", "full"] = "summary"
 
 
-class ToolCalled(Struct, frozen=True, kw_only=True, tag="tool-called"):
+class ToolCalled(TimedStep, frozen=True, kw_only=True, tag="tool-called"):
     call_id: str
     tool: str
     inputs: dict[str, Any]
     transport: ToolTransport = "native"
 
 
-class ToolReturned(Struct, frozen=True, kw_only=True, tag="tool-returned"):
+class ToolReturned(TimedStep, frozen=True, kw_only=True, tag="tool-returned"):
     """Either an outcome or an error `{code, message}`."""
 
     call_id: str
@@ -93,11 +97,11 @@ class ToolReturned(Struct, frozen=True, kw_only=True, tag="tool-returned"):
     duration_ms: int = 0
 
 
-class UsageStep(Struct, frozen=True, kw_only=True, tag="used"):
+class UsageStep(TimedStep, frozen=True, kw_only=True, tag="used"):
     usage: Usage
 
 
-class MemoryWriteStep(Struct, frozen=True, kw_only=True, tag="wrote"):
+class MemoryWriteStep(TimedStep, frozen=True, kw_only=True, tag="wrote"):
     """A write to the agent's memory."""
 
     memory_ref: str
@@ -105,7 +109,7 @@ class MemoryWriteStep(Struct, frozen=True, kw_only=True, tag="wrote"):
     tags: tuple[str, ...] = ()
 
 
-class HandoffStep(Struct, frozen=True, kw_only=True, tag="handed-off"):
+class HandoffStep(TimedStep, frozen=True, kw_only=True, tag="handed-off"):
     to_agent_id: str
     reason: str = ""
 

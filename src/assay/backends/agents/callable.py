@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from assay.backends.agents.deadlines import with_deadline
 from assay.backends.agents.functions import is_async, local_id, takes_context
 from assay.errors import ForeignFault, NotMeasured, TimeFault
-from assay.foreign import run_in_thread
+from assay.foreign import exception_text, run_in_thread
 from assay.ports.agents import AgentContext, AgentRefusal, ToolFailure
 from assay.ports.connection_errors import is_connection_error
 from assay.protocol.agents import AgentCard, InvocationResult, MemoryEntry, ToolSpec, Usage
@@ -46,8 +46,8 @@ class CallableAgent:
             raise
         except BaseException as surprise:  # an agent is foreign code: SystemExit too
             if is_connection_error(surprise):
-                raise NotMeasured(_words(surprise)) from surprise
-            return InvocationResult(outcome="failed", error=_words(surprise))
+                raise NotMeasured(exception_text(surprise)) from surprise
+            return InvocationResult(outcome="failed", error=exception_text(surprise))
         return (
             result
             if isinstance(result, InvocationResult)
@@ -142,13 +142,6 @@ class SyncMemory:
 
     def write(self, content: str, *, tags: Sequence[str] = (), ttl: float | None = None) -> MemoryEntry:
         return self._wait(lambda: self._memory.write(content, tags=tags, ttl=ttl))
-
-
-def _words(surprise: BaseException) -> str:
-    try:
-        return f"{type(surprise).__name__}: {surprise}"
-    except Exception as another:  # noqa: BLE001  # its message is foreign code too
-        return f"{type(surprise).__name__} (no message: its text raised {type(another).__name__})"
 
 
 async def _soon(work: Callable[[], T]) -> T:

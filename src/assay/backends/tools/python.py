@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from assay.backends.agents.functions import is_async, load
-from assay.foreign import run_in_thread
+from assay.foreign import exception_text, run_in_thread
 from assay.ports.agents import ToolFailure
 from assay.ports.config import ToolConfig
 from assay.protocol.agents import ToolSpec
@@ -41,7 +41,7 @@ class PythonTool:
         except (ToolFailure, asyncio.CancelledError):
             raise
         except (Exception, SystemExit) as surprise:  # noqa: BLE001  # a tool is foreign code
-            raise ToolFailure("tool_error", f"{type(surprise).__name__}: {surprise}") from None
+            raise ToolFailure("tool_error", exception_text(surprise)) from None
 
     async def _answer(self, arguments: dict[str, Any]) -> Any:
         if is_async(self._function):

@@ -190,7 +190,7 @@ def test_a_run_is_shown_with_its_verdicts(command, kept):
     given_up = command("show", gave_up, folder=folder).out
     assert "a: not met\ngoal not reached: the workflow gave up" in given_up
     shown = command("show", waits, folder=folder)
-    assert "turn 1: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
+    assert "verdict: fail, by local.bots.rejects on the work of local.bots.write (a)" in shown.out
     assert "goal not reached: the run waits for a person at actor: the result is not good enough" in shown.out
     assert f"assay respond {waits} --accept" in shown.out + shown.err
     told = json.loads(command("show", own, "--json", folder=folder).out)

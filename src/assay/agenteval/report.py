@@ -177,7 +177,7 @@ async def failure_reasons(store: Store, run: Run) -> AsyncIterator[Reason]:
     request = await read_request(store, run.id)
     async for chunk in read_chunks(store, run.id, RESULTS):
         result = msgspec.json.decode(chunk.data)
-        why = _why(result, request.pass_score)
+        why = failure_reason(result, request.pass_score)
         if why is not None:
             case: JSON = result["execution_context"]["test_case"]
             yield Reason(case["id"], chunk.first % request.trials, result["status"] == "completed", why)
@@ -198,7 +198,7 @@ async def reasons_of(
     return tuple(first.values()), len(wrong) - len(first)
 
 
-def _why(result: JSON, pass_score: float) -> str | None:
+def failure_reason(result: JSON, pass_score: float) -> str | None:
     """Why a result did not pass; None if it passed."""
     output: JSON = result["execution_context"]["output"]
     for check in result["check_results"]:

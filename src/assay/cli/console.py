@@ -8,6 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TextIO
 
+from assay.cli.word_wrap import width_of, wrap
 from assay.terminal import as_json_escapes, lines, one_line
 
 TERMINAL_INTERVAL, FILE_INTERVAL = 0.1, 10.0  # seconds between two progress lines
@@ -20,24 +21,24 @@ def count_of(number: int, noun: str) -> str:
 
 def echo_err(text: str) -> None:
     """Print one line on standard error, after `assay: `."""
-    _print(f"assay: {one_line(text)}", sys.stderr)
+    _print_lines(f"assay: {one_line(text)}", sys.stderr)
 
 
 def echo_err_plain(text: str) -> None:
     """Print one line on standard error."""
-    _print(one_line(text), sys.stderr)
+    _print_lines(one_line(text), sys.stderr)
 
 
 def echo(text: str, *, flush: bool = False) -> None:
     """Print one line on standard output."""
-    _print(one_line(text), sys.stdout)
+    _print_lines(one_line(text), sys.stdout)
     if flush:
         sys.stdout.flush()
 
 
 def echo_lines(text: str) -> None:
     """Print a text of several lines on standard output, the later ones indented."""
-    _print(lines(text), sys.stdout)
+    _print_lines(lines(text), sys.stdout)
 
 
 def echo_rows(rows: list[tuple[str, ...]]) -> None:
@@ -52,6 +53,14 @@ def echo_json(document: bytes | str, to: TextIO | None = None) -> None:
     """Print a JSON document on standard output, or to `to`."""
     text = document.decode() if isinstance(document, bytes) else document
     _print(as_json_escapes(text), to or sys.stdout)
+
+
+def _print_lines(text: str, to: TextIO) -> None:
+    """Print lines. On a terminal they wrap at words."""
+    width = width_of(to)
+    for line in text.split("\n"):
+        for part in wrap(line, width):
+            _print(part, to)
 
 
 def _print(text: str, to: TextIO) -> None:

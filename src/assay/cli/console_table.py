@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.text import Text
 
+from assay.cli.word_wrap import break_points, later_indent, width_of
 from assay.terminal import one_line
 
 FILE_WIDTH = 200  # columns where standard output is not a terminal
@@ -34,9 +35,19 @@ class Page(Console):
         else:
             super().__init__(highlight=False, soft_wrap=soft_wrap, width=file_width, color_system=None)
 
-    def put(self, text: str | Text, style: str = "") -> None:
-        """Print one line."""
-        self.print(cell(text, style) if isinstance(text, str) else text)
+    def put(self, text: str | Text, style: str = "", indent: str | None = None) -> None:
+        """Print one line. On a terminal it wraps at words; a later line begins with `indent`."""
+        line = cell(text, style) if isinstance(text, str) else text
+        width = width_of(sys.stdout)
+        points = [] if width is None else break_points(line.plain, width, indent)
+        own = later_indent(line.plain) if indent is None else indent
+        for at, part in enumerate(line.divide(points)):
+            part.rstrip()
+            self.print(part if at == 0 else Text(own) + part)
+
+    def put_indented(self, label: str, text: str, style: str = "") -> None:
+        """Print a label and a text beside it. On a terminal the text wraps in its own column."""
+        self.put(f"{label}{text}", style, " " * len(label))
 
     def width_of(self, rows: Table) -> int:
         """The columns that the table needs to show every row in one line."""

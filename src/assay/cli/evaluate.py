@@ -28,6 +28,7 @@ from assay.cli.evaluate_io import (
 from assay.cli.exit_codes import ERROR, NOT_PASSED, PASSED
 from assay.errors import EnvironmentFailure, InvalidRequest, Refusal, UsageError
 from assay.fep.execute import ExecutionOptions
+from assay.fep.failing_cases import FailingCases
 from assay.fep.plan import Plan
 from assay.fep.problems import ProblemCollector
 from assay.fep.request import own_problems, plan_of, scorers_of
@@ -60,7 +61,7 @@ def main(options: EvaluateOptions) -> int:
     began, started = time.perf_counter(), services.clock.now()
     tally, trouble = Tally(), None
     sinks = open_sinks(options, plan, inputs, check_options, tally)
-    run = new_id("eval_")
+    run, failing = new_id("eval_"), FailingCases()
     if agent is None and options.save:
         from assay.fep.save import StoreSink  # deferred import: most runs are not stored
 
@@ -70,9 +71,9 @@ def main(options: EvaluateOptions) -> int:
     try:
         with _sigterm_interrupts(), stdout_to_stderr(), flushed_on_error(sinks):
             if agent is not None:
-                agent.execute(plan, inputs, tally, sinks, bad)
+                agent.execute(plan, inputs, tally, [*sinks, failing], bad)
             else:
-                _execute(plan, inputs, tally, sinks, options, settings, bad)
+                _execute(plan, inputs, tally, sinks, failing, options, settings, bad)
     except (EnvironmentFailure, InvalidRequest) as refusal:
         trouble = refusal
     except KeyboardInterrupt:
@@ -90,7 +91,7 @@ def main(options: EvaluateOptions) -> int:
         trouble=str(trouble or ""),
     )
     trouble = _close(sinks, footer, trouble)
-    _report(options, tally, bad, footer, time.perf_counter() - began, trouble, agent)
+    _report(options, tally, failing, bad, footer, time.perf_counter() - began, trouble, agent)
     return _exit_code(options, tally, bad, trouble)
 
 
@@ -136,6 +137,7 @@ def _execute(
     inputs: Inputs,
     tally: Tally,
     sinks: list[Sink],
+    failing: FailingCases,
     options: EvaluateOptions,
     settings: Settings,
     bad: BadLines,
@@ -153,11 +155,13 @@ def _execute(
         if options.jobs > 1:
             from assay.cli.jobs import run_jobs  # deferred import: most runs use one process
 
-            why_not = run_jobs(plan, inputs, tally, sinks, options, settings, execution, bad, progress)
+            why_not = run_jobs(
+                plan, inputs, tally, sinks, failing, options, settings, execution, bad, progress
+            )
             if why_not is None:
                 return
             echo_err(f"--jobs {options.jobs}: {why_not}, so it runs in one process")
-        write_results(plan, inputs, tally, sinks, execution, progress)
+        write_results(plan, inputs, tally, [*sinks, failing], execution, progress)
     finally:
         progress.clear()
 
@@ -175,6 +179,7 @@ def _close(sinks: list[Sink], footer: RunFooter, trouble: Refusal | None) -> Ref
 def _report(
     options: EvaluateOptions,
     tally: Tally,
+    failing: FailingCases,
     bad: BadLines,
     footer: RunFooter,
     seconds: float,
@@ -182,11 +187,13 @@ def _report(
     agent: AgentReport | None = None,
 ) -> None:
     from assay.cli import render_table  # deferred import: rich loads slowly
+    from assay.cli.render_failing import show_failing  # deferred import: as above
 
     if options.json:
         document: dict[str, Any] = {
             "evaluation_id": footer.evaluation_id,
             **render_table.summary_of(tally),
+            "failing_cases": failing.cases,
             "outputs": options.to,
             "status": footer.status,
             "seconds": round(seconds, 3),
@@ -200,8 +207,9 @@ def _report(
         render_table.show(tally, bar=options.bar, seconds=seconds, experiment=name)
         for line in agent.lines() if agent else ():
             echo(line)
+        show_failing(failing, footer.evaluation_id if options.save else None)
         if options.save:
-            echo(f"stored as {footer.evaluation_id}: assay show {footer.evaluation_id}")
+            echo(f"stored; details: assay show {footer.evaluation_id}")
         for name in options.to:
             echo(f"results in {name}")
     else:

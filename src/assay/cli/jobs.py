@@ -22,6 +22,7 @@ from assay.cli.console import ProgressLine
 from assay.cli.evaluate_io import BadLines, EvaluateOptions, Inputs
 from assay.errors import BadLine, EnvironmentFailure, Problem, RunTimeout
 from assay.fep.execute import ExecutionOptions
+from assay.fep.failing_cases import FailingCase, FailingCases
 from assay.fep.files import format_of
 from assay.fep.plan import Plan
 from assay.fep.sinks import JsonlSink, Sink
@@ -79,6 +80,8 @@ class JobResult(Struct, frozen=True, kw_only=True):
     skipped_count: int = 0
     stopped: BadLineAt | None = None
     trouble: str = ""
+    failing: list[FailingCase]  # the first ones
+    all_failing: bool
 
 
 class Worker:
@@ -135,6 +138,7 @@ def run_jobs(
     inputs: Inputs,
     tally: Tally,
     sinks: list[Sink],
+    failing: FailingCases,
     options: EvaluateOptions,
     settings: Settings,
     execution: ExecutionOptions,
@@ -172,7 +176,7 @@ def run_jobs(
         write=bool(sinks),
     )
     line = _lines_before(name, start)
-    JobScheduler(config, jobs, start, size, tally, sinks, bad, progress, line).run(execution)
+    JobScheduler(config, jobs, start, size, tally, sinks, failing, bad, progress, line).run(execution)
     return None
 
 
@@ -187,11 +191,13 @@ class JobScheduler:
         size: int,
         tally: Tally,
         sinks: list[Sink],
+        failing: FailingCases,
         bad: BadLines,
         progress: ProgressLine,
         line: int,
     ) -> None:
         self._config, self._size, self._tally, self._sinks = config, size, tally, sinks
+        self._failing = failing
         self._bad, self._progress, self._line = bad, progress, line
         self._next = self._written = start
         self._jobs, self._range = jobs, FIRST_RANGE
@@ -243,6 +249,7 @@ class JobScheduler:
             result = self._done.pop(part.start)
             self._copy(worker.files[part.file], result.size)
             self._tally.add(result.tally)
+            self._failing.add(result.failing, complete=result.all_failing)
             self._report(result)
             self._line += result.lines
             self._written = part.end

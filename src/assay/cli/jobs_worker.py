@@ -18,6 +18,7 @@ from assay.cli.jobs import BadLineAt, ByteRange, JobResult, WorkerConfig
 from assay.errors import BadLine, Refusal
 from assay.fep.context import Context
 from assay.fep.execute import ExecutionOptions, score, stream
+from assay.fep.failing_cases import FailingCases
 from assay.fep.files import SourceItem
 from assay.fep.plan import Plan
 from assay.fep.request import checks_from
@@ -26,6 +27,7 @@ from assay.fep.tally import Tally
 from assay.settings import load
 
 LISTED = 10
+Writer = Callable[[bytes], object]
 
 
 def main() -> None:
@@ -55,14 +57,14 @@ class _Worker:
     def work(self, part: ByteRange) -> JobResult:
         began = time.monotonic()
         range_ = _Range(self._config, part)
-        tally = Tally(part=True)
+        tally, failing = Tally(part=True), FailingCases()
         file = self._files[part.file]
         file.seek(0)
         write = file.write if self._config.write else len
         stopped: BadLineAt | None = None
         trouble = ""
         try:
-            self._score(range_.source, tally, write)
+            self._score(range_.source, tally, write, failing.write)
         except BadLine as bad:
             stopped = BadLineAt(range_.line, [str(problem) for problem in bad.found])
         except Refusal as refusal:  # the checks of a case are invalid
@@ -82,21 +84,23 @@ class _Worker:
             skipped_count=range_.bad_count,
             stopped=stopped,
             trouble=trouble,
+            failing=failing.cases,
+            all_failing=failing.complete,
         )
 
-    def _score(self, source: Source, tally: Tally, write: Callable[[bytes], object]) -> None:
+    def _score(self, source: Source, tally: Tally, write: Writer, note: Writer) -> None:
         if self._plan.shared is not None and not self._plan.shared.waits:
             for scored in score(self._plan, source, tally):
                 write(scored.line + b"\n")
+                note(scored.line)
         else:
-            asyncio.run(self._wait(planned(source, source, self._plan), tally, write))
+            asyncio.run(self._wait(planned(source, source, self._plan), tally, write, note))
 
-    async def _wait(
-        self, contexts: Iterator[Context], tally: Tally, write: Callable[[bytes], object]
-    ) -> None:
+    async def _wait(self, contexts: Iterator[Context], tally: Tally, write: Writer, note: Writer) -> None:
         try:
             async for scored in stream(self._plan, contexts, tally, self._execution):
                 write(scored.line + b"\n")
+                note(scored.line)
         finally:
             await self._plan.services.close()
 

@@ -17,6 +17,7 @@ from assay.cli.render_task_checks import checks_document, show_checks
 from assay.cli.result_export import ResultExport
 from assay.fep.spending import dollars
 from assay.ports import Run, Store
+from assay.protocol.json_types import JSON
 from assay.protocol.scorecard import EvalSummary
 from assay.runs.annotations import annotations, effective
 
@@ -47,11 +48,11 @@ def display(card: EvalDetail, hint: str | None = None) -> None:
     if scored:
         page.put(_headline(report, scored))
     if card.effective is not UNSET:
-        page.put(_corrected(card.effective))
+        page.put(corrected(card.effective))
     page.put(_tasks(report, scored))
     page.put(_spending(report))
     if card.status != "completed":
-        page.put(_incomplete(card), "yellow")
+        page.put(incomplete(card), "yellow")
     _put_failing(page, report, {reason.task_id: reason for reason in card.reasons}, card.more_reasons)
     if hint is None:
         _put_hints(page, card)
@@ -59,7 +60,7 @@ def display(card: EvalDetail, hint: str | None = None) -> None:
         page.put(hint)
 
 
-def _corrected(effective: Effective) -> str:
+def corrected(effective: Effective) -> str:
     """The score with the corrections of annotations; the recorded score stands above."""
     corrected = effective.verdict
     verdict = "no verdict" if corrected is None else "passed" if corrected.passed else "not passed"
@@ -114,7 +115,7 @@ def _spending(report: EvalReport) -> str:
     return f"cost {cost}, p95 latency {p95}"
 
 
-def _incomplete(card: EvalDetail) -> str:
+def incomplete(card: EvalDetail) -> str:
     report = card.report
     if report.unmeasured:
         return f"not measured: {count_of(len(report.unmeasured), 'task')} of {report.total:,}, so there is no verdict"
@@ -150,7 +151,8 @@ def _put_hints(page: Page, card: EvalDetail) -> None:
     run = card.run_id
     if card.status in ("failed", "cancelled"):
         page.put(f"to complete it: assay run --resume {run}")
-    page.put(f"details: assay show {run}   assay export {run} -o results.jsonl")
+    page.put(f"details: assay show {run}")
+    page.put(f"results: assay export {run} -o results.csv")
 
 
 async def show_json(store: Store, run: Run, comparison: Comparison | None = None) -> None:
@@ -165,16 +167,20 @@ def print_json(
     comparison: Comparison | None = None,
     more: Mapping[str, object] = NOTHING,
 ) -> None:
-    document: dict[str, object] = {
+    document = document_of(card, summary)
+    document |= {} if comparison is None else {"comparison": comparison}
+    echo_json(msgspec.json.encode(document | dict(more)))
+
+
+def document_of(card: EvalDetail, summary: EvalSummary | None) -> JSON:
+    """The scorecard for `--json`."""
+    document: JSON = {
         "runId": card.run_id,
         "status": card.status,
         "summary": summary,
         "report": card.report,
     }
-    document |= {} if card.effective is UNSET else {"effective": card.effective}
-    document |= {} if comparison is None else {"comparison": comparison}
-    document |= more
-    echo_json(msgspec.json.encode(document))
+    return document | ({} if card.effective is UNSET else {"effective": card.effective})
 
 
 async def export(store: Store, run: Run, to: list[str]) -> int:

@@ -33,6 +33,11 @@ def display(verification: Verification, hint: str | None = None) -> None:
     """Print the outcome. `hint` says how to answer a run that waits."""
     for line in _turns(verification):
         echo(line)
+    display_end(verification, hint)
+
+
+def display_end(verification: Verification, hint: str | None = None) -> None:
+    """Print how the run ended, without its turns."""
     for criterion in verification.success_criteria:
         echo(f"{criterion['key']}: {'met' if criterion['met'] else 'not met'}")
     if verification.committed:
@@ -58,14 +63,19 @@ def _turns(verification: Verification) -> list[str]:
             message = f"turn {failure.iteration}: {agent} failed: {_line(failure.why)}"
             lines.append((failure.iteration, 0, message))
     for verdict in verification.verdicts:
-        about = "its own work" if verdict.self_verified else f"the work of {verdict.actor_id}"
-        keys = f" ({', '.join(verdict.criteria)})" if verdict.criteria else ""
-        confidence = "" if verdict.confidence is None else f", confidence {verdict.confidence:.0%}"
         why = no_verdict.get((verdict.iteration, verdict.agent_id))
         none = "" if why is None else f": it gave no verdict: {_line(why)}"
-        message = f"{verdict.verdict}, by {verdict.agent_id} on {about}{keys}{confidence}{none}"
+        message = f"{verdict_text(verdict)}{none}"
         lines.append((verdict.iteration, 1, f"turn {verdict.iteration}: {message}"))
     return [line for _, _, line in sorted(lines, key=lambda item: item[:2])]
+
+
+def verdict_text(verdict: CriticVerdict) -> str:
+    """`revise, by local.reader on the work of local.writer (spelling), confidence 90%`."""
+    about = "its own work" if verdict.self_verified else f"the work of {verdict.actor_id}"
+    keys = f" ({', '.join(verdict.criteria)})" if verdict.criteria else ""
+    confidence = "" if verdict.confidence is None else f", confidence {verdict.confidence:.0%}"
+    return f"{verdict.verdict}, by {verdict.agent_id} on {about}{keys}{confidence}"
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -11,10 +11,13 @@ from assay import app, settings
 from assay.agenteval.run_header import KIND as EVAL
 from assay.auth.audit import audit_read
 from assay.checks import STANDARD
-from assay.cli import render_table, render_verdicts
+from assay.cli import render_verdicts
 from assay.cli.console import echo, echo_json
 from assay.cli.console_table import Page, Table
 from assay.cli.find_run import LIST_HINT, NO_RUNS, find_run
+from assay.cli.show_run import show_eval, show_evaluation
+from assay.cli.show_selection import ShowOptions
+from assay.cli.show_workflow import show_workflow
 from assay.errors import UsageError
 from assay.fep.check_names import result_label
 from assay.fep.run_header import KIND
@@ -22,7 +25,6 @@ from assay.fep.service import EvaluationService, summary_of
 from assay.fep.tally import Tally
 from assay.ports import CLOSED, Run, RunQuery, RunStatus, Services
 from assay.ports.kinds import EXTERNALLY_DRIVEN
-from assay.protocol.json_types import is_object
 from assay.workflow.library import KIND as WORKFLOW
 from assay.workflow.report import verification_of
 
@@ -30,7 +32,6 @@ T = TypeVar("T")
 STATUSES: tuple[RunStatus, ...] = (
     "pending", "running", "waiting-approval", "waiting-input", "completed", "failed", "cancelled",
 )  # fmt: skip
-FAILING_CASES = 5  # cases that did not pass and are listed
 
 
 def list_runs(
@@ -53,21 +54,31 @@ def list_runs(
             echo(hint)
 
 
-def show_run(*, run: str, tenant: str | None, json: bool) -> None:
-    """Print one run."""
+def show_run(
+    *,
+    run: str,
+    failed: bool,
+    case: str | None,
+    task: str | None,
+    check: str | None,
+    limit: int | None,
+    tenant: str | None,
+    json: bool,
+) -> None:
+    """Print the cases, tasks or verdicts of one run, and their reasons."""
+    if case is not None and task is not None:
+        raise UsageError("--case and --task name the same thing: use one of them")
+    options = ShowOptions(failed=failed, case=case or task, check=check, limit=limit, json=json)
 
     async def work(evaluations: EvaluationService) -> None:
         stored = await find_run(evaluations.store, run, tenant=tenant)
         await audit_read(evaluations.store, stored)
         if stored.kind == EVAL:
-            from assay.cli import render_scorecard  # deferred import: only for eval runs
-
-            render = render_scorecard.show_json if json else render_scorecard.show
-            await render(evaluations.store, stored)
-        elif stored.kind != KIND:
-            await _show_workflow(evaluations, stored, json=json)
+            await show_eval(evaluations.store, stored, options)
+        elif stored.kind == KIND:
+            await show_evaluation(evaluations, stored, await _tally(evaluations, stored), options)
         else:
-            await _show_evaluation(evaluations, stored, json=json)
+            await _show_workflow(evaluations, stored, options)
 
     with_evaluations(work)
 
@@ -145,29 +156,13 @@ def _counts(run: Run) -> tuple[str, str, str]:
     return f"{done:,} of {total:,}" if done < total else f"{done:,}", f"{unmeasured:,}", "–"
 
 
-async def _show_evaluation(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
-    tally = await _tally(evaluations, run)
-    if json:
-        document = msgspec.to_builtins(evaluations.operation(run)) | render_table.summary_of(tally)
-        echo_json(msgspec.json.encode(document))
-        return
-    echo(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
-    ended, started = run.ended or run.created, run.started or run.created
-    seconds = (ended - started).total_seconds()
-    render_table.show(tally, bar=None, seconds=seconds, experiment=run.name or None)
-    if "error" in run.head:
-        echo(f"the run failed: {run.head['error']}")
-    for line in [line async for line in _failing_cases(evaluations, run)]:
-        echo(line)
-
-
-async def _show_workflow(evaluations: EvaluationService, run: Run, *, json: bool) -> None:
+async def _show_workflow(evaluations: EvaluationService, run: Run, options: ShowOptions) -> None:
+    if options.selects:
+        raise UsageError(
+            f"{run.id} is a workflow run: it has no cases, so --failed, --case, --task and --check do not apply"
+        )
     verification = await verification_of(evaluations.store, run, app.execution_environment(settings.load()))
-    if json:
-        render_verdicts.print_json(verification)
-        return
-    echo(f"{run.id}  {run.name}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
-    render_verdicts.display(verification, render_verdicts.respond_hint(run))
+    await show_workflow(evaluations.store, run, verification, limit=options.limit, json=options.json)
 
 
 async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
@@ -186,27 +181,3 @@ async def _tally(evaluations: EvaluationService, run: Run) -> Tally:
                 code |= answers.record(at, check["status"], check["results"], id, message)
             answers.close(id, code)
     return tally
-
-
-async def _failing_cases(evaluations: EvaluationService, run: Run) -> AsyncGenerator[str]:
-    """The first cases that did not pass, each with its checks that failed."""
-    count = 0
-    async for line in evaluations.results(run):
-        case = msgspec.json.decode(line)
-        failed = [
-            result_label(check) + (f" ({check['error']['message']})" if check["status"] == "error" else "")
-            for check in case["check_results"]
-            if check["status"] != "completed" or not _passed(check["results"])
-        ]
-        if failed:
-            count += 1
-            yield f"  {case['execution_context']['test_case']['id']}: {', '.join(failed)}"
-        if count == FAILING_CASES:
-            yield f"  …  all results: assay export {run.id} -o results.jsonl"
-            return
-
-
-def _passed(results: dict[str, Any]) -> bool:
-    response = results.get("response")
-    inner = response.get("passed") if is_object(response) else None
-    return results.get("passed", inner) is not False

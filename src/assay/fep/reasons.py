@@ -17,12 +17,6 @@ EXPLANATIONS = ("reason", "reasoning", "explanation", "rationale", "feedback", "
 Arguments = Mapping[str, Any]
 
 
-def check_name(check: JSON) -> str:
-    """The name of a check in tables: its own (decision 45), or its type."""
-    name = check.get("metadata", {}).get("check_name")
-    return name if isinstance(name, str) and name else str(check["check_type"])
-
-
 def passed_of(check: JSON) -> bool | None:
     """Whether the check passed (decision 30); None if it was not measured or has neither a pass nor a fail."""
     results: JSON = check.get("results", {})

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from assay.fep.reasons import check_name, number_of, passed_of, reason_of, score_of
+from assay.fep.check_names import result_label
+from assay.fep.reasons import number_of, passed_of, reason_of, score_of
 from assay.protocol.json_types import JSON, is_list, is_object
 
 COLUMNS: dict[str, type] = {
@@ -61,7 +62,7 @@ def case_rows(result: JSON) -> Iterator[Row]:
             output.get("id"),
             trial if type(trial) is int and abs(trial) < 1 << 62 else None,
             at,
-            check_name(check),
+            result_label(check),
             check["check_type"],
             check["status"],
             passed_of(check),

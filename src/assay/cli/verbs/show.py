@@ -1,9 +1,30 @@
 """Declares the options of `assay show`."""
 
+from typing import Annotated
+
+import typer
+
 from assay.cli.options import AsJson, RunId, Tenant
 
 
-def show(run: RunId, tenant: Tenant = None, json: AsJson = False) -> None:
+def show(
+    run: RunId,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="Only cases that failed or were not measured.")
+    ] = False,
+    case: Annotated[str | None, typer.Option(help="Only the case with this id.", metavar="ID")] = None,
+    task: Annotated[str | None, typer.Option(help="Only the task with this id.", metavar="ID")] = None,
+    check: Annotated[
+        str | None, typer.Option(help="Only the check with this name or type.", metavar="C")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(help="At most N cases. Default: 5.", metavar="N", min=1)
+    ] = None,
+    tenant: Tenant = None,
+    json: AsJson = False,
+) -> None:
     from assay.cli import runs
 
-    runs.show_run(run=run, tenant=tenant, json=json)
+    runs.show_run(
+        run=run, failed=failed, case=case, task=task, check=check, limit=limit, tenant=tenant, json=json
+    )

@@ -1,0 +1,30 @@
+"""The end of `assay evaluate`: the first cases that did not pass, and why."""
+
+from assay.cli.console_table import Page
+from assay.fep.failing_cases import FailingCase, FailingCases
+
+MAX_REASON = 300  # characters
+
+
+def show_failing(failing: FailingCases, run: str | None) -> None:
+    """Print a line for each case and check. `run` is the id of the stored run; None: it is not stored."""
+    if not failing.cases:
+        return
+    page = Page()
+    page.put("did not pass:" if failing.complete else "the first that did not pass:")
+    for case in failing.cases:
+        for line in _lines(case):
+            page.put(f"  {line}", indent="      ")
+    if not failing.complete and run is None:
+        page.put("  … all: -o results.csv writes them; --save stores the run, and assay show explains it")
+
+
+def _lines(case: FailingCase) -> list[str]:
+    name = case.id if case.trial is None else f"{case.id}, trial {case.trial}"
+    lines = [f"{name}: {failed.check}: {_short(failed.reason)}" for failed in case.checks]
+    return [*lines, f"{name}: {case.more} more of its checks"] if case.more else lines
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= MAX_REASON else f"{line[: MAX_REASON - 1]}…"

@@ -1,0 +1,164 @@
+"""`assay show`: why a run is as it is. Each case with its content and reasons, each agent's task with its trajectory."""
+
+from collections.abc import AsyncIterator
+
+import msgspec
+from msgspec import UNSET
+
+from assay.agenteval.detail import EvalDetail, detail_of
+from assay.agenteval.report import failure_reason, recorded_results, recorded_summary
+from assay.agenteval.run_header import REQUEST, EvalHeader, read_request
+from assay.agenteval.trial_events import judge_node, task_node
+from assay.cli import render_scorecard, render_table
+from assay.cli.console import count_of, echo_json
+from assay.cli.console_table import Page
+from assay.cli.show_case import LABEL, ShownCase, case_lines, headline
+from assay.cli.show_selection import Selection, ShowOptions
+from assay.cli.show_trajectory import Invocations, node_events, steps_of_events, trajectory_in, usage_of
+from assay.fep.reasons import is_failing
+from assay.fep.service import EvaluationService
+from assay.fep.tally import Tally
+from assay.ports import Run, Store
+from assay.protocol.json_types import JSON, is_object
+from assay.runs.annotations import annotations, effective
+
+ERASED = "the content of this run was erased; its log remains"
+
+
+async def show_evaluation(
+    evaluations: EvaluationService, run: Run, tally: Tally, options: ShowOptions
+) -> None:
+    """Print the cases of an evaluation."""
+    selection = Selection(options)
+    async for line in evaluations.results(run):
+        selection.add(_case_of(msgspec.json.decode(line)))
+    selection.refuse_unknown(run.id, "case")
+    erased = not await evaluations.store.chunk_infos(run.id, REQUEST, limit=1)
+    if options.json:
+        document = msgspec.to_builtins(evaluations.operation(run)) | render_table.summary_of(tally)
+        _print_json(document, selection, "cases", erased=erased)
+        return
+    page = Page()
+    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}{f'  {run.name}' if run.name else ''}")
+    if "error" in run.head:
+        page.put(f"the run failed: {run.head['error']}", "yellow")
+    if (spending := render_table.cost(tally.spending)) is not None:
+        page.put(spending)
+    _put_cases(page, selection, options, "case", ERASED if erased else "")
+
+
+def _case_of(result: JSON) -> ShownCase:
+    output: JSON = result["execution_context"]["output"]
+    metadata = output.get("metadata")
+    about: JSON = metadata if is_object(metadata) else {}
+    trial = about.get("trial")
+    return ShownCase(
+        id=str(result["execution_context"]["test_case"].get("id", "")),
+        failing=any(map(is_failing, result["check_results"])),
+        result=result,
+        trial=trial if isinstance(trial, int) else None,
+        trajectory=trajectory_in(output),
+    )
+
+
+async def show_eval(store: Store, run: Run, options: ShowOptions) -> None:
+    """Print the tasks of an eval run, each trial with its trajectory."""
+    erased = not await store.chunk_infos(run.id, REQUEST, limit=1)
+    if erased:
+        Page().put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+        Page().put(ERASED, "yellow")
+        return
+    request = await read_request(store, run.id)
+    card = await detail_of(store, run, effective(await annotations(store, run)), shown=0)
+    selection = Selection(options)
+    async for case in _trials(store, run, request, card):
+        selection.add(case)
+    selection.refuse_unknown(run.id, "task")
+    await _add_trajectories(store, run, request, selection.cases)
+    if options.json:
+        document = render_scorecard.document_of(card, await recorded_summary(store, run))
+        _print_json(document, selection, "cases", erased=False)
+        return
+    report, page = card.report, Page()
+    page.put(f"{run.id}  {run.status}  {run.created:%Y-%m-%d %H:%M:%S}")
+    page.put(f"{report.suite_id} {report.suite_version} · {report.agent_id} · {', '.join(report.modes)}")
+    if card.effective is not UNSET:
+        page.put(render_scorecard.corrected(card.effective))
+    if card.status != "completed":
+        page.put(render_scorecard.incomplete(card), "yellow")
+    _put_cases(page, selection, options, "trial" if request.trials > 1 else "task", "")
+
+
+async def _trials(store: Store, run: Run, request: EvalHeader, card: EvalDetail) -> AsyncIterator[ShownCase]:
+    """Every trial that has evidence, in the order of the suite, then the tasks that have none."""
+    left = {task.task_id: task for task in card.report.tasks}
+    scores = {task.task_id: task.score for task in card.report.tasks}
+    async for line in recorded_results(store, run):
+        result = msgspec.json.decode(line)
+        context = result["execution_context"]
+        id, about = context["test_case"]["id"], context["output"].get("metadata", {})
+        left.pop(id, None)
+        yield ShownCase(
+            id=id,
+            failing=failure_reason(result, request.pass_score) is not None,
+            result=result,
+            trial=about.get("trial", 0) if request.trials > 1 else None,
+            score=scores.get(id) if request.trials == 1 else None,
+            live=request.live,
+        )
+    for id in left:
+        yield ShownCase(
+            id=id, failing=True, result=None, reason="this task was not run, or its evidence was not stored"
+        )
+
+
+async def _add_trajectories(store: Store, run: Run, request: EvalHeader, cases: list[ShownCase]) -> None:
+    """Read the steps of the selected trials from the log."""
+    tasks = {case.id for case in cases}
+    nodes = {task_node(id): id for id in tasks} | {judge_node(id): id for id in tasks}
+    invocations = {id: Invocations() for id in tasks}
+    async for event in node_events(store, run.id, set(nodes)):
+        invocations[nodes[event["nodeId"]]].add(event)
+    for case in cases:
+        if case.result is None:
+            continue
+        events = invocations[case.id].trial(case.trial or 0)
+        about = case.result["execution_context"]["output"].get("metadata", {})
+        case.trajectory = steps_of_events(events, about.get("step_ms", []))
+        case.judge = [
+            usage_of(event["payload"])
+            for event in events
+            if event["type"] == "provider.usage" and event["nodeId"] == judge_node(case.id)
+        ]
+
+
+def _put_cases(page: Page, selection: Selection, options: ShowOptions, noun: str, note: str) -> None:
+    counts = (
+        f"{selection.passed:,} passed, {selection.failed:,} failed, {selection.unmeasured:,} not measured"
+    )
+    page.put(f"{count_of(selection.total, noun)}: {counts}")
+    if note:
+        page.put(note, "yellow")
+    cases = selection.cases
+    for case in cases:
+        page.put("")
+        page.put(headline(case), "red" if case.failing else "green")
+        for label, text in case_lines(case, options.check):
+            page.put_indented(f"  {label:<{LABEL - 2}}", text)
+    if not cases:
+        page.put("nothing matches" if selection.total and options.selects else "there is nothing to show")
+    failing, others = selection.more
+    if failing or others:
+        parts = [
+            f"{failing:,} more did not pass" if failing else "",
+            f"{others:,} more passed" if others else "",
+        ]
+        page.put("")
+        page.put(f"{' and '.join(filter(None, parts))}: --limit N shows more, assay export writes all")
+
+
+def _print_json(document: JSON, selection: Selection, name: str, *, erased: bool) -> None:
+    """The document of the run, with the selected cases."""
+    cases = [case.document for case in selection.cases]
+    more = {"more": sum(selection.more)} | ({"erased": True} if erased else {})
+    echo_json(msgspec.json.encode({**document, name: cases, **more}))

@@ -1,0 +1,79 @@
+"""The first cases of a run that did not pass, each with the reasons of its checks, collected while results are written."""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from assay.fep.check_names import result_label
+from assay.fep.reasons import is_failing, reason_of
+from assay.protocol.json_types import JSON, is_object
+
+CASES = 5
+CHECKS = 3  # of one case
+_SIGNS = (b'"passed":false', b'"status":"error"', b'"status":"skip"')  # a failing case has one of these
+
+
+class FailedCheck(Struct, frozen=True):
+    check: str
+    reason: str
+
+
+class FailingCase(Struct, frozen=True, omit_defaults=True):
+    """A case that did not pass. `more` is the number of its failing checks that are not listed."""
+
+    id: str
+    checks: list[FailedCheck]
+    trial: int | None = None
+    more: int = 0
+
+
+class FailingCases:
+    """Collects the first failing cases. A line without a sign of a failure is not decoded."""
+
+    name = ""
+
+    def __init__(self) -> None:
+        self.cases: list[FailingCase] = []
+        self.complete = True  # False: there may be more of them
+
+    def write(self, line: bytes) -> None:
+        for sign in _SIGNS:
+            if sign in line:
+                self._add(line)
+                return
+
+    def add(self, cases: list[FailingCase], *, complete: bool) -> None:
+        """Add the cases of another collector, which come after these."""
+        self.complete = self.complete and complete and len(self.cases) + len(cases) <= CASES
+        self.cases += cases[: CASES - len(self.cases)]
+
+    def flush(self) -> None: ...
+
+    def close(self, closing: Any) -> None: ...
+
+    def _add(self, line: bytes) -> None:
+        if not self.complete:
+            return
+        case = _failing_case(msgspec.json.decode(line))
+        if case is None:
+            return
+        if len(self.cases) == CASES:
+            self.complete = False
+        else:
+            self.cases.append(case)
+
+
+def _failing_case(result: JSON) -> FailingCase | None:
+    failing = [check for check in result["check_results"] if is_failing(check)]
+    if not failing:
+        return None
+    context = result["execution_context"]
+    metadata = context["output"].get("metadata")
+    trial = metadata.get("trial") if is_object(metadata) else None
+    return FailingCase(
+        id=str(context["test_case"].get("id", "")),
+        checks=[FailedCheck(result_label(check), reason_of(check)) for check in failing[:CHECKS]],
+        trial=trial if type(trial) is int else None,
+        more=max(0, len(failing) - CHECKS),
+    )

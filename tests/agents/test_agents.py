@@ -254,7 +254,7 @@ def tells_no(task):
 )
 async def test_what_went_wrong_is_kept_without_its_secrets(function, error):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
-    assert re.fullmatch(error, finish.error)
+    assert re.fullmatch(error, str(finish.error))
 
 
 async def waits(task):
@@ -296,7 +296,7 @@ async def swallows(task):
 async def test_a_function_that_exits_ends_only_itself(function):
     finish, _ = await done(CallableAgent(card("callable"), function), 1)
     assert finish.outcome == "failed"
-    assert re.fullmatch(rf"SystemExit: 3 \(\S+\.py:\d+ in {function.__name__}\)", finish.error)
+    assert re.fullmatch(rf"SystemExit: 3 \(\S+\.py:\d+ in {function.__name__}\)", str(finish.error))
 
 
 async def test_one_that_does_not_let_itself_be_cancelled_is_waited_for_no_longer():

@@ -66,9 +66,14 @@ ASSAY_HOME. A run that was interrupted continues at the next start. /v1/docs and
 Ctrl-C or SIGTERM stops the server: it waits some seconds for runs to end, and the others continue at the next start.
 """,
     "list": "List stored runs, newest first.",
-    "show": """Show a stored run and the first cases that did not pass.
+    "show": """Show why a stored run is as it is: content, reasons and trajectories.
 
-For a workflow it shows the verdicts.
+\b
+    assay show latest --failed
+    assay show latest --case refund-17
+
+Cases that did not pass come first: input, output, what was expected, and the reason of every check. The task of an
+agent also has its steps. For a workflow it shows the turns and the verdicts.
 """,
     "export": """Write the results of a stored run to files.
 

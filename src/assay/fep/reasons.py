@@ -13,6 +13,7 @@ MAX_VALUE = 80  # characters of a value in a reason
 MAX_ITEMS = 5
 LARGEST = sys.float_info.max
 NOT_RUN = "not run: the run was stopped before this check"
+_ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t"})
 EXPLANATIONS = ("reason", "reasoning", "explanation", "rationale", "feedback", "comment", "message")
 Arguments = Mapping[str, Any]
 
@@ -80,7 +81,9 @@ def reason_of(check: JSON) -> str:
 def short(value: Any, limit: int = MAX_VALUE) -> str:
     """A value on one line: a text in quotes, anything else as JSON; cut after `limit` characters."""
     if isinstance(value, str):
-        return repr(value if len(value) <= limit else f"{value[: limit - 1]}…")
+        text = value if len(value) <= limit else f"{value[: limit - 1]}…"
+        quote = '"' if "'" in text and '"' not in text else "'"
+        return f"{quote}{text.translate(_ESCAPES)}{quote}"  # a backslash stays single, as in a pattern
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
